@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kSamplesShown = 3;
 constexpr std::size_t kSampleBytes = 4000;
 constexpr std::size_t kArenaBytes = 4'000'000;
+constexpr std::size_t kLogBytes = 64'000;
 
 // Reads the TOML that to_toml() writes: sections of `key = value` lines. Values stay text.
 void read_config(RunData& run, const std::string& toml) {
@@ -61,6 +62,16 @@ void read_beside(RunData& run, const char* name, std::size_t at_most, Take take)
   if (!fs::exists(path, unknown)) return;
   const auto text = file_text(path.string(), at_most);
   if (!text || !take(*text)) run.unreadable.push_back(name);
+}
+
+std::string last_error_of(const std::string& log) {
+  std::string error;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("error: ")) error = line;
+    if (line.starts_with("step ")) error.clear();
+  }
+  return error;
 }
 
 void read_samples(RunData& run, const fs::path& folder) {
@@ -117,6 +128,7 @@ RunData read_run(const std::string& directory) {
     return !run.arena_svg.empty();
   });
   read_samples(run, folder / "samples");
+  run.last_error = last_error_of(last_text((folder / "log.txt").string(), kLogBytes));
   if (std::isnan(run.ranks) && !run.steps.empty()) {
     run.ranks = std::round(run.steps.back().tokens_per_s / run.steps.back().tokens_per_s_per_rank);
   }

@@ -95,7 +95,8 @@ struct RunData {
   std::vector<std::string> unreadable;                           // names of files that exist and could not be used
   // When the record last changed and when it was read, in seconds of Unix time.
   double changed_at = kMissing, read_at = kMissing;
-  bool torn = false;  // the last line was cut off
+  bool torn = false;       // the last line was cut off
+  std::string last_error;  // the error that ends log.txt; empty if a step follows it, or there is none
 };
 
 // Throws DataError, which names file and line, if metrics.jsonl is missing or is damaged before its last line.

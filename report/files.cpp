@@ -1,6 +1,8 @@
 // Reads files of a run's folder as text.
 #include "report/files.h"
 
+#include <algorithm>
+#include <fstream>
 #include <utility>
 
 #include "io/whole_file.h"
@@ -11,6 +13,17 @@ std::optional<std::string> file_text(const std::string& path, std::size_t at_mos
   FileText file = read_file(path, true, at_most);
   if (!file.problem.empty()) return std::nullopt;
   return std::move(file.text);
+}
+
+std::string last_text(const std::string& path, std::size_t bytes) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file.tellg();
+  if (size <= 0) return {};
+  std::string text(std::min(static_cast<std::size_t>(size), bytes), '\0');
+  file.seekg(size - static_cast<std::streamoff>(text.size()));
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
 }
 
 }  // namespace lt::report

@@ -9,6 +9,7 @@ namespace {
 
 // A wait of at least this share of a step is worth a change.
 constexpr double kExposed = 0.03;
+constexpr double kMostly = 0.7;      // of the steps: the same rank is the slowest in so many
 constexpr double kGathered = 0.015;  // if another strategy costs only memory
 
 // Describes the collectives of one kind: "In each step all_gather sends 3.15 MiB in 12 calls, which are in flight for
@@ -113,6 +114,14 @@ void add_straggler(Findings& findings, const Evidence& e) {
              "rank in {} of the steps. Waiting for the slowest rank takes {}).{} {}",
              slowest.rank, ms_text(slowest.excess_ms), percent_text(slowest.often), e.of_step(ms),
              longest_activity(e, slowest.rank), e.without(ms))});
+    return;
+  }
+  if (slowest.often >= kMostly) {
+    findings.push_back(
+        {"straggler", e.share(ms), fmt::format("Rank {} is the slowest, by little", slowest.rank),
+         fmt::format("Rank {} is the slowest in {} of the steps; its own time (own_ms) is {} ms above the mean of the "
+                     "ranks. Waiting for it takes {}).",
+                     slowest.rank, percent_text(slowest.often), ms_text(slowest.excess_ms), e.of_step(ms))});
     return;
   }
   findings.push_back(

@@ -151,7 +151,7 @@ void add_event(RunData& run, const Json& o, int number_of_start, const Place& pl
       event.fields.emplace_back(key, json_text(value));
   }
   if (event.kind == "eval") {
-    event.loss = number(o, "loss", place), event.seconds = number(o, "seconds", place);
+    event.loss = number(o, "loss", place);
     run.evals.push_back(std::move(event));
     return;
   }

@@ -25,6 +25,9 @@ std::string failed_saves(const RunData& run) {
   return last;
 }
 
+// Whether the median step tells little of the speed: it may have changed, or some steps take very long.
+bool is_uneven(const Summary& s) { return std::abs(s.mean_tokens_per_s / s.tokens_per_s - 1) > 0.1; }
+
 Table key_figures(const RunData& run, const Summary& s) {
   Table t;
   const auto row = [&](const char* name, const std::string& value) {
@@ -48,6 +51,7 @@ Table key_figures(const RunData& run, const Summary& s) {
                                    : fmt::format("{:.4f}{} at step {:g}", s.best_eval_loss, unit, s.best_eval_step));
   row("Step, median", with_unit(ms_text(s.step_ms), " ms"));
   row("Tokens per second, median", count_text(s.tokens_per_s));
+  if (is_uneven(s)) row("Tokens per second, mean", count_text(s.mean_tokens_per_s));
   if (const double lost_s = seconds_of_restarts(run); lost_s > 0) {
     row("Tokens per second, with restarts and repeated steps", count_text(s.tokens / (s.train_s + lost_s)));
   }
@@ -58,13 +62,8 @@ Table key_figures(const RunData& run, const Summary& s) {
   row(on_gpu(run) ? "Device memory of others" : "Memory of the process beside tensors",
       bytes_text(s.memory_outside_bytes));
   row("Saves that failed", failed_saves(run));
-  const auto time = [&](double seconds) {
-    return seconds < 100 ? with_unit(fixed_text(seconds, seconds < 1 ? 3 : 1), " s") : duration_text(seconds);
-  };
-  row("Time of all steps", time(s.train_s));
-  double evaluations_s = 0;
-  for (const Event& event : run.evals) evaluations_s += event.seconds;
-  if (evaluations_s > 0) row("Time of evaluations", time(evaluations_s));
+  row("Time of all steps",
+      s.train_s < 100 ? with_unit(fixed_text(s.train_s, s.train_s < 1 ? 3 : 1), " s") : duration_text(s.train_s));
   return t;
 }
 
@@ -79,6 +78,7 @@ std::string subject(const RunData& run, const Summary& s) {
   if (std::isfinite(s.tokens_per_s)) {
     text +=
         fmt::format(": {} tokens per second, {} ms per step (medians)", count_text(s.tokens_per_s), ms_text(s.step_ms));
+    if (is_uneven(s)) text += fmt::format("; {} tokens per second on average", count_text(s.mean_tokens_per_s));
   }
   return text + ".";
 }
@@ -120,6 +120,7 @@ std::string status(const RunData& run, const Summary& s) {
   if (!ended && !run.starts.empty()) {
     text = fmt::format(
         "The record ends after {} without an end event: the run is still going on, was killed, or failed.", count);
+    if (!run.last_error.empty()) text += " Its log ends with: " + run.last_error;
   } else if (ended && short_of) {
     const std::string_view of_signal = "signal ";
     if (reason.starts_with(of_signal)) {

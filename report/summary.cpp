@@ -103,6 +103,7 @@ Summary summarize(const RunData& run) {
   s.train_s = mean(times) * static_cast<double>(times.size()) / 1e3;
   s.step_ms = per_step(&StepRow::step_ms);
   s.tokens_per_s = per_step(&StepRow::tokens_per_s);
+  s.mean_tokens_per_s = 1e3 * mean(column(steady, &StepRow::tokens)) / mean(column(steady, &StepRow::step_ms));
   s.tokens_per_s_per_rank = per_step(&StepRow::tokens_per_s_per_rank);
   s.mfu = per_step(&StepRow::mfu);
   s.memory_peak_bytes = largest(measured, &StepRow::memory_peak_bytes);

@@ -8,14 +8,15 @@
 namespace lt::report {
 
 // Model, steps, tokens, losses and train_s describe the whole run; everything else its last segment (segments.h).
-// Speeds are medians over the steady steps, and memory is the maximum over the segment.
+// Speeds are medians over the steady steps, but for mean_tokens_per_s, and memory is the maximum over the segment.
 struct Summary {
   std::string model, strategy, recompute, dtype;  // "–" if the run does not record it
   double shard_size = kMissing;                   // of a hybrid run: fewer ranks than all; else kMissing
   double ranks = kMissing, steps = 0, tokens = kMissing;
   double first_loss = kMissing, last_loss = kMissing;  // last: mean of the last ten steps
   double eval_loss = kMissing, best_eval_loss = kMissing, best_eval_step = kMissing;
-  double step_ms = kMissing, tokens_per_s = kMissing, tokens_per_s_per_rank = kMissing, mfu = kMissing;
+  double step_ms = kMissing, tokens_per_s = kMissing, mean_tokens_per_s = kMissing, tokens_per_s_per_rank = kMissing,
+         mfu = kMissing;
   double memory_peak_bytes = kMissing, memory_outside_bytes = kMissing, predicted_peak_bytes = kMissing;
   double train_s = kMissing;  // sum of all steps' times
 };

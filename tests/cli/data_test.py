@@ -42,7 +42,9 @@ class Data(program.CliTest):
         # The 36 samples of nine steps, then other steps of two ranks: the rest repeats at the same samples.
         out = self.trained(self.sources(3), "--train.steps=30", run="parts")
         self.assertIn("warning: data.sources[0] repeats from step 19 on", out)
-        self.assertEqual(self.losses("parts"), self.losses("whole"))
+        self.assertEqual(self.losses("parts"), {step: loss for step, loss in self.losses("whole").items() if step <= 30})
+        out = self.trained(self.sources(3), "--train.steps=32", run="whole")
+        self.assertIn("warning: data.sources[0] has been used up before; it goes on repeating", out)
         changed = self.train(self.sources(2), "--train.steps=31", run="parts")
         self.assertEqual(changed.returncode, 2)
         self.assertIn(f"config.toml has another configuration: data.sources: [{{files = [\"{self.a}\"], weight = 3.0}}, ",

@@ -133,10 +133,14 @@ std::vector<std::string> data_warnings(const Config& resolved, const TokenLoader
                     name_of_data(resolved), counted(blocks, "block"), resolved.train.seq, kFew));
   }
   for (Size source = 0; source < data.sources(); ++source) {
-    const Size ahead = std::max<Size>(0, data.first_repeat(source) - samples_done);
+    const std::string which = resolved.data.sources.empty() ? "" : fmt::format("[{}]", source);
+    const Size ahead = data.first_repeat(source) - samples_done;
+    if (ahead < 0 && steps_done < resolved.train.steps) {
+      lines.push_back(fmt::format("{}{} has been used up before; it goes on repeating", name_of_data(resolved), which));
+      continue;
+    }
     const Size step = steps_done + ahead / samples_a_step + 1;
     if (step > resolved.train.steps) continue;
-    const std::string which = resolved.data.sources.empty() ? "" : fmt::format("[{}]", source);
     lines.push_back(fmt::format("{}{} repeats from step {} on", name_of_data(resolved), which, step));
   }
   if (!resolved.data.val.empty() && resolved.train.eval_every == 0) {

@@ -212,7 +212,6 @@ class TrainingLoop {
   void evaluate() {
     const PhaseScope phase(Phase::evaluation);
     fault_point("evaluate");
-    const auto begin = Clock::now();
     const BatchShape shape = run_.engine->batch_shape();
     const Evaluation result = lt::evaluate(run_.validation, samples_per_evaluation(), shape.rank, shape.ranks,
                                            [&](const Batch& batch) { return run_.engine->evaluate(batch); });
@@ -222,8 +221,7 @@ class TrainingLoop {
                                     {"step", steps_done()},
                                     {"loss", loss},
                                     {"batches", result.batches},
-                                    {"tokens", static_cast<Size>(result.loss.counted())},
-                                    {"seconds", seconds_since(begin)}};
+                                    {"tokens", static_cast<Size>(result.loss.counted())}};
     std::string by_set;
     for (const SetLoss& set : result.sets) {
       if (result.sets.size() == 1) break;
