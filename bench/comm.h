@@ -29,7 +29,8 @@ double bus_factor(CollectiveOp op, int ranks);
 void bench_comm(const World& world, const CommOptions& options);
 // Throws UsageError as bench_comm() does, before anything is measured.
 void require_collectives(const World& world, const CommOptions& options);
-// The rows alone, which rank 0 prints as a table and returns; other ranks return none. Throws like bench_comm().
+// The rows alone, which rank 0 prints as a table and returns; other ranks return none. require_collectives() was
+// called.
 Json measure_collectives(const World& world, const CommOptions& options);
 
 }  // namespace lt::bench

@@ -131,12 +131,10 @@ std::vector<Figure> training_figures(const std::vector<const RunData*>& runs) {
   const char* unit = loss_unit(*runs[0], "nats per token", "");
   std::vector<LineChart> loss, eval, norm, rate;
   for (const Axis& axis : axes_of(runs)) {
+    const std::vector<double> marks = restarts(runs, axis);
     const auto chart = [&](const char* title, const char* y_label) {
-      return LineChart{.title = title,
-                       .x_label = axis.label,
-                       .y_label = y_label,
-                       .marks = restarts(runs, axis),
-                       .marks_mean = kRestarts};
+      return LineChart{
+          .title = title, .x_label = axis.label, .y_label = y_label, .marks = marks, .marks_mean = kRestarts};
     };
     loss.push_back(chart(one ? "Loss" : "Training loss", unit));
     eval.push_back(chart("Evaluation loss", unit));

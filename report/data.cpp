@@ -95,7 +95,7 @@ std::vector<const StepRow*> without_warm_up(const std::vector<const StepRow*>& s
   for (std::size_t i = skipped; i < n; ++i) {
     if (n < 3 || steps[i]->start == steps[i - 1]->start) kept.push_back(steps[i]);
   }
-  // Of a run that was restarted after each step there is nothing better.
+  // A run that was restarted after each step has no other steps.
   if (kept.empty()) kept.assign(steps.begin() + static_cast<std::ptrdiff_t>(skipped), steps.end());
   return kept;
 }

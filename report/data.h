@@ -150,12 +150,13 @@ std::vector<std::pair<int, int>> slowest_ranks(const std::vector<const StepRow*>
 std::vector<double> mean_own_ms(const std::vector<const StepRow*>& steps);
 // The rank with the longest own time over all steps, its excess over the mean of the ranks, and the share of steps in
 // which it was the slowest. If the rows do not list the ranks' times: the rank that was the slowest most often, with an
-// excess only if that was in at least 70 % of the steps.
+// excess only if that was in at least kMostly of the steps.
 struct SlowestRank {
   int rank = -1;
   double excess_ms = 0, often = 0;
 };
 SlowestRank slowest_rank(const std::vector<const StepRow*>& steps);
+inline constexpr double kMostly = 0.7;  // share of the steps in which the same rank is the slowest
 // A rank counts as slow if its excess is 3 % of a step, and more than clocks and schedulers scatter.
 bool is_slow(const SlowestRank& rank, double step_ms);
 // Each op's bytes, calls and times per step. busbw_gbps is all bytes over all busy time.

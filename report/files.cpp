@@ -2,6 +2,7 @@
 #include "report/files.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -16,6 +17,8 @@ std::optional<std::string> file_text(const std::string& path, std::size_t at_mos
 }
 
 std::string last_text(const std::string& path, std::size_t bytes) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return {};  // opening a pipe would wait
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const std::streamoff size = file.tellg();
   if (size <= 0) return {};

@@ -14,10 +14,10 @@ void add_data(Findings& findings, const Evidence& e) {
   if (e.share(e.costs.data) < 0.03) return;
   findings.push_back({"data", e.share(e.costs.data), "Waiting for data",
                       fmt::format("Waiting for the batch takes {}; data in Time). {} Threads read token files ahead, "
-                                  "in a shuffled order. Either "
-                                  "the file system gives less than the run needs: keep data.train on a local disk, and "
-                                  "small enough for the page "
-                                  "cache. Or all processors are busy: leave one of them free for these threads.",
+                                  "in a shuffled order. Either the "
+                                  "file system gives less than the run needs: keep data.train on a local disk, and "
+                                  "small enough for the page cache. "
+                                  "Or all processors are busy: leave one of them free for these threads.",
                                   e.of_step(e.costs.data), e.without(e.costs.data))});
 }
 

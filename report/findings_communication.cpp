@@ -9,7 +9,6 @@ namespace {
 
 // A wait of at least this share of a step is worth a change.
 constexpr double kExposed = 0.03;
-constexpr double kMostly = 0.7;      // of the steps: the same rank is the slowest in so many
 constexpr double kGathered = 0.015;  // if another strategy costs only memory
 
 // Describes the collectives of one kind: "In each step all_gather sends 3.15 MiB in 12 calls, which are in flight for

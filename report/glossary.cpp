@@ -21,8 +21,7 @@ constexpr std::pair<const char*, const char*> kWords[] = {
     {"gather", "ranks fetch from each other the parameters that they do not hold"},
     {"reduce", "ranks add up their gradients"},
     {"recompute",
-     "repeat forward computation in the backward pass instead of keeping its results: full repeats whole "
-     "blocks, "
+     "repeat forward computation in the backward pass instead of keeping its results: full repeats whole blocks, "
      "selective only what is cheap, recompute_every n every n-th block; takes less memory and gives the same "
      "numbers"},
     {"exposed",
@@ -38,8 +37,7 @@ constexpr std::pair<const char*, const char*> kWords[] = {
     {"shard_size", "number of ranks over which parameters are sharded; 0: all"},
     {"communication, slack",
      "owners of memory at the moment of the highest use: communication holds what is being transferred, slack is "
-     "unused "
-     "space of the arena"},
+     "unused space of the arena"},
     {"nats", "unit of the loss: the natural logarithm of 1 / probability, mean over tokens"},
 };
 

@@ -28,8 +28,8 @@ void add_memory(Document& document, const RunData& run, int level) {
       const bool tied = config_text(run, "model.tie_embeddings") == "true";
       document.add(
           Paragraph{fmt::format("Under zero3, parameters and gradients comprise a rank's own shard and the units that "
-                                "are gathered or reduced "
-                                "at that moment: at most two{}.",
+                                "are gathered or reduced at "
+                                "that moment: at most two{}.",
                                 tied ? ", and the embedding that the head shares" : "")});
     }
     document.add(shares("owner", "size", run.ledger, bytes_text));

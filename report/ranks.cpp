@@ -99,8 +99,7 @@ void add_ranks(Document& document, const RunData& run, int level) {
   document.add(
       Paragraph{"Ranks step together, so a slow one shows only in how long the others wait. A rank's own time is its "
                 "step without the time for which others blocked it: exposed communication and, within other, waiting "
-                "for the times "
-                "of the other ranks. The rank with the longest own time is the slowest."});
+                "for the times of the other ranks. The rank with the longest own time is the slowest."});
   document.add(ranks_table(steady, own_ms));
   document.add(busy_figure(run));
   document.add(Paragraph{

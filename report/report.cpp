@@ -108,11 +108,7 @@ class Follower {
     return !report::all_ended(runs_);
   }
 
-  // The seconds until the next look.
-  double pause() {
-    if (is_unreadable_) unreadable_s_ += pause_s_;
-    return pause_s_;
-  }
+  double pause() const { return pause_s_; }  // seconds until the next look
 
   // Replaces the page by one that needs no other file, and tells pages that are open that no reading follows.
   void finish() {
@@ -133,6 +129,7 @@ class Follower {
       is_unreadable_ = false, unreadable_s_ = 0;
     } catch (const DataError&) {
       if (runs_.empty()) throw;
+      if (is_unreadable_) unreadable_s_ += pause_s_;
       is_unreadable_ = true;
       if (unreadable_s_ < kPatienceS) return;
       finish();

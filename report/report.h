@@ -17,9 +17,8 @@ void write_report(const std::vector<std::string>& runs, const std::string& out_h
 
 // Writes the same files and keeps them current until every run has ended, or `wait`, called between two looks at the
 // runs with the seconds to wait, returns false. Meanwhile an open page takes its content from a script beside it
-// (out.live.js for out.html); afterwards the page is one of write_report(), and pages that are still open say
-// that it has ended.
-// Throws as write_report(), but for a run that becomes unreadable later only if it stays so for 30 s.
+// (out.live.js for out.html); afterwards the page is one of write_report(), and pages that are still open say that it
+// has ended. Throws as write_report(), but for a run that becomes unreadable later only if it stays so for 30 s.
 void follow_report(const std::vector<std::string>& runs, const std::string& out_html,
                    const std::function<bool(double seconds)>& wait);
 

@@ -128,7 +128,7 @@ SlowestRank slowest_rank(const std::vector<const StepRow*>& steps) {
   if (own_ms.empty()) {
     const auto [rank, times] = often.front();
     const double excess = mean(column(steps, &StepRow::own_ms_max)) - mean(column(steps, &StepRow::own_ms_mean));
-    return {rank, share(times) >= 0.7 ? excess : 0, share(times)};
+    return {rank, share(times) >= kMostly ? excess : 0, share(times)};
   }
   const auto most = std::max_element(own_ms.begin(), own_ms.end());
   SlowestRank slowest{static_cast<int>(most - own_ms.begin()), *most - mean(own_ms), 0};

@@ -187,7 +187,13 @@ std::string note_html(const std::string& note) {
   return note.empty() ? note : fmt::format("<p class=\"note\">{}</p>\n", escaped(note));
 }
 
-bool has_points(const Series& series) { return !line_of(series).points.empty(); }
+bool has_points(const Series& series) {
+  const std::vector<double>& y = series.smooth.empty() ? series.y : series.smooth;
+  for (std::size_t i = 0; i < std::min(series.x.size(), y.size()); ++i) {
+    if (std::isfinite(series.x[i]) && std::isfinite(y[i])) return true;
+  }
+  return false;
+}
 
 // The drawings of a chart for all canvases; empty if it has no points.
 std::string drawings(const LineChart& chart) {

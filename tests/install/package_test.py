@@ -30,8 +30,8 @@ class Package(unittest.TestCase):
         cls.prefix = cls.folder / "moved"  # the installed tree may be moved
         installed.rename(cls.prefix)
         cls.package, = cls.prefix.glob("lib*/**/cmake/libtrain")
-        cls.library = cls.package.parents[1]
-        cls.is_shared = (cls.library / "libtrain.so").exists()
+        cls.lib_folder = cls.package.parents[1]
+        cls.is_shared = (cls.lib_folder / "libtrain.so").exists()
         cls.project = cls.folder / "project"
         cls.project.mkdir()
         (cls.project / "my_training.cpp").write_text(printed("README.md", "cpp", "int main"))
@@ -51,9 +51,9 @@ class Package(unittest.TestCase):
         self.assertTrue((runs / "runs/first/checkpoints/step-00000100").is_dir())
 
     def compile(self, source, program):
-        pkg_config = {"PKG_CONFIG_PATH": str(self.library / "pkgconfig")}
+        pkg_config = {"PKG_CONFIG_PATH": str(self.lib_folder / "pkgconfig")}
         flags = shlex.split(output("pkg-config", "--cflags", "--libs", "libtrain", **pkg_config))
-        output(options.compiler, source, "-o", program, *flags, f"-Wl,-rpath,{self.library}")
+        output(options.compiler, source, "-o", program, *flags, f"-Wl,-rpath,{self.lib_folder}")
 
     def assert_refused(self, message, languages, where):
         """A project in these languages that looks for the package `where` does not configure, with this message."""

@@ -1,4 +1,6 @@
 // write_report(): the numbers of a synthetic run appear, the page is well formed and refers to nothing outside itself.
+#include <sys/stat.h>
+
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -253,6 +255,7 @@ TEST_CASE("report: torn, damaged and missing metrics", "[report]") {
 
 TEST_CASE("report: files beside the metrics may be damaged", "[report]") {
   const TempFolder folder;
+  REQUIRE(::mkfifo((folder.path() / "log.txt").c_str(), 0600) == 0);  // nobody writes to it
   write_text(folder.path() / "metrics.jsonl", metrics());
   for (const char* name : {"config.toml", "env.json", "arena.svg"}) {
     write_text(folder.path() / name, "{ nothing");

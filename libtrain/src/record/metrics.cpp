@@ -78,13 +78,10 @@ std::string to_json_line(const StepRecord& r) {
 std::string console_line(const StepRecord& r, double eta_s) {
   const std::string mfu = r.mfu < 0 ? "-" : fmt::format("{:.1f}%", 100 * r.mfu);
   const int digits = static_cast<int>(std::to_string(r.steps).size());
+  const int ms_digits = r.step_ms < 0.1 ? 3 : r.step_ms < 10 ? 2 : r.step_ms < 100 ? 1 : 0;
   return fmt::format(
       "step {:>{}}/{} | loss {:.4f} | norm {:.3f} | lr {:.2e} | {:.{}f} ms | {} tok/s | {} mfu | {}/{} GiB | eta {}",
-      r.step, std::max(5, digits), r.steps, r.loss, r.grad_norm, r.lr, r.step_ms,
-      r.step_ms < 0.1   ? 3
-      : r.step_ms < 10  ? 2
-      : r.step_ms < 100 ? 1
-                        : 0,
+      r.step, std::max(5, digits), r.steps, r.loss, r.grad_norm, r.lr, r.step_ms, ms_digits,
       short_count(r.tokens_per_s), mfu, bytes_in_gib(r.memory_peak_bytes), bytes_in_gib(r.memory_total_bytes),
       short_duration(eta_s));
 }

@@ -20,8 +20,6 @@ Rule above(double low) { return {low, kInfinity, true}; }
 Rule from_0_below_1() { return {0, 1, false, true}; }
 Rule text() { return any(); }
 Rule text_or_empty() { return {.low = 0, .high = 0, .may_be_empty = true}; }
-std::vector<std::string> recomputations() { return {std::begin(nn::kRecomputeNames), std::end(nn::kRecomputeNames)}; }
-
 Rule one_of(std::vector<std::string> choices) { return {.low = 0, .high = 0, .choices = std::move(choices)}; }
 Rule one_of_or_empty(std::vector<std::string> choices) {
   return {.low = 0, .high = 0, .choices = std::move(choices), .may_be_empty = true};
@@ -86,6 +84,8 @@ void add_rows(std::vector<Key>& keys, const ModelTable& models) {
     }
   }
 }
+
+std::vector<std::string> recomputations() { return {std::begin(nn::kRecomputeNames), std::end(nn::kRecomputeNames)}; }
 
 std::vector<std::string> strategy_names() {
   std::vector<std::string> names;

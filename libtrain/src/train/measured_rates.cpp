@@ -4,10 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "io/json_file.h"
 #include "libtrain/error.h"

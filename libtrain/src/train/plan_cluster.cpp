@@ -7,7 +7,6 @@
 #include "libtrain/parallel/strategy.h"
 #include "libtrain/train/plan_cluster.h"
 #include "libtrain/train/run_options.h"
-#include "train/device_model.h"
 #include "train/plan_trial.h"
 #include "train/shard_sizes.h"
 
@@ -98,7 +97,7 @@ Cluster plan_cluster(const Config& config, std::vector<int> nodes, const PlanMac
                      "the memory of a rank: --memory 8GiB");
   }
   PlanMachine machine = given;
-  if (machine.ranks_per_node == 0) machine.ranks_per_node = find_device_model(machine.device).ranks_per_node;
+  machine.ranks_per_node = ranks_per_node(given);
   if (machine.ranks_per_node > kMostRanks) {
     throw UsageError("plan", "--nodes: expected --ranks-per-node with --gpu cpu, got none");
   }

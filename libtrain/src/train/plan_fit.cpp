@@ -8,7 +8,6 @@
 #include "libtrain/parallel/strategy.h"
 #include "libtrain/train/plan_fit.h"
 #include "libtrain/train/run_options.h"
-#include "train/device_model.h"
 #include "train/plan_trial.h"
 #include "train/shard_sizes.h"
 
@@ -73,8 +72,6 @@ Fit fit_memory(const Config& asked, int ranks, const PlanMachine& machine, Size 
   Fit fit;
   fit.shard_size = static_cast<int>(given.parallel.shard_size);
   fit.ranks = ranks, fit.memory_bytes = memory_bytes, fit.given_micro_batch = given.train.micro_batch;
-  const int ranks_per_node =
-      machine.ranks_per_node > 0 ? machine.ranks_per_node : find_device_model(machine.device).ranks_per_node;
   std::optional<UsageError> refusal;
   for (const Strategy& strategy : kStrategies) {
     for (const std::string_view recompute : nn::kRecomputeNames) {
@@ -83,7 +80,7 @@ Fit fit_memory(const Config& asked, int ranks, const PlanMachine& machine, Size 
       config.parallel.recompute = recompute;
       std::vector<int> sizes{0};
       if (!strategy.shards_nothing()) {
-        sizes = fit.shard_size > 0 ? std::vector{fit.shard_size} : shard_sizes(ranks, ranks_per_node);
+        sizes = fit.shard_size > 0 ? std::vector{fit.shard_size} : shard_sizes(ranks, ranks_per_node(machine));
       }
       Trial trial(ranks, machine, memory_bytes);
       fit.rows.push_back(fit_row(trial, config, sizes));

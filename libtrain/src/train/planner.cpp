@@ -18,6 +18,7 @@
 #include "train/run_batches.h"
 #include "train/run_rates.h"
 #include "train/schedule.h"
+#include "train/shard_sizes.h"
 #include "train/state_copy.h"
 #include "train/step_clock.h"
 
@@ -76,7 +77,7 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
                    const Batch& batch, StepSchedule* schedule) {
   const DeviceModel device = model_of(machine);
   plan.machine = machine;
-  if (machine.ranks_per_node == 0) plan.machine.ranks_per_node = device.ranks_per_node;
+  plan.machine.ranks_per_node = ranks_per_node(machine);
   if (machine.cores < 1 || (machine.cores != 1 && machine.device != "cpu")) {
     throw UsageError("plan", fmt::format("cores (--cores): expected {}, got {}",
                                          machine.device == "cpu" ? "at least 1" : "1 for a rank on " + machine.device,

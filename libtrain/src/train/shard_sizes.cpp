@@ -3,9 +3,13 @@
 
 #include "libtrain/error.h"
 #include "libtrain/parallel/strategy.h"
-#include "libtrain/train/planner.h"
+#include "train/device_model.h"
 
 namespace lt {
+
+int ranks_per_node(const PlanMachine& machine) {
+  return machine.ranks_per_node > 0 ? machine.ranks_per_node : find_device_model(machine.device).ranks_per_node;
+}
 
 std::vector<int> shard_sizes(int ranks, int ranks_per_node) {
   std::vector<int> sizes;
