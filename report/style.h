@@ -134,18 +134,18 @@ prepare(document);
 // new. Opened details, chosen axes and the place on the page stay.
 inline constexpr const char* kLiveScript = R"js(
 const main = document.querySelector('main'), reading = document.querySelector('.reading');
-let last = null, readAt = null, next = 1, changed = 0;
+let last = null, readAt = null, pause = 1, changed = 0;
 const age = () => {
   if (readAt === null) return;
   const at = new Date(1000 * readAt).toISOString().replace('T', ' ').slice(0, 19) + ' UTC';
-  reading.textContent = next === null ? 'This is the state of ' + at + ', when report --follow ended.' :
-    Date.now() - changed < 1000 * Math.max(60, 2 * next) ? 'Read at ' + at + '.' :
+  reading.textContent = pause === null ? 'This is the state of ' + at + ', when report --follow ended.' :
+    Date.now() - changed < 1000 * Math.max(60, 2 * pause) ? 'Read at ' + at + '.' :
     'This is the state of ' + at + '. Nothing has been read since: report --follow may have been killed.';
 };
 setInterval(age, 5000);
 window.ltrainShow = (html, at, nextInSeconds) => {
   if (at !== readAt) changed = Date.now();  // by the clock of the reader alone
-  readAt = at, next = nextInSeconds;
+  readAt = at, pause = nextInSeconds;
   age();
   if (html === last) return;
   last = html;

@@ -4,10 +4,12 @@ import html.parser
 import itertools
 import json
 import re
+import shutil
 import signal
 import statistics
 import subprocess
 import time
+import unittest
 
 import program
 
@@ -188,6 +190,29 @@ class Report(program.CliTest):
         self.assertEqual((follower.returncode, output, errors), (0, f"{run}/report.html\n", ""))
         self.assertIn("ended: steps", data.read_text())  # what an open page shows last
         self.assertNotIn("report.live.js", (run / "report.html").read_text())
+
+    @unittest.skipUnless(shutil.which("chromium"), "chromium is not installed")
+    def test_an_open_page_takes_over_what_the_script_beside_it_brings(self):
+        run = self.folder / "run"
+        run.mkdir()
+        rows = [json.dumps({"step": step, "loss": 4 - step / 8, "step_ms": 10, "tokens": 32, "tokens_per_s": 3200})
+                for step in range(1, 9)]
+        (run / "metrics.jsonl").write_text('{"event":"start","step":0,"ranks":1}\n' + "\n".join(rows[:4]) + "\n")
+        follower = program.started("report", "--follow", run)
+        try:
+            follower.stdout.readline()
+            with open(run / "metrics.jsonl", "a") as metrics:
+                metrics.write("\n".join(rows[4:]) + "\n")
+            self.wait_for(run / "report.live.js", "trained for 8 steps")
+            self.assertNotIn("trained for 8 steps", (run / "report.html").read_text())
+            shown = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom",
+                                    f"file://{run}/report.html"], capture_output=True, text=True, timeout=60).stdout
+        finally:
+            follower.kill()
+            follower.communicate()
+        main = shown[shown.index("<main>"):shown.index("</main>")]
+        self.assertIn("trained for 8 steps", main)
+        self.assertIn("Read at 20", shown[:shown.index("<main>")])
 
     def test_a_followed_run_outlives_its_terminal_under_nohup(self):
         run = self.folder / "run"
