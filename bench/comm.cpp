@@ -180,7 +180,7 @@ void require_collectives(const World& world, const CommOptions& options) {
 
 Json measure_collectives(const World& world, const CommOptions& options) {
   const Group group = world.group(options.device);
-  const GatherMemory memory = group.gather_memory(options.device);
+  const PeerMemory memory = group.peer_memory(options.device);
   std::vector<Measured> measurements;
   for (const Measured measured : kMeasured) {
     if (!measured.in_window || memory.windows != nullptr) measurements.push_back(measured);

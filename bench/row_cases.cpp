@@ -102,7 +102,7 @@ void add_activations(KernelCases& cases, Size R, Size F, DType dtype, Device dev
     kernels::swiglu_backward(s, dtype, a.out.data(), a.dy.data(), a.x.data(), R, F, false);
   });
   add("dropout", 1, 1, false, [=](auto s, const Arrays& a) {
-    kernels::dropout(s, {dtype, R * F, a.out.data(), a.x.data(), 0.1f, 1, 0, false});
+    kernels::dropout(s, {dtype, R * F, a.out.data(), a.x.data(), 0.1f, 1, {0}, false});
   });
 }
 

@@ -3,13 +3,8 @@
 
 #include <cmath>
 
+#include "kernels/on_device.h"
 #include "kernels/step_numbers.h"
-
-#ifdef __CUDACC__
-#define LT_ON_DEVICE __host__ __device__
-#else
-#define LT_ON_DEVICE
-#endif
 
 namespace lt::kernels {
 

@@ -233,7 +233,7 @@ void dropout(CpuStream, const Dropout& k) {
   const void* const x_N = k.x_N;
   void* const y_N = k.y_N;
   const float p = k.p;
-  const std::uint64_t key = k.key, first = k.first;
+  const std::uint64_t key = k.key, first = k.first.number();
   dispatch_float(k.dtype, [&]<class T>() {
     using A = Arithmetic<T>;
     const A factor = A(1) / (A(1) - static_cast<A>(p));

@@ -135,6 +135,8 @@ void sum_rows(CpuStream, DType out_dtype, void* out_C, DType dtype, const void* 
   });
 }
 
+constexpr int kTreeLevels = 32;  // enough for any `int` of ranks
+
 template <>
 void sum_ranks(CpuStream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
                bool accumulate) {
@@ -142,16 +144,24 @@ void sum_ranks(CpuStream, DType y_dtype, void* y_N, DType x_dtype, const void* c
     dispatch_float(x_dtype, [&]<class X>() {
       using A = Arithmetic<X>;
       parallel_for(N, kGrain, [=](Size begin, Size end) LT_VECTOR_BODY {
-        constexpr Size kChunk = 1024;
-        A sum[kChunk];
+        constexpr Size kChunk = 256;
+        A sums[kTreeLevels][kChunk];  // of subtrees, each larger than the next
+        A* const sum = sums[0];
         for (Size i = begin; i < end; i += kChunk) {
           const Size n = kChunk < end - i ? kChunk : end - i;
-          for (Size k = 0; k < n; ++k) sum[k] = load(static_cast<const X*>(x[0])[i + k]);
-          for (int rank = 1; rank < ranks; ++rank) {
-            const X* const part = static_cast<const X*>(x[rank]) + i;
+          const auto join_last_two = [&](int count) LT_VECTOR_BODY {
+            A *const left = sums[count - 2], *const right = sums[count - 1];
 #pragma omp simd
-            for (Size k = 0; k < n; ++k) sum[k] += load(part[k]);
+            for (Size k = 0; k < n; ++k) left[k] += right[k];
+          };
+          int trees = 0;
+          for (int rank = 0; rank < ranks; ++rank) {
+            const X* const part = static_cast<const X*>(x[rank]) + i;
+            A* const leaf = sums[trees++];
+            for (Size k = 0; k < n; ++k) leaf[k] = load(part[k]);
+            for (int done = rank + 1; done % 2 == 0; done /= 2) join_last_two(trees--);
           }
+          while (trees > 1) join_last_two(trees--);
           Y* const y = static_cast<Y*>(y_N) + i;
 #pragma omp simd
           for (Size k = 0; k < n; ++k) {

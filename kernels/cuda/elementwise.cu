@@ -132,7 +132,8 @@ __global__ void select_kernel(T* y_N, const std::int32_t* condition_N, const T* 
 // array and form one aligned pack. With kAdd the result is added to y.
 template <int kCounters, bool kWhole, bool kAdd, class T>
 __global__ void dropout_kernel(T* y_N, const T* x_N, Size N, std::uint32_t least, Arithmetic<T> factor,
-                               std::uint64_t key, std::uint64_t first) {
+                               std::uint64_t key, FirstElement place) {
+  const std::uint64_t first = place.number();
   using A = Arithmetic<T>;
   using P = Pack<T, 4 * kCounters>;
   const Size offset = static_cast<Size>(first % 4), steps = (offset + N + 4 * kCounters - 1) / (4 * kCounters);
@@ -268,16 +269,13 @@ template <>
 void dropout(CudaStream stream, const Dropout& k) {
   const Size N = k.N;
   if (N == 0) return;
-  if (cuda::is_capturing(stream)) {
-    throw UsageError("kernels", "dropout: expected no CUDA graph: each launch would drop the same elements");
-  }
   dispatch_float(k.dtype, [&]<class T>() {
     const Arithmetic<T> factor = Arithmetic<T>(1) / (Arithmetic<T>(1) - static_cast<Arithmetic<T>>(k.p));
     const std::uint32_t least = least_word(k.p);
     T* const y = static_cast<T*>(k.y_N);
     const T* const x = static_cast<const T*>(k.x_N);
     constexpr int kCounters = std::max(1, kPack<T> / 4);
-    dispatch_flag(k.first % 4 == 0 && N % (4 * kCounters) == 0 && aligned(y, x), [&](auto whole) {
+    dispatch_flag(k.first.is_multiple_of(4) && N % (4 * kCounters) == 0 && aligned(y, x), [&](auto whole) {
       dispatch_flag(k.accumulate, [&](auto add) {
         constexpr int kOwn = whole.value ? kCounters : 1;
         dropout_kernel<kOwn, whole.value, add.value>

@@ -72,18 +72,54 @@ struct Contributions {
 // The pointers are kernel parameters, and CUDA takes at most 32764 bytes of these.
 static_assert(sizeof(Contributions<float, kMostSummedRanks>) + 64 <= 32764);
 
-template <int kCount, int kRanks, class Y, class X>
+// The sum of a power of two of values, `stride` apart, in tree order.
+template <int kRanks, class T>
+__device__ Arithmetic<T> tree_sum(const T* values, int stride) {
+  if constexpr (kRanks == 1) {
+    return load(*values);
+  } else {
+    return tree_sum<kRanks / 2, T>(values, stride) + tree_sum<kRanks / 2, T>(values + kRanks / 2 * stride, stride);
+  }
+}
+
+// The sums of kCount elements. kExact: the number of ranks, a power of two, whose values are then all loaded at once;
+// 0 if it is known only at run time.
+template <int kCount, int kExact, int kRanks, class X>
+__device__ void sum_in_tree_order(Arithmetic<X>* sum, const Contributions<X, kRanks>& x, int ranks, Size p) {
+  const auto pack = [&](int rank) { return reinterpret_cast<const Pack<X, kCount>*>(x.of[rank])[p]; };
+  if constexpr (kExact > 0) {
+    Pack<X, kCount> packs[kExact];
+#pragma unroll
+    for (int rank = 0; rank < kExact; ++rank) packs[rank] = pack(rank);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) sum[k] = tree_sum<kExact, X>(&packs[0].values[k], kCount);
+  } else {
+    constexpr int kLevels = 13;  // 2^12 = kMostSummedRanks at most
+    Arithmetic<X> sums[kLevels][kCount];
+    const auto join_last_two = [&](int count) {
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) sums[count - 2][k] += sums[count - 1][k];
+    };
+    int trees = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Pack<X, kCount> values = pack(rank);
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) sums[trees][k] = load(values.values[k]);
+      ++trees;
+      for (int done = rank + 1; done % 2 == 0; done /= 2) join_last_two(trees--);
+    }
+    while (trees > 1) join_last_two(trees--);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) sum[k] = sums[0][k];
+  }
+}
+
+template <int kCount, int kExact, int kRanks, class Y, class X>
 __global__ void sum_ranks_kernel(Y* y_N, const __grid_constant__ Contributions<X, kRanks> x, int ranks, Size N,
                                  bool accumulate) {
-  using A = Arithmetic<X>;
   for (Size p = thread_index(); p < N / kCount; p += thread_count()) {
-    A sum[kCount] = {};
-#pragma unroll 4
-    for (int rank = 0; rank < ranks; ++rank) {
-      const auto pack = reinterpret_cast<const Pack<X, kCount>*>(x.of[rank])[p];
-#pragma unroll
-      for (int k = 0; k < kCount; ++k) sum[k] = rank == 0 ? load(pack.values[k]) : sum[k] + load(pack.values[k]);
-    }
+    Arithmetic<X> sum[kCount];
+    sum_in_tree_order<kCount, kExact>(sum, x, ranks, p);
     auto& y = reinterpret_cast<Pack<Y, kCount>*>(y_N)[p];
     Pack<Y, kCount> result;
     if (accumulate) result = y;
@@ -203,13 +239,20 @@ void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const
       bool packs = N % kMost == 0 && aligned(y_N);
       for (int i = 0; i < ranks; ++i) packs = packs && aligned(x[i]);
       dispatch_flag(packs, [&](auto whole) {
-        dispatch_flag(ranks <= kFewRanks, [&](auto few) {
-          constexpr int kCount = whole.value ? kMost : 1, kRanks = few.value ? kFewRanks : kMostSummedRanks;
+        constexpr int kCount = whole.value ? kMost : 1;
+        const auto launch = [&]<int kExact, int kRanks>() {
           Contributions<X, kRanks> contributions;
           for (int i = 0; i < ranks; ++i) contributions.of[i] = static_cast<const X*>(x[i]);
-          sum_ranks_kernel<kCount><<<blocks_for(stream, N / kCount), kThreads, 0, stream_of(stream)>>>(
+          sum_ranks_kernel<kCount, kExact><<<blocks_for(stream, N / kCount), kThreads, 0, stream_of(stream)>>>(
               static_cast<Y*>(y_N), contributions, ranks, N, accumulate);
-        });
+        };
+        if constexpr (whole.value) {
+          if (ranks == 2) return launch.template operator()<2, 2>();
+          if (ranks == 4) return launch.template operator()<4, 4>();
+          if (ranks == 8) return launch.template operator()<8, 8>();
+        }
+        ranks <= kFewRanks ? launch.template operator()<0, kFewRanks>()
+                           : launch.template operator()<0, kMostSummedRanks>();
       });
     });
   });

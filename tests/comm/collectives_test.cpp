@@ -174,7 +174,7 @@ TEST_CASE("all_to_all: messages that cannot be are refused", "[comm]") {
   refused({{rank, lt::Tensor()}}, {}, "outgoing: expected a tensor, got none");
 }
 
-TEST_CASE("reduce_scatter and all_reduce: sums in rank order, rounded to the wire first", "[comm]") {
+TEST_CASE("reduce_scatter and all_reduce: sums in tree order, rounded to the wire first", "[comm]") {
   for (const Size n : kSizes) {
     for (const auto& [dtype, wire] : {std::pair{DType::f32, DType::f32}, std::pair{DType::f32, DType::bf16},
                                       std::pair{DType::f64, DType::f64}, std::pair{DType::f64, DType::bf16},

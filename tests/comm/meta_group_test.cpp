@@ -108,7 +108,7 @@ TEST_CASE("meta group: split by a function of the rank, by a color only where it
   CHECK(Group::meta(0, 1).split(4, "alone").size() == 1);
 }
 
-TEST_CASE("meta group: memory for CUDA, where NCCL adds on the way", "[comm]") {
+TEST_CASE("meta group: memory for CUDA, where NCCL adds on the way between hosts", "[comm]") {
   const auto staged = [](const Group& group, Size n, DType dtype, DType wire, bool accumulate) {
     const lt::Tensor full = lt::Tensor::empty({n}, dtype, lt::kMeta);
     const lt::Tensor part = full.narrow(0, Group::part_begin(n, group.size(), group.rank()),
@@ -117,15 +117,22 @@ TEST_CASE("meta group: memory for CUDA, where NCCL adds on the way", "[comm]") {
     const lt::Work work = group.reduce_scatter("r", part, full, wire, accumulate);
     return lt::memory_live(lt::kMeta).of(MemoryOwner::communication) - before;
   };
-  const Group cuda = Group::meta(1, 4, lt::DeviceType::cuda), cpu = Group::meta(1, 4);
-  for (const Group& group : {cuda, cuda.duplicate("other"), cuda.on_meta(lt::kMeta)}) {
+  const Group hosts = Group::meta(1, 8, lt::DeviceType::cuda, 4), cuda = Group::meta(1, 4, lt::DeviceType::cuda, 4),
+              cpu = Group::meta(1, 4, lt::DeviceType::cpu, 2);
+  const Group one_a_host = hosts.split([](int r) { return r % 2; }, "across hosts");
+  for (const Group& group : {one_a_host, one_a_host.duplicate("other"), one_a_host.on_meta(lt::kMeta)}) {
     for (const DType dtype : {DType::f32, DType::f64}) {
       CHECK(staged(group, 4096, dtype, dtype, false) == 0);
       CHECK(staged(group, 4096, dtype, dtype, true) == 1024 * lt::dtype_bytes(dtype));
     }
   }
-  // Parts of different sizes, sums of bf16 and different dtypes: all values reach this rank, as on the CPU.
-  for (const Group& group : {cuda, cpu}) {
+  // On one host all values reach this rank, as on the CPU.
+  for (const Group& group :
+       {cuda, hosts.split([](int r) { return r / 4; }, "one host"), cuda.on_meta(lt::kMeta), cpu}) {
+    CHECK(staged(group, 4096, DType::f32, DType::f32, true) == 3 * 1024 * 4);
+  }
+  // So do they with parts of different sizes, sums of bf16 and different dtypes.
+  for (const Group& group : {cuda, cpu, one_a_host}) {
     for (const bool accumulate : {false, true}) {
       CHECK(staged(group, 4097, DType::f32, DType::f32, accumulate) == in_blocks(3 * 1025 * 4));
       CHECK(staged(group, 4096, DType::bf16, DType::bf16, accumulate) == 3 * 1024 * 2);
@@ -134,8 +141,9 @@ TEST_CASE("meta group: memory for CUDA, where NCCL adds on the way", "[comm]") {
   }
   // A real group plans for the named device. A meta group plans for the device that it was made for.
   const Group ranks = lt_test::world().group();
-  const Size size = ranks.size(), others = size == 1 ? 0 : 1;
-  CHECK(staged(ranks.on_meta({lt::DeviceType::cuda, 1}), 1024 * size, DType::f32, DType::f32, true) == others * 4096);
+  const Size size = ranks.size();
+  CHECK(staged(ranks.on_meta({lt::DeviceType::cuda, 1}), 1024 * size, DType::f32, DType::f32, true) ==
+        (size - 1) * 4096);
   CHECK(staged(ranks.on_meta(lt::kCpu), 1024 * size, DType::f32, DType::f32, true) == (size - 1) * 4096);
   CHECK(staged(cpu.on_meta({lt::DeviceType::cuda, 1}), 4096, DType::f32, DType::f32, true) == 3 * 4096);
 }

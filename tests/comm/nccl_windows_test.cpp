@@ -1,7 +1,8 @@
-// Gathers in NCCL's symmetric windows, and the memory that windows take.
+// Gathers and reductions by copies into peers' windows, and the memory that windows take.
 #include <cstdio>
 
 #include "comm/nccl.h"
+#include "comm/nccl_group.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "memory/buffer.h"
@@ -17,11 +18,11 @@ using lt::Tensor;
 TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere", "[comm][nccl]") {
   if (skipped()) return;
   const Group group = nccl().duplicate("gather");
-  const lt::GatherMemory memory = group.gather_memory(gpu());
+  const lt::PeerMemory memory = group.peer_memory(gpu());
   CHECK((memory.windows == nullptr) == !memory.why_none.empty());
-  const lt::GatherMemory again = group.gather_memory(gpu());
+  const lt::PeerMemory again = group.peer_memory(gpu());
   CHECK(again.windows == memory.windows);
-  CHECK(group.gather_memory(lt::kCpu).windows == nullptr);
+  CHECK(group.peer_memory(lt::kCpu).windows == nullptr);
   if (memory.windows == nullptr) {
     if (world().rank() == 0) std::printf("no symmetric windows: %s\n", memory.why_none.c_str());
   }
@@ -55,10 +56,36 @@ TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere",
   CHECK(lt::memory_live(gpu()).total == live);
 }
 
+TEST_CASE("nccl: reduce_scatter in windows adds as CPU ranks do", "[comm][nccl]") {
+  if (skipped()) return;
+  const Group gather = nccl().duplicate("gather");
+  const lt::PeerMemory memory = gather.peer_memory(gpu());
+  const Group group = gather.duplicate("reduce");
+  CHECK(group.peer_memory(gpu()).windows == memory.windows);
+  for (const Size n : {Size{840}, Size{840} * 1024}) {
+    for (const auto& [dtype, wire] : {std::pair{DType::f32, DType::f32}, std::pair{DType::f32, DType::bf16}}) {
+      // NCCL takes what is smaller than the bound.
+      for (const Size bound : {Size{1}, Size{1} << 40}) {
+        const Size before = lt::set_least_copied_bytes(bound);
+        INFO("n " << n << " wire " << lt::dtype_name(wire) << " copied from " << bound << " bytes on");
+        const Tensor full = contribution(world().rank(), n, dtype), device_full = on_device(full);
+        const Tensor part = like(part_of(full), 0.5), device_part = on_device(part);
+        for (int round = 0; round < 3; ++round) {
+          cpu().reduce_scatter("cpu", part, full, wire, true).wait();
+          const lt::AllocationScope scope(memory.windows, gpu());
+          group.reduce_scatter("in windows", device_part, device_full, wire, true).wait();
+        }
+        CHECK(values_of(device_part) == values_of(part));
+        lt::set_least_copied_bytes(before);
+      }
+    }
+  }
+}
+
 TEST_CASE("nccl: a window that is released makes room for a larger one", "[comm][nccl]") {
   if (skipped()) return;
   const Group group = nccl().duplicate("gather");
-  const lt::GatherMemory memory = group.gather_memory(gpu());
+  const lt::PeerMemory memory = group.peer_memory(gpu());
   if (memory.windows == nullptr) return;
   const Size live = lt::memory_live(gpu()).total;
   for (const Size n : {Size{840} << 10, Size{840} << 12, Size{840}, Size{840} << 12}) {
@@ -79,7 +106,7 @@ TEST_CASE("nccl: a window that is released makes room for a larger one", "[comm]
 TEST_CASE("nccl: windows of different sizes are an error of all ranks", "[comm][nccl]") {
   if (skipped()) return;
   const Group group = nccl().duplicate("gather");
-  const lt::GatherMemory memory = group.gather_memory(gpu());
+  const lt::PeerMemory memory = group.peer_memory(gpu());
   if (memory.windows == nullptr) return;
   const auto allocate = [&](Size bytes) { memory.windows->release(memory.windows->allocate(bytes, {}).index); };
   CHECK_THROWS_AS(allocate(lt::kAllocationAlignment * (1 + world().rank())), lt::InternalError);
@@ -89,7 +116,7 @@ TEST_CASE("nccl: windows of different sizes are an error of all ranks", "[comm][
 TEST_CASE("nccl: a window opens on all ranks or on none", "[comm][nccl]") {
   if (skipped()) return;
   const Group group = nccl().duplicate("gather");
-  const lt::GatherMemory memory = group.gather_memory(gpu());
+  const lt::PeerMemory memory = group.peer_memory(gpu());
   if (memory.windows == nullptr) return;
   const auto allocate = [&] { memory.windows->release(memory.windows->allocate(lt::kAllocationAlignment, {}).index); };
   {

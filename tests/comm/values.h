@@ -33,17 +33,26 @@ inline lt::Tensor contribution(int rank, lt::Size n, lt::DType dtype) {
   return tensor_of(values, dtype);
 }
 
+// The sum of `count` values in tree order: of the largest power of two of them, and of the rest.
+template <class T>
+T tree_sum(const T* values, int count) {
+  if (count == 1) return *values;
+  int left = 1;
+  while (2 * left < count) left *= 2;
+  return tree_sum(values, left) + tree_sum(values + left, count - left);
+}
+
 // Element i of the sum over ranks, before it is stored. The values are rounded to the wire's type (one rank sends
-// nothing and rounds nothing) and added in rank order, in f64 for an f64 wire and in f32 otherwise.
+// nothing and rounds nothing) and added in tree order, in f64 for an f64 wire and in f32 otherwise.
 inline double sum(int ranks, lt::Size i, lt::DType dtype, lt::DType wire) {
-  double wide = 0;
-  float narrow = 0;
+  std::vector<double> wide;
+  std::vector<float> narrow;
   for (int r = 0; r < ranks; ++r) {
-    const double x = stored(value(r, i), dtype), sent = ranks == 1 ? x : stored(x, wire);
-    wide += sent;
-    narrow += static_cast<float>(sent);
+    const double x = stored(value(r, i), dtype);
+    wide.push_back(ranks == 1 ? x : stored(x, wire));
+    narrow.push_back(static_cast<float>(wide.back()));
   }
-  return wire == lt::DType::f64 ? wide : ranks == 1 ? wide : narrow;
+  return wire == lt::DType::f64 || ranks == 1 ? tree_sum(wide.data(), ranks) : tree_sum(narrow.data(), ranks);
 }
 
 // Includes sizes that no rank count divides, fewer elements than ranks (empty parts), none, one, and several messages.

@@ -97,15 +97,20 @@ TEST_CASE("cuda: activations and dropout", "[cuda]") {
         OnBoth both;
         const int x = both.array(dtype, n, 6), dy = both.array(dtype, n), y = both.array(dtype, n),
                   dx = both.array(dtype, n), u = both.array(dtype, n), du = both.array(dtype, n),
-                  d = both.array(dtype, n), whole = both.array(dtype, n), in_place = both.array(dtype, n);
+                  d = both.array(dtype, n), whole = both.array(dtype, n), in_place = both.array(dtype, n),
+                  numbered = both.array(dtype, n), aligned = both.array(dtype, n),
+                  counter = both.words(std::uint64_t{1} << 33);
         both.run([&](auto s, auto at) {
           gelu_forward(s, dtype, at(y), at(x), n);
           gelu_backward(s, dtype, at(dx), at(dy), at(x), n, add);
           silu_forward(s, dtype, at(u), at(x), n);
           silu_backward(s, dtype, at(du), at(dy), at(x), n, add);
-          kernels::dropout(s, {dtype, n, at(d), at(x), 0.3f, 77, 13, add});
-          kernels::dropout(s, {dtype, n, at(whole), at(x), 0.3f, 77, 16, add});
-          kernels::dropout(s, {dtype, n, at(in_place), at(in_place), 0.3f, 77, 16, add});
+          kernels::dropout(s, {dtype, n, at(d), at(x), 0.3f, 77, {13}, add});
+          kernels::dropout(s, {dtype, n, at(whole), at(x), 0.3f, 77, {16}, add});
+          kernels::dropout(s, {dtype, n, at(in_place), at(in_place), 0.3f, 77, {16}, add});
+          const auto* const samples = static_cast<const std::uint64_t*>(at(counter));
+          kernels::dropout(s, {dtype, n, at(numbered), at(x), 0.3f, 77, {5, samples, 3}, add});
+          kernels::dropout(s, {dtype, n, at(aligned), at(x), 0.3f, 77, {8, samples, 4}, add});
         });
       }
     }

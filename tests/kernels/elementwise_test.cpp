@@ -263,15 +263,19 @@ TEST_CASE("dropout keeps by the key's stream, wherever a range begins", "[kernel
             const bool kept = uniform_from(philox_word(key, first + static_cast<std::uint64_t>(i))) >= p;
             return kept ? x[i] / (1.0 - static_cast<double>(p)) : 0.0;
           });
-          dropout(CpuStream{}, {dtype, n, y.data(), x.data(), p, key, first, accumulate});
+          dropout(CpuStream{}, {dtype, n, y.data(), x.data(), p, key, {first}, accumulate});
           CHECK(error_of(y, expected) <= tolerance(dtype));
+          Array numbered = random_array(dtype, n, 2);
+          const std::uint64_t samples = first / 7;
+          dropout(CpuStream{}, {dtype, n, numbered.data(), x.data(), p, key, {first % 7, &samples, 7}, accumulate});
+          CHECK(error_of(numbered, expected) <= tolerance(dtype));
         }
       }
     }
   }
   Array ones(DType::f32, 100000);
   for (Size i = 0; i < ones.count(); ++i) ones.set(i, 1);
-  dropout(CpuStream{}, {DType::f32, ones.count(), ones.data(), ones.data(), p, key, 0, false});
+  dropout(CpuStream{}, {DType::f32, ones.count(), ones.data(), ones.data(), p, key, {0}, false});
   double mean = 0;
   for (Size i = 0; i < ones.count(); ++i) mean += ones[i] / static_cast<double>(ones.count());
   CHECK(std::abs(mean - 1) < 0.01);  // standard deviation 0.002
@@ -288,7 +292,7 @@ TEST_CASE("element-wise kernels give the same bits at every number of threads", 
     gelu_forward(CpuStream{}, DType::f32, pointer<float>(y), x.data(), n);
     gelu_backward(CpuStream{}, DType::f32, pointer<float>(y) + n, dy.data(), x.data(), n, false);
     silu_backward(CpuStream{}, DType::f32, pointer<float>(y) + 2 * n, dy.data(), x.data(), n, false);
-    dropout(CpuStream{}, {DType::f32, n, pointer<float>(y) + 3 * n, x.data(), 0.1f, 5, 3, false});
+    dropout(CpuStream{}, {DType::f32, n, pointer<float>(y) + 3 * n, x.data(), 0.1f, 5, {3}, false});
     results.push_back(std::move(y));
   }
   omp_set_num_threads(threads);

@@ -101,7 +101,7 @@ TEST_CASE("cuda: AdamW", "[cuda]") {
         const int w = both.array(DType::f32, n), m = both.array(DType::f32, n), v = both.constant(DType::f32, n, 0.01),
                   g = both.array(DType::f32, n), copy = both.array(dtype, n), loss = both.constant(DType::f32, 1, 2),
                   norm = both.words(1.0f), partials = both.exact(both.constant(DType::f64, 5, partial)),
-                  numbers = both.array(DType::f32, kNumberWords), rates = both.words(StepRates{0.01f, 12}),
+                  numbers = both.array(DType::f32, kNumberWords), rates = both.words(StepRates{0.01f, 12, 0}),
                   scaling = both.words(LossScaleState{scale, kScaleSteps - 1, 2});
         both.run([&](auto s, auto at) {
           auto* const values = static_cast<StepNumbers*>(at(numbers));

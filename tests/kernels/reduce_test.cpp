@@ -3,6 +3,8 @@
 
 #include <omp.h>
 
+#include <bit>
+
 #include "kernels/inputs.h"
 #include "kernels/tolerance.h"
 #include "libtrain/error.h"
@@ -11,6 +13,17 @@
 using namespace lt;
 using namespace lt::kernels;
 using namespace lt::test;
+
+namespace {
+
+// The sum of element i of parts [begin, end) in f32: of the largest power of two of them, and of the rest.
+float tree_sum(const std::vector<Array>& parts, std::size_t begin, std::size_t end, Size i) {
+  if (end - begin == 1) return static_cast<float>(parts[begin][i]);
+  const std::size_t left = std::bit_ceil(end - begin) / 2;
+  return tree_sum(parts, begin, begin + left, i) + tree_sum(parts, begin + left, end, i);
+}
+
+}  // namespace
 
 TEST_CASE("sum_squares is exact in double and the same at every number of threads", "[kernels]") {
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
@@ -88,10 +101,10 @@ TEST_CASE("sum_rows to the type of the rows and to that of gradients", "[kernels
   }
 }
 
-TEST_CASE("sum_ranks adds in rank order and rounds once", "[kernels]") {
+TEST_CASE("sum_ranks adds in tree order and rounds once", "[kernels]") {
   for (const DType from : kFloats) {
     for (const DType to : kFloats) {
-      for (const int ranks : {1, 2, 5}) {
+      for (const int ranks : {1, 2, 4, 7, 13}) {
         for (const Size n : {Size(1), Size(1023), Size(40001)}) {
           for (const bool accumulate : {false, true}) {
             std::vector<Array> parts;
@@ -105,8 +118,8 @@ TEST_CASE("sum_ranks adds in rank order and rounds once", "[kernels]") {
             sum_ranks(CpuStream{}, to, y.data(), from, pointers.data(), ranks, n, accumulate);
             for (Size i = 0; i < n; ++i) {
               double sum = 0;
-              float in_f32 = 0;
-              for (const Array& part : parts) sum += part[i], in_f32 += static_cast<float>(part[i]);
+              for (const Array& part : parts) sum += part[i];
+              const float in_f32 = tree_sum(parts, 0, parts.size(), i);
               expected[static_cast<std::size_t>(i)] = sum + (accumulate ? before[i] : 0);
               // From f32 or bf16 to f32, the order is visible: exactly this one.
               const float total = accumulate ? static_cast<float>(before[i]) + in_f32 : in_f32;

@@ -12,7 +12,7 @@ using namespace lt::kernels;
 TEST_CASE("step_numbers: norm, clipping, bias and skip of a step", "[kernels]") {
   const double partials[] = {9, 16};  // norm 5
   const float loss = 2;
-  const StepRates rates{0.01f, 2};
+  const StepRates rates{0.01f, 2, 0};
   const GroupRates groups{2, {{1, {0.9f, 0.95f}}, {0.5f, {}}}};
   StepNumbers both[2];
   StepNumbers& numbers = both[0];

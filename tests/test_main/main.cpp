@@ -9,7 +9,6 @@
 #include <string>
 
 #include "libtrain/error.h"
-
 #include "test_main/catch.h"
 #include "test_main/temp_folder.h"
 #include "test_main/world.h"
@@ -70,7 +69,7 @@ int main(int argc, char** argv) {
     if (world.rank() == 0) std::cout << "skipped: " << why << std::endl;
     return 0;
   }
-  if (cuda) lt::pin_nccl_algorithm();
+  if (cuda) lt::pin_nccl_algorithm(world.group());
   the_ranks = cuda ? world.group().with_nccl(lt_test::device()) : world.group();
   const int failures = run_session(argc, argv, world);
   the_ranks.reset();  // before MPI ends

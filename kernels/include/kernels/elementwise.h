@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/common.h"
+#include "kernels/on_device.h"
 
 namespace lt::kernels {
 
@@ -81,6 +82,18 @@ template <class S>
 void swiglu_backward(S stream, DType dtype, void* dx_R2F, const void* dy_RF, const void* x_R2F, Size R, Size F,
                      bool accumulate);
 
+// The number of a tensor's first element: first + *samples * per_sample, without `samples` just `first`. `samples` is
+// in device memory, so a captured graph numbers the elements of each launch anew.
+struct FirstElement {
+  std::uint64_t first = 0;
+  const std::uint64_t* samples = nullptr;
+  std::uint64_t per_sample = 0;
+
+  // Whether the number is a multiple of `n`, whatever *samples is.
+  bool is_multiple_of(std::uint64_t n) const { return first % n == 0 && (samples == nullptr || per_sample % n == 0); }
+  LT_ON_DEVICE std::uint64_t number() const { return samples == nullptr ? first : first + *samples * per_sample; }
+};
+
 // Inverted dropout: y_i (+)= x_i / (1 - p) if the uniform number of element first + i under `key` is >= p, else 0. p is
 // in [0, 1). The mask depends only on (key, first + i). The gradient is the same function of dy. y may be x.
 struct Dropout {
@@ -89,7 +102,8 @@ struct Dropout {
   void* y_N;
   const void* x_N;
   float p;
-  std::uint64_t key, first;
+  std::uint64_t key;
+  FirstElement first;
   bool accumulate = false;
 };
 template <class S>

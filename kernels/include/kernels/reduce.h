@@ -34,8 +34,9 @@ void cumulative_sum(S stream, DType dtype, void* y_ORI, const void* x_ORI, const
 template <class S>
 void sum_rows(S stream, DType out_dtype, void* out_C, DType dtype, const void* x_RC, Size R, Size C, bool accumulate);
 
-// For reduce-scatter: y_N (+)= x[0]_N + ... + x[ranks-1]_N, added in that order in f32 (f64 for f64) and rounded once
-// to y_dtype. y may be one of the inputs if the dtypes are equal. On CUDA at most kMostSummedRanks.
+// For reduce-scatter: y_N (+)= x[0]_N + ... + x[ranks-1]_N, added in f32 (f64 for f64) in tree order and rounded once
+// to y_dtype. Tree order: ((x[0] + x[1]) + (x[2] + x[3])) + ..., pairs, then pairs of pairs; the last of an odd number
+// goes up unchanged. y may be one of the inputs if the dtypes are equal. On CUDA at most kMostSummedRanks.
 template <class S>
 void sum_ranks(S stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
                bool accumulate);

@@ -10,6 +10,7 @@ namespace lt::kernels {
 struct StepRates {
   float lr;
   std::int32_t step;
+  std::uint64_t samples;  // of the run before this step, over all ranks
 };
 
 // Settings of each optimizer group that stay the same over all steps.

@@ -81,13 +81,6 @@ struct BroadcastCall {
   int root;
 };
 
-// Whether NCCL itself adds the contributions of CUDA ranks, in its own order. Otherwise, as on the CPU, each rank
-// receives all values of its part and adds them in rank order: NCCL would round partial sums of bf16 values, and it
-// supports only equal parts.
-inline bool nccl_adds(const ReduceScatterCall& call, int size) {
-  return call.dtype == call.wire && call.wire != DType::bf16 && call.n % size == 0;
-}
-
 class GroupBackend {
  public:
   explicit GroupBackend(GroupPlace place) : place_(std::move(place)), log_(place_) {}
@@ -113,13 +106,19 @@ class GroupBackend {
     Size outgoing = 0, incoming = 0;
   };
   Staging staging(const ReduceScatterCall& call) const;
+  // Whether NCCL itself adds the contributions of CUDA ranks, in its own order, because the way between hosts is slow.
+  // Otherwise, as on the CPU, each rank receives all values of its part and adds them in tree order. NCCL would round
+  // partial sums of bf16 values, and it supports only equal parts.
+  bool nccl_adds(const ReduceScatterCall& call) const {
+    return !place_.is_on_one_host() && call.dtype == call.wire && call.wire != DType::bf16 && call.n % size() == 0;
+  }
 
   // Each returns null if the collective is already done.
   virtual std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) = 0;
   virtual std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) = 0;
   virtual std::unique_ptr<Transfer> all_to_all(const AllToAllCall& call) = 0;
   virtual std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) = 0;
-  virtual GatherMemory gather_memory(Device) { return {}; }
+  virtual PeerMemory peer_memory(Device) { return {}; }
   // Gives up the group's work in flight on its device; no collective may follow.
   virtual void abandon() noexcept {}
   virtual void barrier() = 0;

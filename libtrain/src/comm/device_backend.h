@@ -13,14 +13,16 @@ namespace lt {
 
 class DeviceBackend : public GroupBackend {
   // The control back end may be a group that makes calls of its own, so this one needs another id.
-  static GroupPlace place_beside(GroupPlace place) {
+  static GroupPlace place_beside(GroupPlace place, std::vector<int> hosts) {
     place.id = group_id(place.id, 0, 0);
+    place.hosts = std::move(hosts);
     return place;
   }
 
  public:
-  DeviceBackend(std::shared_ptr<GroupBackend> control, Device device)
-      : GroupBackend(place_beside(control->place())), control_(std::move(control)), device_(device) {}
+  // `hosts`: GroupPlace::hosts.
+  DeviceBackend(std::shared_ptr<GroupBackend> control, Device device, std::vector<int> hosts = {})
+      : GroupBackend(place_beside(control->place(), std::move(hosts))), control_(std::move(control)), device_(device) {}
 
   bool takes(Device device) const final { return device == device_ || control_->takes(device); }
   std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) final {

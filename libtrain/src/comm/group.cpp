@@ -154,19 +154,31 @@ void run_barrier(GroupBackend& backend, Wait&& wait) {
   count_times({CollectiveOp::barrier, begin, TimePoint::on(Stream::compute(kCpu)), begin});
 }
 
+GroupPlace paper_place(int rank, int size, std::vector<int> hosts) {
+  GroupPlace place{rank, size, rank, size, "meta"};
+  place.hosts = std::move(hosts);
+  return place;
+}
+
 }  // namespace
 
 Group::Group() : backend_(make_self_backend({})) {}
 Group::Group(std::shared_ptr<GroupBackend> backend) : backend_(std::move(backend)) {}
 
-Group Group::meta(int rank, int size, DeviceType planned) {
+Group Group::meta(int rank, int size, DeviceType planned, int ranks_per_host) {
   if (size < 1 || rank < 0 || rank >= size) {
     throw UsageError("comm", fmt::format("meta group: rank: expected 0 to size - 1, got {} of size {}", rank, size));
   }
-  return Group(make_meta_backend({rank, size, rank, size, "meta"}, planned));
+  std::vector<int> hosts;
+  if (ranks_per_host > 0) {
+    for (int r = 0; r < size; ++r) hosts.push_back(r / ranks_per_host);
+  }
+  return Group(make_meta_backend(paper_place(rank, size, std::move(hosts)), planned));
 }
 
-Group Group::on_meta(Device device) const { return meta(rank(), size(), backend_->counted_type(device)); }
+Group Group::on_meta(Device device) const {
+  return Group(make_meta_backend(paper_place(rank(), size(), backend_->place().hosts), backend_->counted_type(device)));
+}
 
 int Group::rank() const { return backend_->rank(); }
 int Group::size() const { return backend_->size(); }
@@ -325,7 +337,7 @@ Group Group::duplicate_patient(std::string_view name) const {
   return Group(backend_->duplicate_patient(std::string(name)));
 }
 
-GatherMemory Group::gather_memory(Device device) const { return backend_->gather_memory(device); }
+PeerMemory Group::peer_memory(Device device) const { return backend_->peer_memory(device); }
 
 void Group::abandon() const noexcept { backend_->abandon(); }
 

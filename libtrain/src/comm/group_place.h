@@ -1,8 +1,10 @@
 // A rank's place in its group and in the whole run.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace lt {
 
@@ -10,11 +12,16 @@ struct GroupPlace {
   int rank = 0, size = 1;
   int run_rank = 0, run_size = 1;
   std::string name = "self";
-  int stride = 1;         // distance between its first two ranks, in ranks of the run
-  bool is_even = true;    // all neighbours have this distance
-  std::uint64_t id = 1;   // the same on its ranks, and unique to the group
-  bool on_paper = false;  // a meta group
-  bool patient = false;   // waiting threads sleep, and nothing is counted: a group for a background thread
+  int stride = 1;               // distance between its first two ranks, in ranks of the run
+  bool is_even = true;          // all neighbours have this distance
+  std::uint64_t id = 1;         // the same on its ranks, and unique to the group
+  bool on_paper = false;        // a meta group
+  std::vector<int> hosts = {};  // of CUDA ranks: the host of each, numbered; empty: all on one
+  bool patient = false;         // waiting threads sleep, and nothing is counted: a group for a background thread
+
+  bool is_on_one_host() const {
+    return std::all_of(hosts.begin(), hosts.end(), [&](int host) { return host == hosts.front(); });
+  }
 };
 
 // The id of the group that the `number`-th split of `parent` makes and that begins with rank `first` of the parent.

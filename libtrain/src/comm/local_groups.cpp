@@ -13,9 +13,9 @@ namespace lt {
 GroupBackend::Staging GroupBackend::staging(const ReduceScatterCall& call) const {
   if (size() == 1) return {};
   const Size mine = size_of(call.n, rank());
-  // NCCL cannot accumulate into `part`, so the sum needs memory of its own.
   const DeviceType target = counted_type(call.device);
-  if (target == DeviceType::cuda && nccl_adds(call, size())) return {0, call.accumulate ? mine : 0};
+  // NCCL cannot accumulate into `part`, so the sum needs memory of its own.
+  if (target == DeviceType::cuda && nccl_adds(call)) return {0, call.accumulate ? mine : 0};
   kernels::require_summed_ranks(target, size());
   return {call.dtype == call.wire ? 0 : call.n, (size() - 1) * mine};
 }
@@ -28,6 +28,7 @@ GroupPlace GroupBackend::split_place(const std::vector<int>& colors, std::string
     if (colors[static_cast<std::size_t>(r)] != colors[static_cast<std::size_t>(rank())]) continue;
     if (place.size == 0) first = r;
     if (place.size == 1) place.stride = (r - first) * place_.stride;
+    if (!place_.hosts.empty()) place.hosts.push_back(place_.hosts[static_cast<std::size_t>(r)]);
     if (place.size > 1) place.is_even &= (r - first) * place_.stride == place.size * place.stride;
     if (r < rank()) ++place.rank;
     ++place.size;

@@ -1,6 +1,6 @@
 // The MPI back end. Every tensor collective except broadcast is point-to-point messages between all pairs, straight
 // into place, under a tag of its own. So several can be in flight at once, none copies more than it must, and sums are
-// added in rank order.
+// added in tree order.
 #include "comm/mpi_group.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The NCCL back end, for tensors on a CUDA device. A control back end of the same ranks carries everything else: bytes,
+// The NCCL back end, for tensors on a CUDA device. Large gathers and reductions within a host are copies between peers
+// (peer_copies.h), everything else is NCCL's. A control back end of the same ranks carries everything else: bytes,
 // barriers, tensors on the CPU. Each group has a communicator and a stream. Events order that stream with the compute
 // stream; the host waits for neither. Communicators of groups split from one parent share its buffers, so NCCL runs
 // their collectives one after the other, in call order.
@@ -12,7 +13,9 @@
 
 #include "comm/device_backend.h"
 #include "comm/nccl_communicator.h"
+#include "comm/nccl_group.h"
 #include "comm/nccl_windows.h"
+#include "comm/peer_copies.h"
 #include "device/cuda.h"
 #include "device/fault.h"
 #include "kernels/elementwise.h"
@@ -22,12 +25,15 @@
 namespace lt {
 namespace {
 
+// Below it the kernels of NCCL are faster than copy engines, and wait for the peer only briefly.
+Size least_copied_bytes = Size{1} << 20;
+
 // For the types that NCCL adds; all others travel as bytes.
 ncclDataType_t nccl_sum_type(DType dtype) { return dtype == DType::f64 ? ncclFloat64 : ncclFloat32; }
 
 class NcclTransfer final : public Transfer {
  public:
-  NcclTransfer(NcclCommunicator& communicator, const Stream& stream) : Transfer(stream), communicator_(communicator) {}
+  NcclTransfer(GroupBackend& group, const Stream& stream) : Transfer(stream), group_(group) {}
   // Call when all its work is enqueued.
   void launched() {
     end_ = TimePoint::on(stream());
@@ -35,18 +41,19 @@ class NcclTransfer final : public Transfer {
   }
   TimePoint end() const override { return end_; }
   void wait() override { Stream::compute(device()).wait(done_); }
-  void abandon() noexcept override { communicator_.abort(); }
+  void abandon() noexcept override { group_.abandon(); }
 
  private:
-  NcclCommunicator& communicator_;
+  GroupBackend& group_;
   Event done_;
   TimePoint end_;
 };
 
 class NcclBackend final : public DeviceBackend {
  public:
-  NcclBackend(std::shared_ptr<GroupBackend> control, Device device, std::shared_ptr<NcclCommunicator> communicator)
-      : DeviceBackend(std::move(control), device),
+  NcclBackend(std::shared_ptr<GroupBackend> control, Device device, std::vector<int> hosts,
+              std::shared_ptr<NcclCommunicator> communicator)
+      : DeviceBackend(std::move(control), device, std::move(hosts)),
         words_(std::static_pointer_cast<DeviceWords>(cuda::allocate_pinned(device.index, sizeof(DeviceWords)))),
         stream_(device),
         communicator_(std::move(communicator)) {
@@ -54,8 +61,11 @@ class NcclBackend final : public DeviceBackend {
     if (cuda::write_word(&words_->begun, 0, stream_.cuda())) log().watch(words_);
   }
 
-  GatherMemory gather_memory(Device where) override;
-  void abandon() noexcept override { communicator_->abort(); }
+  PeerMemory peer_memory(Device where) override;
+  void abandon() noexcept override {
+    communicator_->abort();
+    if (peer_copies_) peer_copies_->release();
+  }
   std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override;
 
  private:
@@ -74,7 +84,7 @@ class NcclBackend final : public DeviceBackend {
   std::unique_ptr<Transfer> transfer(std::string_view point, Launch&& launch, bool ends = true) {
     const CudaStream stream = after_compute();
     fault_point(point, stream_);
-    auto transfer = std::make_unique<NcclTransfer>(*communicator_, stream_);
+    auto transfer = std::make_unique<NcclTransfer>(*this, stream_);
     const auto number = static_cast<std::uint32_t>(log().newest() + 1);
     cuda::write_word(&words_->begun, number, stream);
     launch(stream);
@@ -91,14 +101,21 @@ class NcclBackend final : public DeviceBackend {
   void exchange(CudaStream stream, Outgoing&& outgoing, Incoming&& incoming);
   void gather(const AllGatherCall& call, CudaStream stream);
   void add_on_the_way(const ReduceScatterCall& call, CudaStream stream);
-  void add_in_rank_order(const ReduceScatterCall& call, CudaStream stream);
+  void add_in_tree_order(const ReduceScatterCall& call, CudaStream stream);
+  // Whether copy engines move `n` elements, the same number to each rank, into `bytes` bytes of all ranks.
+  bool copies_into(const void* begin, Size bytes, Size n) const {
+    return peer_copies_ && n % size() == 0 && bytes >= least_copied_bytes && peer_copies_->reach(begin, bytes);
+  }
+  void use_windows();
 
   const std::shared_ptr<DeviceWords> words_;
   Event ready_;
   Stream stream_;
   // Destroyed before the stream that it works on, unless windows still hold it; then its work is already done.
   std::shared_ptr<NcclCommunicator> communicator_;
-  std::optional<GatherMemory> gather_memory_;  // set by the first call
+  std::optional<Windows>
+      windows_;  // set by the first call of peer_memory(), or by that of the group this one duplicates
+  std::optional<PeerCopies> peer_copies_;
 };
 
 cudaStream_t nccl_stream(CudaStream stream) { return static_cast<cudaStream_t>(stream.handle); }
@@ -125,13 +142,20 @@ std::unique_ptr<Transfer> NcclBackend::gather_on_device(const AllGatherCall& cal
 void NcclBackend::gather(const AllGatherCall& call, CudaStream stream) {
   auto* full = static_cast<std::byte*>(call.full_N);
   const Size element = dtype_bytes(call.dtype), mine = size_of(call.n, rank()) * element;
+  std::byte* own = full + begin_of(call.n, rank()) * element;
+  const auto keep_own = [&] {
+    if (mine > 0 && own != call.part_P) cuda::copy(own, call.part_P, mine, stream);
+  };
+  if (copies_into(full, call.n * element, call.n)) {
+    keep_own();
+    return peer_copies_->exchange(stream_, mine, [&](int) { return PeerCopies::Piece{call.part_P, own}; });
+  }
   if (call.n % size() == 0) {
     return communicator_->launch([&](ncclComm_t comm) {
       LT_NCCL(ncclAllGather(call.part_P, full, static_cast<std::size_t>(mine), ncclUint8, comm, nccl_stream(stream)));
     });
   }
-  std::byte* own = full + begin_of(call.n, rank()) * element;
-  if (mine > 0 && own != call.part_P) cuda::copy(own, call.part_P, mine, stream);
+  keep_own();
   exchange(
       stream,
       [&](int) {
@@ -145,7 +169,7 @@ void NcclBackend::gather(const AllGatherCall& call, CudaStream stream) {
 std::unique_ptr<Transfer> NcclBackend::reduce_on_device(const ReduceScatterCall& call) {
   if (call.n == 0) return nullptr;
   const auto reduce = [&](CudaStream stream) {
-    nccl_adds(call, size()) ? add_on_the_way(call, stream) : add_in_rank_order(call, stream);
+    nccl_adds(call) ? add_on_the_way(call, stream) : add_in_tree_order(call, stream);
   };
   return transfer("reduce", reduce, !call.is_first_half);
 }
@@ -160,7 +184,7 @@ void NcclBackend::add_on_the_way(const ReduceScatterCall& call, CudaStream strea
   if (call.accumulate) kernels::convert(stream, call.dtype, call.part_P, call.dtype, sum, mine, true);
 }
 
-void NcclBackend::add_in_rank_order(const ReduceScatterCall& call, CudaStream stream) {
+void NcclBackend::add_in_tree_order(const ReduceScatterCall& call, CudaStream stream) {
   const Size element = dtype_bytes(call.wire), mine = size_of(call.n, rank());
   const auto* outgoing = static_cast<const std::byte*>(call.full_N);
   // Own values are rounded to the wire type too, so that the result does not depend on which rank adds.
@@ -168,20 +192,24 @@ void NcclBackend::add_in_rank_order(const ReduceScatterCall& call, CudaStream st
     kernels::convert(stream, call.wire, call.outgoing, call.dtype, call.full_N, call.n, false);
     outgoing = static_cast<const std::byte*>(call.outgoing);
   }
+  // Each rank's staging memory has a place for the part of every other rank.
+  auto* const incoming = static_cast<std::byte*>(call.incoming);
+  const auto place = [&](int of, int on) { return incoming + (of < on ? of : of - 1) * mine * element; };
   std::vector<const void*> contributions(static_cast<std::size_t>(size()));
   contributions[static_cast<std::size_t>(rank())] = outgoing + begin_of(call.n, rank()) * element;
-  for_peers([&](int r) {
-    contributions[static_cast<std::size_t>(r)] =
-        static_cast<std::byte*>(call.incoming) + (r < rank() ? r : r - 1) * mine * element;
-  });
-  exchange(
-      stream,
-      [&](int r) {
-        return Bytes{outgoing + begin_of(call.n, r) * element, size_of(call.n, r) * element};
-      },
-      [&](int r) {
-        return Bytes{contributions[static_cast<std::size_t>(r)], mine * element};
-      });
+  for_peers([&](int r) { contributions[static_cast<std::size_t>(r)] = place(r, rank()); });
+  const auto bytes_for = [&](int r) {
+    return Bytes{outgoing + begin_of(call.n, r) * element, size_of(call.n, r) * element};
+  };
+  if (copies_into(incoming, (size() - 1) * mine * element, call.n)) {
+    peer_copies_->exchange(stream_, mine * element, [&](int r) {
+      return PeerCopies::Piece{bytes_for(r).begin, place(rank(), r)};
+    });
+  } else {
+    exchange(stream, bytes_for, [&](int r) {
+      return Bytes{contributions[static_cast<std::size_t>(r)], mine * element};
+    });
+  }
   if (mine == 0) return;
   kernels::sum_ranks(stream, call.dtype, call.part_P, call.wire, contributions.data(), size(), mine, call.accumulate);
 }
@@ -211,10 +239,17 @@ std::unique_ptr<Transfer> NcclBackend::broadcast_on_device(const BroadcastCall& 
   });
 }
 
-GatherMemory NcclBackend::gather_memory(Device where) {
+PeerMemory NcclBackend::peer_memory(Device where) {
   if (where != device()) return {};
-  if (!gather_memory_) gather_memory_ = make_gather_memory(shared_control(), communicator_, where);
-  return *gather_memory_;
+  if (!windows_) {
+    windows_ = make_windows(shared_control(), communicator_, place(), where);
+    use_windows();
+  }
+  return {windows_->memory, windows_->why_none};
+}
+
+void NcclBackend::use_windows() {
+  if (windows_ && windows_->memory != nullptr) peer_copies_.emplace(windows_->memory, rank(), size());
 }
 
 std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors, std::string name) {
@@ -227,18 +262,40 @@ std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors,
   const int color = control->size() == 1 ? NcclCommunicator::kNoColor : static_cast<int>(first - colors.begin());
   auto communicator = std::make_shared<NcclCommunicator>(communicator_, color, rank(), name);
   if (control->size() == 1) return control;
-  return std::make_shared<NcclBackend>(std::move(control), device(), std::move(communicator));
+  std::vector<int> hosts;
+  for (std::size_t r = 0; r < colors.size(); ++r) {
+    if (colors[r] == colors[static_cast<std::size_t>(rank())]) hosts.push_back(place().hosts[r]);
+  }
+  auto group = std::make_shared<NcclBackend>(std::move(control), device(), std::move(hosts), std::move(communicator));
+  if (group->size() == size()) group->windows_ = windows_, group->use_windows();
+  return group;
 }
 
 }  // namespace
 
 namespace {
 
-// NCCL requires it, and reports a violation only as an invalid argument.
-void require_own_devices(const Group& group, Device device) {
+// Where each rank's process runs: the name of its host, or the name that NCCL takes for it.
+std::string host_name() {
+  if (const char* const name = std::getenv("NCCL_HOSTID"); name != nullptr) return name;
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
-  const auto places = group.all_gather_bytes(std::string(host) + " " + cuda::bus_id(device.index));
+  return host;
+}
+
+// Numbers the hosts of the group's ranks.
+std::vector<int> hosts_of(const Group& group) {
+  const auto names = group.all_gather_bytes(host_name());
+  std::vector<int> hosts;
+  for (const std::string& name : names) {
+    hosts.push_back(static_cast<int>(std::find(names.begin(), names.end(), name) - names.begin()));
+  }
+  return hosts;
+}
+
+// NCCL requires it, and reports a violation only as an invalid argument.
+void require_own_devices(const Group& group, Device device) {
+  const auto places = group.all_gather_bytes(host_name() + " " + cuda::bus_id(device.index));
   for (std::size_t r = 1; r < places.size(); ++r) {
     const auto first = std::find(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(r), places[r]);
     if (first == places.begin() + static_cast<std::ptrdiff_t>(r)) continue;
@@ -264,10 +321,14 @@ Group Group::with_nccl(Device device) const {
   std::vector<int> one_color(static_cast<std::size_t>(size()));
   std::shared_ptr<GroupBackend> control = backend_->split(one_color, backend_->place().name);
   auto communicator = std::make_shared<NcclCommunicator>(*control, device.index);
-  return Group(std::make_shared<NcclBackend>(std::move(control), device, std::move(communicator)));
+  return Group(std::make_shared<NcclBackend>(std::move(control), device, hosts_of(*this), std::move(communicator)));
 }
 
-void pin_nccl_algorithm() {
+Size set_least_copied_bytes(Size bytes) { return std::exchange(least_copied_bytes, bytes); }
+
+void pin_nccl_algorithm(const Group& group) {
+  const std::vector<int> hosts = hosts_of(group);
+  if (std::count(hosts.begin(), hosts.end(), hosts.front()) == group.size()) return;
   setenv("NCCL_ALGO", "Ring", 0);
   setenv("NCCL_PROTO", "Simple", 0);
 }

@@ -1,17 +1,78 @@
-// Memory for gathers over NCCL: ncclMemAlloc() blocks that are symmetric windows of one communicator. Its all-gathers
-// then copy straight from rank to rank, on fewer multiprocessors than through NCCL's buffers. Reductions run on other
-// communicators, so they see no windows.
+// Peer memory on CUDA devices: ncclMemAlloc() blocks that are symmetric windows of a communicator of their own. NCCL
+// maps each block on all ranks of the host; copies between ranks then need no NCCL (peer_copies.h).
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "comm/nccl_communicator.h"
+#include "memory/buffer.h"
 
 namespace lt {
 
-// Tries whether all ranks can have windows. If so, `communicator` is replaced by a child of it that owns the windows.
-// All ranks must call it at the same time.
-GatherMemory make_gather_memory(std::shared_ptr<GroupBackend> control, std::shared_ptr<NcclCommunicator>& communicator,
-                                Device device);
+class WindowMemory final : public BlockSource {
+ public:
+  WindowMemory(std::shared_ptr<GroupBackend> control, std::shared_ptr<NcclCommunicator> communicator, Device device);
+  ~WindowMemory() override;
+
+  // Call it once, first. Throws if a window cannot be made. Returns false if one can be made but its memory is not
+  // mapped on all ranks.
+  bool open();
+
+  Block allocate(Size bytes, MemoryOwner owner) override;
+  void release(std::size_t index) noexcept override;
+
+  // The place on `rank` of this rank's `address`, or null if [address, address + bytes) is not in one window. The
+  // answer is the same on all ranks if they ask for the same places.
+  std::byte* on_rank(int rank, const void* address, Size bytes) const;
+
+  // Words in a window, zero at first. All ranks must take them in the same order.
+  std::uint32_t* take_words(Size count);
+  // A word that is 1, in device memory.
+  const std::uint32_t* one() const { return words_; }
+  // Writes 1 to all words that were taken, until the device has no more work or a deadline passes: for streams that
+  // wait for a word that a dead peer will not write.
+  void release_waits() noexcept;
+
+ private:
+  struct Window {
+    std::byte* memory = nullptr;
+    Size bytes = 0;
+    ncclWindow_t handle = nullptr;
+    std::vector<std::byte*> peers;  // its place on each rank
+  };
+  struct Entry {
+    Window window;
+    MemoryOwner owner;
+    bool counted;
+  };
+
+  Window make(Size bytes) const;
+  void require_same(Size bytes) const;
+  void* take(Size bytes) const;
+  std::vector<std::byte*> find_peers(ncclWindow_t window) const;
+  void give_back(const Window& window) const noexcept;
+
+  const Group control_;
+  const std::shared_ptr<NcclCommunicator> communicator_;
+  const Device device_;
+  Window control_window_;  // holds words
+  std::uint32_t* words_ = nullptr;
+  Size words_taken_ = 1;
+  std::vector<Entry> entries_;
+  std::map<const std::byte*, const Window> live_;  // by its begin
+};
+
+// Windows that all ranks of `control` can have, or why there are none. `place` is that of the group they are for. All
+// ranks must call it at the same time.
+struct Windows {
+  std::shared_ptr<WindowMemory> memory;
+  std::string why_none;
+};
+Windows make_windows(std::shared_ptr<GroupBackend> control, const std::shared_ptr<NcclCommunicator>& parent,
+                     const GroupPlace& place, Device device);
 
 }  // namespace lt

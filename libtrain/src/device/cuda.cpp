@@ -47,6 +47,15 @@ std::shared_ptr<void> owned(int device, void* handle, Release release) {
 
 thread_local bool captures = false;  // within capture()
 
+// A function of the driver, or null. It is looked up at run time so that programs start without a driver.
+template <class Function>
+Function driver_function(const char* name) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  const cudaError_t code = cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &result);
+  return code == cudaSuccess ? reinterpret_cast<Function>(function) : nullptr;
+}
+
 // Interprets the result of cudaStreamQuery() or cudaEventQuery().
 bool is_reached(cudaError_t answer, const char* call) {
   if (answer == cudaErrorNotReady) {
@@ -188,14 +197,7 @@ void synchronize_stream(CudaStream stream) {
 }
 
 bool write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream) {
-  // A driver function. It is looked up at run time so that programs start without a driver.
-  static const auto write = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-    const cudaError_t code =
-        cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &function, 12000, cudaEnableDefault, &result);
-    return code == cudaSuccess ? reinterpret_cast<PFN_cuStreamWriteValue32_v11070>(function) : nullptr;
-  }();
+  static const auto write = driver_function<PFN_cuStreamWriteValue32_v11070>("cuStreamWriteValue32");
   if (write == nullptr) return false;
   void* address = nullptr;
   LT_CUDA(cudaHostGetDevicePointer(&address, word, 0));
@@ -204,6 +206,22 @@ bool write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream) {
   if (code == CUDA_ERROR_NOT_SUPPORTED) return false;
   if (code != CUDA_SUCCESS) throw InternalError("cuda", "cuStreamWriteValue32: error " + std::to_string(code));
   return true;
+}
+
+void wait_and_clear(const std::vector<std::uint32_t*>& words, CudaStream stream) {
+  static const auto run = driver_function<PFN_cuStreamBatchMemOp_v11070>("cuStreamBatchMemOp");
+  std::vector<CUstreamBatchMemOpParams> operations;
+  for (std::uint32_t* const word : words) {
+    const auto address = reinterpret_cast<CUdeviceptr>(word);
+    CUstreamBatchMemOpParams& wait = operations.emplace_back();
+    wait.waitValue = {CU_STREAM_MEM_OP_WAIT_VALUE_32, address, {1}, CU_STREAM_WAIT_VALUE_EQ, 0};
+    CUstreamBatchMemOpParams& clear = operations.emplace_back();
+    clear.writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, address, {0}, CU_STREAM_WRITE_VALUE_DEFAULT, 0};
+  }
+  const CUresult code =
+      run == nullptr ? CUDA_ERROR_NOT_SUPPORTED
+                     : run(stream_of(stream.handle), static_cast<unsigned>(operations.size()), operations.data(), 0);
+  if (code != CUDA_SUCCESS) throw InternalError("cuda", "cuStreamBatchMemOp: error " + std::to_string(code));
 }
 
 void sleep(CudaStream stream, std::chrono::milliseconds time) {

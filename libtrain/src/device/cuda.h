@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
@@ -47,6 +48,10 @@ double elapsed_ms(EventHandle begin, EventHandle end);
 // Writes `value` to a word of pinned memory when the stream reaches this point; works in graphs, and the host sees it
 // at once. Returns false and does nothing if the driver or device does not support it.
 bool write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream);
+
+// Later work on the stream waits until each word, in device memory, is 1; they are then 0. Occupies no multiprocessor;
+// works in graphs. Throws InternalError.
+void wait_and_clear(const std::vector<std::uint32_t*>& words, CudaStream stream);
 
 // Delays later work on this stream only. For tests.
 void sleep(CudaStream stream, std::chrono::milliseconds time);

@@ -58,6 +58,7 @@ constexpr Point kPoints[] = {
     {"allocate", set_of(kOom)},                 // a block of device memory
     {"gather", set_of(kDeviceSleep)},           // on the device's stream
     {"reduce", set_of(kDeviceSleep)},           //
+    {"hand-over", set_of(kDeviceSleep)},        // before each step of a copy between devices
     {"all_to_all", set_of(kDeviceSleep)},       //
     {"transform", set_of(kDeviceSleep)},        //
     {"optimizer", set_of(kDeviceSleep)},        //

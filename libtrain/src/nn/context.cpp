@@ -2,6 +2,7 @@
 #include "libtrain/kernels/random.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/ops/ops.h"
+#include "ops/dropout.h"
 
 namespace lt::nn {
 
@@ -21,7 +22,8 @@ Tensor dropout(const Tensor& x, double p, std::string_view site) {
   if (p == 0 || !ForwardContext::current().training) return x;
   const ForwardContext& context = ForwardContext::current();
   const auto per_sample = static_cast<std::uint64_t>(x.elements() / x.dim(0));
-  return ops::dropout(x, static_cast<float>(p), derive_key(context.seed, site), context.first_sample * per_sample);
+  return ops::dropout(x, static_cast<float>(p), derive_key(context.seed, site),
+                      kernels::FirstElement{context.first_sample * per_sample, context.samples_before, per_sample});
 }
 
 }  // namespace lt::nn

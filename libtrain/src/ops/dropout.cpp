@@ -1,5 +1,6 @@
 // Inverted dropout. Backward recomputes the mask from the key, so nothing is saved.
-#include "kernels/elementwise.h"
+#include "ops/dropout.h"
+
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
@@ -12,9 +13,10 @@ struct Dropout final : Function {
 
   Slot x_;
   float p_ = 0;
-  std::uint64_t key_ = 0, first_ = 0;
+  std::uint64_t key_ = 0;
+  kernels::FirstElement first_;
 
-  Tensor forward(const Tensor& x, float p, std::uint64_t key, std::uint64_t first) {
+  Tensor forward(const Tensor& x, float p, std::uint64_t key, const kernels::FirstElement& first) {
     x_ = x.gradient_slot(), p_ = p, key_ = key, first_ = first;
     const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
     dispatch(y.device(), [&](auto s) {
@@ -41,10 +43,14 @@ struct Dropout final : Function {
 
 }  // namespace
 
-Tensor dropout(const Tensor& x, float p, std::uint64_t key, std::uint64_t first) {
+Tensor dropout(const Tensor& x, float p, std::uint64_t key, const kernels::FirstElement& first) {
   require_float("dropout", "x", x);
   if (!(p >= 0 && p < 1)) fail("dropout", "p", "a number in [0, 1)", std::to_string(p));
   return p == 0 ? x : record<Dropout>(x, p, key, first);
+}
+
+Tensor dropout(const Tensor& x, float p, std::uint64_t key, std::uint64_t first) {
+  return dropout(x, p, key, kernels::FirstElement{first});
 }
 
 }  // namespace lt::ops

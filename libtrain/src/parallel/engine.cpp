@@ -43,7 +43,7 @@ Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& para
   collectively(control, [&] { impl_ = std::make_unique<Impl>(model, control, sharding, parallel, optimizers, step); });
   collectively(control, [&] {
     const DeviceTurn turn(step.device);
-    impl_->make_parameters();
+    impl_->make_shared();
     if (step.initial_weights) {
       for (ShardedUnit& unit : impl_->units) unit.initialise(step.seed);
     }
@@ -123,6 +123,8 @@ void Engine::Impl::step(const Batch& given) {
   schedule->finish_reductions();
   average_losses(scalars.losses, scalars.outcome.member(&StepOutcome::loss));
   update();
+  if (!options.cuda_graph) return;
+  for (ShardedUnit& unit : units) unit.finish_early_gather();  // a graph ends only when all its work is done
 }
 
 void Engine::Impl::require_sound() const {
@@ -138,6 +140,7 @@ Context Engine::Impl::context(const Context& records) {
   own.notices = records.notices, own.collectives = records.collectives;
   own.counts_memory = records.counts_memory, own.counts_collectives = records.counts_collectives;
   own.ids = &ids;
+  own.makes_host_values = &makes_host_values;
   own.kernels = {.deterministic = parallel.deterministic, .tf32 = options.tf32};
   return own;
 }
@@ -156,6 +159,12 @@ bool Engine::Impl::runs_as_graph(const Batch& batch) const {
       Context::current().timeline != nullptr || update_gate || fault_in_this_step()) {
     return false;
   }
+  if (makes_host_values) {  // a graph would send those of the captured step again
+    Context::current().give_notice(
+        "steps run without a CUDA graph: loss() makes tensors from values of the host; nn::Buffer keeps them on the "
+        "device");
+    return false;
+  }
   for (const Tensor* values : {&batch.inputs, &batch.targets, &batch.document_starts}) {
     if (!values->defined() || !is_on(*values, options.device)) continue;
     throw UsageError("engine", "train.cuda_graph: expected batches on the CPU");
@@ -167,19 +176,19 @@ void Engine::Impl::run_graph(const Batch& batch) {
   const Stream stream = Stream::compute(options.device);
   make_room(kStepName, &Impl::step, batch);  // must not happen during the capture
   const StepGraph::Key key{shapes_of(batch), memory.arena_number()};
-  // A graph always begins with the gathers of the parameters, and leaves parameters behind that are not gathered yet.
-  // An evaluation before it may have gathered them.
-  const auto defer_update_gathers = [&] {
-    for (ShardedUnit& unit : units) unit.start_update_gather();
+  // A graph always begins with the late gathers, and leaves behind parameters that are not gathered yet. An evaluation
+  // before it may have gathered them.
+  const auto defer_late_gathers = [&] {
+    for (ShardedUnit& unit : units) unit.defer_late_gather();
   };
   if (!slot->graph || slot->graph->key() != key) {
     slot->graph.reset();
-    defer_update_gathers();
+    defer_late_gathers();
     slot->graph.emplace(key, stream, [&] { run(kStepName, &Impl::step, batch); });
   }
   attempt([&] { slot->graph->launch(stream); });
   ++graph_launches;
-  defer_update_gathers();
+  defer_late_gathers();
 }
 
 StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
@@ -193,7 +202,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
     on_meta.device = meta_for(options.device);
     const Group group = control.on_meta(options.device);
     Impl twin(model, group, make_sharding(group, parallel, on_meta), parallel, optimizers, on_meta);
-    twin.make_parameters();
+    twin.make_shared();
     (twin.*function)(shapes);  // the second run is like all later ones: parameters are in flight when it starts
     std::vector<std::string> calls;
     MemoryPlan recorded = record_memory_plan(name, on_meta.device, [&] {
@@ -207,7 +216,8 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
 
 Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const Tensor& target_weight) {
   const LossGradient seed_gradient = scaling.gradient(1.0 / static_cast<double>(options.accum * control.size()));
-  const Size first_sample = samples + (control.rank() * options.accum + micro) * options.micro_batch;
+  const Size first_sample = (control.rank() * options.accum + micro) * options.micro_batch;
+  const kernels::StepRates* const rates = scalars.rates.get();
   bool takes_terms = false;
   const nn::ForwardScope context({.training = true,
                                   .seed = options.seed,
@@ -217,7 +227,8 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
                                            .z_loss = options.z_loss,
                                            .label_smoothing = options.label_smoothing,
                                            .gradient = seed_gradient,
-                                           .taken = &takes_terms}});
+                                           .taken = &takes_terms},
+                                  .samples_before = rates != nullptr ? &rates->samples : nullptr});
   schedule->begin_micro_batch(micro == 0, micro == options.accum - 1);
   Tape tape;
   Tensor result;

@@ -24,7 +24,7 @@
 namespace lt {
 
 struct Engine::Impl {
-  // Makes everything that needs no other rank: it contains no collective. Call make_parameters() next.
+  // Makes everything that needs no other rank: it contains no collective. Call make_shared() next.
   Impl(nn::Model& model_, const Group& control_, const Sharding& sharding_, const ParallelOptions& parallel_,
        const OptimizerGroups& optimizers_, const StepOptions& options_)
       : model(model_),
@@ -33,9 +33,13 @@ struct Engine::Impl {
         options(options_),
         control(control_),
         sharding(sharding_) {
+    // A gather cannot begin in one graph and end in the next. The units that the next step runs first are gathered
+    // while the others are updated, the others while these run.
+    constexpr std::size_t kGatheredEarly = 2;
     for (const nn::UnitInfo& info : model.units()) {
+      const bool gathers_late = options.cuda_graph && units.size() >= kGatheredEarly;
       units.emplace_back(info.name, info.module->parameters(info.name), control.size(), sharding, optimizers,
-                         matrix_owners, options.seed);
+                         matrix_owners, options.seed, gathers_late);
     }
     schedule = std::make_unique<UnitSchedule>(units, model.units(), parallel, sharding);
     bind_model();
@@ -50,8 +54,8 @@ struct Engine::Impl {
   }
 
   // Each allocation either needs no other rank, or is in windows and fails on all ranks alike.
-  void make_parameters() {
-    for (ShardedUnit& unit : units) unit.make_parameters();
+  void make_shared() {
+    for (ShardedUnit& unit : units) unit.make_shared();
     for (nn::Buffer* const buffer : model.buffers()) {
       constants.emplace_back(buffer, buffer->copy_on(options.device, options.dtype));
       buffer->bind(constants.back().second);
@@ -101,7 +105,9 @@ struct Engine::Impl {
     slot = &next;
     const StepReport& last = slot->wait();
     if (last.bad_id != 0) attempt([&] { ids.require_none(last.bad_id); });
-    slot->make_ready(batch, {static_cast<float>(optimizers.lr), static_cast<std::int32_t>(steps + 1)});
+    slot->make_ready(batch, {.lr = static_cast<float>(optimizers.lr),
+                             .step = static_cast<std::int32_t>(steps + 1),
+                             .samples = static_cast<std::uint64_t>(samples)});
   }
   // Throws UsageError for targets that the options do not allow.
   void require_targets(const Tensor& targets) const;
@@ -142,6 +148,7 @@ struct Engine::Impl {
   RunIds run_ids;
   Size steps_of_engine = 0;  // made by this engine; those of a checkpoint do not count
   Size graph_launches = 0;
+  bool makes_host_values = false;  // found by a rehearsal: loss() makes tensors from values of the host
   struct RehearsedCalls {
     std::string name;
     std::vector<std::string> calls;  // its collectives, one line each

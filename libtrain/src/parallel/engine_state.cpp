@@ -72,8 +72,8 @@ std::vector<const MemoryPlan*> Engine::memory_plans() const {
   return plans;
 }
 
-std::string Engine::gather_memory() const {
-  const GatherMemory& memory = impl_->sharding.gather_memory;
+std::string Engine::peer_memory() const {
+  const PeerMemory& memory = impl_->sharding.peer_memory;
   if (memory.windows != nullptr) return "symmetric windows";
   return memory.why_none.empty() ? "" : "no symmetric windows (" + memory.why_none + ")";
 }

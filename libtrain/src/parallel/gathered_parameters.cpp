@@ -11,11 +11,13 @@
 
 namespace lt {
 
-GatheredParameters::GatheredParameters(UnitLayout layout, const Sharding& sharding, bool are_trained)
+GatheredParameters::GatheredParameters(UnitLayout layout, const Sharding& sharding, bool are_trained, bool gathers_late)
     : layout_(std::move(layout)),
       sharding_(sharding),
       shard_(layout_.padded() / sharding.gather.size()),
-      shard_begin_(shard_ * sharding.gather.rank()) {
+      shard_begin_(shard_ * sharding.gather.rank()),
+      are_trained_(are_trained),
+      gathers_late_(gathers_late) {
   for (const UnitLayout::Range& range : layout_.ranges()) {
     Tensor tensor = Tensor::unbound(range.parameter->shape(), sharding_.dtype, sharding_.device, range.name);
     if (are_trained) tensor.set_requires_grad();
@@ -27,8 +29,8 @@ UnitPart GatheredParameters::held() const { return are_sharded() ? shard() : Uni
 
 void GatheredParameters::make() {
   if (!exist()) return;
-  compute_ =
-      flat_zeros(held().size, sharding_.dtype, sharding_.device, MemoryOwner::parameters, sharding_.parameter_source());
+  compute_ = flat_zeros(held().size, sharding_.dtype, sharding_.device, MemoryOwner::parameters,
+                        are_trained_ ? sharding_.parameter_source() : nullptr);
   if (are_sharded()) return;
   full_ = compute_;
   gathered_ = true;
@@ -82,9 +84,9 @@ void GatheredParameters::free_full() {
 }
 
 void GatheredParameters::start_update_gather() {
-  if (!exist() || are_sharded() || sharding_.strategy.optimizer == Placement::replicated) return;
+  if (!exist() || are_sharded() || !sharding_.gathers_parameters()) return;
   update_gather_is_late_ = true;
-  if (!sharding_.gathers_update_late) start_late_gather();
+  if (!gathers_late_) start_late_gather();
 }
 
 void GatheredParameters::start_late_gather() {

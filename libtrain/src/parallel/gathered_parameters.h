@@ -17,7 +17,8 @@ struct UnitPart {
 
 class GatheredParameters {
  public:
-  GatheredParameters(UnitLayout layout, const Sharding& sharding, bool are_trained);
+  // `gathers_late`: see start_update_gather().
+  GatheredParameters(UnitLayout layout, const Sharding& sharding, bool are_trained, bool gathers_late = false);
   // Allocates the memory; in a window that is a collective.
   void make();
 
@@ -42,9 +43,14 @@ class GatheredParameters {
   // Frees like release(), but leaves a gather in flight alone. Only during stack unwinding.
   void abandon();
   // If parameters are replicated and each rank has changed its shard, sends it to the others; finish_gather() ends it.
+  // With `gathers_late` it starts at the beginning of the next step, in start_late_gather().
   void start_update_gather();
-  // Call at the beginning of a step: starts the gather that start_update_gather() deferred.
   void start_late_gather();
+  // After the launch of a graph that ended with a late start_update_gather().
+  void defer_late_gather() {
+    if (gathers_late_) start_update_gather();
+  }
+  bool gathers_late() const { return gathers_late_; }
 
  private:
   bool are_sharded() const { return sharding_.strategy.parameters == Placement::sharded; }
@@ -57,7 +63,8 @@ class GatheredParameters {
   std::vector<Tensor> tensors_;  // the tensors that the model holds
   Tensor compute_;               // the values that this rank holds
   Tensor full_;                  // room for the gathered parameters; compute_ if replicated
-  bool gathered_ = false;        // they are in full_, or in flight
+  bool are_trained_, gathers_late_;
+  bool gathered_ = false;  // they are in full_, or in flight
   bool update_gather_is_late_ = false;
   Work gather_;
 };

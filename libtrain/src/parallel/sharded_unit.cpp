@@ -32,33 +32,32 @@ UnitLayout layout_of(const std::string& name, const std::vector<nn::NamedParamet
 
 ShardedUnit::ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
                          const Sharding& sharding, const OptimizerGroups& groups, LeastLoaded& owners,
-                         std::uint64_t seed)
+                         std::uint64_t seed, bool gathers_late)
     : sharding_(sharding),
       master_dtype_(weight_dtype(groups, sharding.dtype)),
-      trained_(layout_of(name, parameters, world_size, groups, false), sharding, true),
+      trained_(layout_of(name, parameters, world_size, groups, false), sharding, true, gathers_late),
       frozen_(layout_of(name, parameters, world_size, groups, true), sharding, false),
       optimizer_(trained_.layout(), groups, updated_part(), master_dtype_, sharding.device, seed),
       matrices_(trained_.layout(), groups, sharding, updated_part(), owners) {
   if (!is_trained()) return;
-  const Strategy& strategy = sharding_.strategy;
   const Device device = sharding_.device;
-  const Size full = trained_.layout().padded(), shard = trained_.shard().size;
   if (has_masters()) master_ = flat_zeros(updated_part().size, master_dtype_, device, MemoryOwner::optimizer);
-  if (is_sharded(strategy.gradients)) {
-    gradient_part_ = flat_zeros(shard, DType::f32, device, MemoryOwner::gradients);
-  } else {
-    gradient_ = flat_zeros(full, DType::f32, device, MemoryOwner::gradients);
-    // Reduced in place, unless later micro-batches would overwrite the buffer that holds the reduced sum.
-    const bool needs_accumulator = sharding_.reduce_each_micro_batch && sharding_.accumulates;
-    gradient_part_ =
-        needs_accumulator ? flat_zeros(shard, DType::f32, device, MemoryOwner::gradients) : shard_of(gradient_);
+  // Reduced in place, unless later micro-batches would overwrite the buffer that holds the reduced sum.
+  const bool needs_accumulator = sharding_.reduce_each_micro_batch && sharding_.accumulates;
+  if (is_sharded(sharding_.strategy.gradients) || needs_accumulator) {
+    gradient_part_ = flat_zeros(trained_.shard().size, DType::f32, device, MemoryOwner::gradients);
   }
 }
 
-void ShardedUnit::make_parameters() {
+void ShardedUnit::make_shared() {
   trained_.make();
   frozen_.make();
-  if (is_trained() && !has_masters()) master_ = trained_.values(updated_part());
+  if (!is_trained()) return;
+  if (!has_masters()) master_ = trained_.values(updated_part());
+  if (is_sharded(sharding_.strategy.gradients)) return;
+  gradient_ = flat_zeros(trained_.layout().padded(), DType::f32, sharding_.device, MemoryOwner::gradients,
+                         sharding_.gradient_source());
+  if (!gradient_part_.defined()) gradient_part_ = shard_of(gradient_);
 }
 
 void ShardedUnit::bind_model() {

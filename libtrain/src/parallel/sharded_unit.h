@@ -25,11 +25,13 @@ namespace lt {
 class ShardedUnit {
  public:
   // Takes the memory that needs no other rank. `sharding` and `groups` must outlive it. `owners` assigns the unit's
-  // matrices to ranks, taking the load of earlier units into account.
+  // matrices to ranks, taking the load of earlier units into account. `gathers_late`: see start_update_gather().
   ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
-              const Sharding& sharding, const OptimizerGroups& groups, LeastLoaded& owners, std::uint64_t seed);
-  // Call next: allocates the parameters in use; in a window that is a collective.
-  void make_parameters();
+              const Sharding& sharding, const OptimizerGroups& groups, LeastLoaded& owners, std::uint64_t seed,
+              bool gathers_late);
+  // Call next: allocates what peers may write, the parameters in use and replicated gradients; in a window that is a
+  // collective.
+  void make_shared();
 
   // Elements, padding included: of all parameters, and of the trained ones.
   Size padded() const { return trained_.layout().padded() + frozen_.layout().padded(); }
@@ -74,6 +76,11 @@ class ShardedUnit {
   void start_update_gather() { trained_.start_update_gather(); }
   // Call at the beginning of a step: starts the gather that start_update_gather() deferred.
   void start_late_gather() { trained_.start_late_gather(); }
+  void defer_late_gather() { trained_.defer_late_gather(); }
+  // Call at the end of a step that waits for every collective which it started.
+  void finish_early_gather() {
+    if (!trained_.gathers_late()) trained_.finish_gather();
+  }
 
   // Writes initial values into the masters.
   void initialise(std::uint64_t seed);

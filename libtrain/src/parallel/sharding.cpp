@@ -52,19 +52,18 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
     throw UsageError("config", "train.cuda_graph: expected a CUDA device and an arena");
   }
   const Group gather = world.split(shard_group, "gather");
-  const bool gathers = parallel.strategy.optimizer == Placement::sharded;
+  const PeerMemory peer_memory = step.arena ? gather.peer_memory(step.device) : PeerMemory{};
   return {parallel.strategy,
           gather,
-          world.split(shard_group, "reduce"),
+          gather.duplicate("reduce"),
           world.split([=](int rank) { return rank % shard; }, "replicas"),
           step.dtype,
           parallel.reduce_dtype,
           step.device,
           parallel.deterministic || parallel.strategy.gradients == Placement::sharded,
           step.accum > 1,
-          step.cuda_graph,
           {Stream(step.device), Stream(step.device)},
-          gathers && step.arena ? gather.gather_memory(step.device) : GatherMemory{}};
+          peer_memory};
 }
 
 }  // namespace lt

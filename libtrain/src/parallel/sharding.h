@@ -16,20 +16,21 @@ struct Sharding {
   // Each micro-batch is reduced as it comes, even if gradients are replicated.
   bool reduce_each_micro_batch;
   bool accumulates;  // more than one micro-batch per step
-  // New parameters go to the other ranks when the next step begins, not as soon as they are ready. So a step waits for
-  // every collective that it started.
-  bool gathers_update_late;
   // The streams on which optimizers transform matrices, beside the compute stream.
   std::array<Stream, kTransformLanes> transform_streams;
-  // For parameters that are gathered in a step. Gathers run from each unit's own buffer to the arena, or within that
-  // buffer. There are no windows if nothing is gathered or if there is no arena.
-  GatherMemory gather_memory;
+  // For what peers write: gathered parameters and gradients, and the arena, in which parts of gradients arrive. There
+  // are no windows without an arena.
+  PeerMemory peer_memory;
 
   void abandon() const noexcept { gather.abandon(), reduce.abandon(), replicas.abandon(); }
-  std::shared_ptr<BlockSource> parameter_source() const { return gather_memory.windows; }
-  std::shared_ptr<BlockSource> arena_source() const {
-    return strategy.parameters == Placement::sharded ? gather_memory.windows : nullptr;
+  std::shared_ptr<BlockSource> arena_source() const { return peer_memory.windows; }
+  // For full buffers that are gathered in place. Where parameters are sharded, they are gathered in the arena.
+  std::shared_ptr<BlockSource> parameter_source() const {
+    return strategy.parameters == Placement::replicated && gathers_parameters() ? peer_memory.windows : nullptr;
   }
+  std::shared_ptr<BlockSource> gradient_source() const { return gathers_parameters() ? nullptr : peer_memory.windows; }
+  // Otherwise every rank updates all parameters, from gathered gradients.
+  bool gathers_parameters() const { return strategy.optimizer == Placement::sharded; }
 };
 
 // Splits `world` into the groups that the options ask for. Throws UsageError for options that no engine accepts.

@@ -99,6 +99,7 @@ Tensor Tensor::from(std::span<const T> values, const Shape& shape, Device device
                                    " elements, got " + std::to_string(values.size()));
   }
   Tensor tensor = empty(shape, dtype_of<T>, device);
+  if (bool* const told = Context::current().makes_host_values; told != nullptr && device != kCpu) *told = true;
   if (!device.is_meta() && !values.empty()) {
     copy_bytes(device, tensor.data(), values.data(), static_cast<Size>(values.size_bytes()));
   }

@@ -84,7 +84,7 @@ void announce(Run& run, const std::string& command) {
         use.group->lr_scale, counted(use.tensors, "tensor"), use.elements);
   }
   if (trained < plan.parameters) say("frozen: {} of {} parameters", plan.parameters - trained, plan.parameters);
-  if (const std::string gathers = run.engine->gather_memory(); !gathers.empty()) say("gathers: {}", gathers);
+  if (const std::string memory = run.engine->peer_memory(); !memory.empty()) say("peer memory: {}", memory);
   say("run folder: {}", config.run.dir);
   say("run: {}{}", run.start.identity.id,
       run.start.identity.parent.empty() ? "" : ", begun from " + run.start.identity.parent);

@@ -146,8 +146,8 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   const MemoryUse before = memory_live(device);
   std::unique_ptr<Engine> made;
   name_origin(config, [&] {
-    made = std::make_unique<Engine>(model, Group::meta(0, ranks, target_of(device)), parallel_options(config),
-                                    optimizers_of(config), options);
+    made = std::make_unique<Engine>(model, Group::meta(0, ranks, target_of(device), ranks_per_node(machine)),
+                                    parallel_options(config), optimizers_of(config), options);
   });
   Engine& engine = *made;
   const BatchShape shape = engine.batch_shape();

@@ -108,18 +108,14 @@ void fill_in(Config& config, DeviceType automatic) {
   if (config.parallel.backend == "nccl" && config.train.device != "cuda") {
     throw UsageError("config", "parallel.backend: expected auto or mpi on cpu, got nccl");
   }
-  if (config.train.cuda_graph && config.parallel.backend == "mpi") {
+  std::optional<bool>& cuda_graph = config.train.cuda_graph;
+  if (cuda_graph.value_or(false) && config.parallel.backend == "mpi") {
     throw UsageError("config", "train.cuda_graph: expected false with parallel.backend=mpi, where the host takes part");
   }
-  if (config.train.cuda_graph && config.train.device != "cuda") {
+  if (cuda_graph.value_or(false) && config.train.device != "cuda") {
     throw UsageError("config", fmt::format("train.cuda_graph: expected false on {}, got true", config.train.device));
   }
-  if (config.train.cuda_graph && model.dropout > 0) {
-    throw UsageError("config",
-                     fmt::format("train.cuda_graph: expected model.dropout 0, whose random numbers change from "
-                                 "step to step, got {}",
-                                 model.dropout));
-  }
+  if (!cuda_graph) cuda_graph = config.train.device == "cuda" && config.parallel.backend != "mpi";
   if (config.train.tf32 && (config.train.device != "cuda" || config.train.dtype != "f32")) {
     throw UsageError("config",
                      fmt::format("train.tf32: needs train.dtype=f32 on cuda, whose products it rounds, got {} on {}",
@@ -263,7 +259,7 @@ StepOptions step_options(const Config& resolved) {
           .dtype = float_type(train.dtype),
           .device = {train.device == "cuda" ? DeviceType::cuda : DeviceType::cpu, 0},
           .seed = train.seed,
-          .cuda_graph = train.cuda_graph,
+          .cuda_graph = train.cuda_graph.value(),
           .tf32 = train.tf32,
           .z_loss = train.z_loss,
           .label_smoothing = train.label_smoothing};

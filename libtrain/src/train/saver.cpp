@@ -115,7 +115,7 @@ Saver::Saver(Run& run)
                           config.memory_every == 1 ? "step" : counted(config.memory_every, "step"),
                           static_cast<double>(kMemorySlots * copy_->bytes()) / (1 << 30),
                           memory_->is_mirrored() ? ", and as much on the next host" : ""));
-  if (run.config.train.cuda_graph && config.memory_every == 1) {
+  if (run.config.train.cuda_graph.value() && config.memory_every == 1) {
     run.log.say("train.cuda_graph: no step is a graph, as each has a copy beside it (checkpoint.memory_every=1)");
   }
 }

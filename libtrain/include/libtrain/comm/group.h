@@ -41,10 +41,10 @@ class Work {
 class GroupBackend;  // comm/backend.h
 class BlockSource;   // memory/buffer.h
 
-// The best memory for tensors that a group gathers.
-struct GatherMemory {
-  // Symmetric windows: memory at the same places on all ranks, which every rank can read and write directly. A block
-  // must be allocated and released on all ranks, in the same order and sizes. Null: any memory is as good.
+// Memory that all ranks of a group can write directly.
+struct PeerMemory {
+  // Windows: blocks that each rank has mapped on all others. A block must be allocated and released on all ranks, in
+  // the same order and sizes. Null: any memory is as good.
   std::shared_ptr<BlockSource> windows;
   std::string why_none;  // why there are no windows where there might be; empty for groups that never have any
 };
@@ -62,7 +62,8 @@ class Group {
   explicit Group(std::shared_ptr<GroupBackend> backend);
   // Rank `rank` of `size`, for planning. Every call counts its bytes and allocates what it would for tensors on a
   // device of type `planned` (cpu: MPI, cuda: NCCL).
-  static Group meta(int rank, int size, DeviceType planned = DeviceType::cpu);
+  // `ranks_per_host` neighbours share a host (0: all do), on which the staging of CUDA ranks depends.
+  static Group meta(int rank, int size, DeviceType planned = DeviceType::cpu, int ranks_per_host = 0);
   // The same rank and size, for planning this group's work with tensors of `device`. A meta group stays one.
   Group on_meta(Device device) const;
   // The same ranks with NCCL for tensors on `device`, a different CUDA device for each rank; everything else travels as
@@ -71,7 +72,7 @@ class Group {
   // Destroying the last copy waits for the collectives in flight, for at most 15 s if peers have gone.
   Group with_nccl(Device device) const;
   // The same ranks for tensors on a CUDA device without NCCL: they travel through host memory. Much slower; the sums
-  // are those of the CPU, in rank order. Throws UsageError.
+  // are those of the CPU. Throws UsageError.
   Group through_host(Device device) const;
 
   int rank() const;
@@ -85,9 +86,10 @@ class Group {
   // contiguous and have one dtype.
   Work all_gather(std::string_view name, const Tensor& full, const Tensor& part) const;
   // `part` (+)= this rank's part of the sum of all ranks' `full`. Values travel as `wire` (f32, f64 or bf16) and are
-  // added in f32 (f64 for f64) in rank order, so the result depends on no algorithm or timing. Exception: on CUDA,
-  // equal parts of f32 or f64 that travel unconverted are added in NCCL's order; see pin_nccl_algorithm(). `part` may
-  // be the range of `full`; the rest of `full` stays unchanged.
+  // added in f32 (f64 for f64) in tree order: pairs of ranks, then pairs of pairs, and so on; the last of an odd number
+  // goes up unchanged. So the result depends on no algorithm, timing or device. Exception: on CUDA ranks of several
+  // hosts, equal parts of f32 or f64 that travel unconverted are added in NCCL's order; see pin_nccl_algorithm().
+  // `part` may be the range of `full`; the rest of `full` stays unchanged.
   Work reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire,
                       bool accumulate = false) const;
   // reduce_scatter() and all_gather() in place, with the same bits as those two.
@@ -119,9 +121,10 @@ class Group {
   Group duplicate_patient(std::string_view name) const;
 
   // The first call tests whether all ranks can have windows for tensors on `device`; later calls return the same
-  // answer. all_gather() uses them if `full` and `part` both lie in blocks from them, `full` at the same offset on all
-  // ranks. Other collectives do not change. Every rank must call it. Throws CommError.
-  GatherMemory gather_memory(Device device) const;
+  // answer, also in duplicates of this group that are made after the first call. If `full` lies in a window, at the
+  // same offset on all ranks, all_gather() copies into it without occupying a multiprocessor; so does reduce_scatter()
+  // where its staging memory lies in one. The bits do not change. Every rank must call it. Throws CommError.
+  PeerMemory peer_memory(Device device) const;
 
   // For stack unwinding: gives up the pending device work of this group, which may wait for a dead peer and would block
   // whoever frees memory. Over NCCL, this group and all groups of its family (those it was split from, and those split
@@ -137,10 +140,10 @@ class Group {
   std::shared_ptr<GroupBackend> backend_;
 };
 
-// For deterministic runs; call it before the first with_nccl(). NCCL then adds in an order that depends only on size
-// and ranks. Sets NCCL_ALGO=Ring and NCCL_PROTO=Simple in the environment unless they are set. Does nothing in a build
-// without NCCL.
-void pin_nccl_algorithm();
+// For deterministic runs; call it on every rank, before the first with_nccl(). If the ranks are on several hosts, NCCL
+// then adds in an order that depends only on size and ranks: NCCL_ALGO=Ring and NCCL_PROTO=Simple are set in the
+// environment unless they are set. Does nothing on one host, and in a build without NCCL.
+void pin_nccl_algorithm(const Group& group);
 
 // The collectives that were started or waited for since the last call of take_comm_lap() or take_comm_totals(). Calling
 // it is optional: beyond some thousands, finished ones are kept as sums.

@@ -42,8 +42,9 @@ struct Context {
   MemoryOwner owner = MemoryOwner::activations;
   std::shared_ptr<BlockSource> blocks;  // source of buffers on blocks_device; null: the device's allocator
   Device blocks_device;
-  std::string_view operation;  // the running operation, for messages
-  IdChecks* ids = nullptr;     // which ids were outside their table; null: on CUDA those of the device
+  std::string_view operation;         // the running operation, for messages
+  bool* makes_host_values = nullptr;  // if not null: set when values of the host become a tensor on a device
+  IdChecks* ids = nullptr;            // which ids were outside their table; null: on CUDA those of the device
 
   // Operations.
   Tape* tape = nullptr;  // null: records nothing

@@ -209,6 +209,8 @@ struct ForwardContext {
   std::uint64_t seed = 0;          // for dropout
   std::uint64_t first_sample = 0;  // index of the batch's first sample in the run
   ops::LossOptions loss = {};      // for cross_entropy() and the head of transformers
+  // In device memory, if not null: a number of samples that adds to `first_sample`.
+  const std::uint64_t* samples_before = nullptr;
   static const ForwardContext& current();
 };
 

@@ -62,7 +62,8 @@ struct TrainConfig {
   Size eval_every = 0, eval_tokens = 0;  // eval_tokens 0: the whole set
   Size eval_steps = 0;                   // deprecated: of global batches; 0: by eval_tokens
   Size sample_every = 0;
-  bool cuda_graph = false, tf32 = false;
+  std::optional<bool> cuda_graph = std::nullopt;  // none: true on GPUs, but not with parallel.backend=mpi
+  bool tf32 = false;
   double z_loss = 0, label_smoothing = 0;
 };
 

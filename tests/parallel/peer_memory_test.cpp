@@ -1,5 +1,5 @@
-// An engine whose group has special memory for gathers: its contents, and that it changes no bit and no count. The
-// memory is the CPU's, so that the test runs everywhere; tests/comm/nccl_windows_test.cpp tests NCCL's windows.
+// An engine whose group has memory that peers write: its contents, and that it changes no bit and no count. The memory
+// is the CPU's, so that the test runs everywhere; tests/comm/nccl_windows_test.cpp tests NCCL's windows.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -47,22 +47,20 @@ class Source final : public BlockSource {
   std::map<std::size_t, std::pair<std::byte*, Size>> live;
 };
 
-// A group with `source` for its gathers, which must lie there completely.
+// A group with `source` for what arrives in it.
 class WithMemory final : public GroupBackend {
  public:
   WithMemory(std::shared_ptr<GroupBackend> inner, std::shared_ptr<Source> source)
       : GroupBackend(inner->place()), inner_(std::move(inner)), source_(std::move(source)) {}
 
   bool takes(Device device) const override { return inner_->takes(device); }
-  GatherMemory gather_memory(Device) override { return {source_, {}}; }
+  PeerMemory peer_memory(Device) override { return {source_, {}}; }
   std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) override {
-    if (place().name == "gather") {
-      CHECK(source_->holds(call.full_N));
-      CHECK(source_->holds(call.part_P));
-    }
+    if (place().name == "gather") CHECK(source_->holds(call.full_N));
     return inner_->all_gather(call);
   }
   std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override {
+    if (size() > 1 && call.n > 0) CHECK(source_->holds(call.incoming));
     return inner_->reduce_scatter(call);
   }
   std::unique_ptr<Transfer> all_to_all(const AllToAllCall& call) override { return inner_->all_to_all(call); }
@@ -91,7 +89,7 @@ Group with_memory(const std::shared_ptr<Source>& source) {
 
 }  // namespace
 
-TEST_CASE("gather memory changes no bit", "[parallel]") {
+TEST_CASE("peer memory changes no bit", "[parallel]") {
   for (const Strategy& strategy : kStrategies) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const ParallelOptions parallel{.strategy = strategy};
@@ -105,7 +103,7 @@ TEST_CASE("gather memory changes no bit", "[parallel]") {
   }
 }
 
-TEST_CASE("gather memory holds each unit's parameters, and the arena where gathers end in it", "[parallel]") {
+TEST_CASE("peer memory holds the arena, and what is gathered elsewhere", "[parallel]") {
   const nn::TransformerSpec spec = small_spec("llama-tiny");
   for (const Strategy& strategy : kStrategies) {
     const auto source = std::make_shared<Source>();
@@ -122,9 +120,13 @@ TEST_CASE("gather memory holds each unit's parameters, and the arena where gathe
       engine.step(batch);
       if (&group != &world().group()) {
         INFO(strategy.name);
-        CHECK(engine.gather_memory() == (strategy.optimizer == Placement::sharded ? "symmetric windows" : ""));
-        CHECK(count(MemoryOwner::parameters) == (strategy.optimizer == Placement::sharded ? model->units().size() : 0));
-        CHECK(count(MemoryOwner::slack) == (strategy.parameters == Placement::sharded ? 1 : 0));
+        const std::size_t units = model->units().size();
+        const bool gathers_gradients = strategy.optimizer == Placement::replicated;
+        const bool gathers_in_arena = strategy.parameters == Placement::sharded;
+        CHECK(engine.peer_memory() == "symmetric windows");
+        CHECK(count(MemoryOwner::parameters) == (gathers_gradients || gathers_in_arena ? 0 : units));
+        CHECK(count(MemoryOwner::gradients) == (gathers_gradients ? units : 0));
+        CHECK(count(MemoryOwner::slack) == 1);
       }
       return memory_peak_by_owner(kCpu);
     };
@@ -135,7 +137,7 @@ TEST_CASE("gather memory holds each unit's parameters, and the arena where gathe
   }
 }
 
-TEST_CASE("gather memory: a larger arena comes when the smaller one is back", "[parallel]") {
+TEST_CASE("peer memory: a larger arena comes when the smaller one is back", "[parallel]") {
   const auto source = std::make_shared<Source>();
   StepMemory memory(kCpu, source);
   const auto run = [&](Size elements) {
@@ -172,9 +174,9 @@ TEST_CASE("programs of an arena in windows have the same places on all ranks", "
                   InternalError);
 }
 
-TEST_CASE("gather memory: groups of the CPU have none, and say nothing of it", "[parallel]") {
+TEST_CASE("peer memory: groups of the CPU have none, and say nothing of it", "[parallel]") {
   for (const Group& group : {Group(), world().group(), Group::meta(0, 4, DeviceType::cuda)}) {
-    const GatherMemory memory = group.gather_memory(kCpu);
+    const PeerMemory memory = group.peer_memory(kCpu);
     CHECK(memory.windows == nullptr);
     CHECK(memory.why_none.empty());
   }

@@ -1,0 +1,47 @@
+// Exchanges between the ranks of a host by the copy engines of their devices. No multiprocessor takes part: a stream
+// waits for a peer by waiting for a word in its own memory, which the peer sets by a copy. Works in CUDA graphs.
+//
+//   receiver                              sender
+//   sets ready[receiver] at the sender    waits for ready[receiver], clears it
+//                                         copies its piece into the receiver's memory
+//   waits for arrived[sender], clears it  sets arrived[sender] at the receiver
+//
+// A word is never set twice before it is cleared: a rank sets it again only after the answer to the first time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "comm/nccl_windows.h"
+#include "libtrain/device/device.h"
+
+namespace lt {
+
+class PeerCopies {
+ public:
+  // For the exchanges of one group, which all run on one stream. Every rank must construct it at the same time.
+  PeerCopies(std::shared_ptr<WindowMemory> memory, int rank, int size);
+
+  // Whether all ranks can write to [begin, begin + bytes) of this rank.
+  bool reach(const void* begin, Size bytes) const { return memory_->on_rank(rank_, begin, bytes) != nullptr; }
+
+  // Sends `bytes` bytes to every other rank and receives as many from each, in stream order.
+  struct Piece {
+    const void* from;
+    void* to;  // a place in this rank's window, which stands for the same place in the peer's
+  };
+  void exchange(const Stream& stream, Size bytes, const std::function<Piece(int rank)>& piece_for) const;
+
+  // Ends all waits of this device, for a peer that is gone. Results are lost.
+  void release() const noexcept { memory_->release_waits(); }
+
+ private:
+  void set(std::uint32_t* words, int rank, const Stream& stream) const;
+
+  std::shared_ptr<WindowMemory> memory_;
+  int rank_, size_;
+  std::uint32_t *ready_, *arrived_;  // a word for each rank
+};
+
+}  // namespace lt

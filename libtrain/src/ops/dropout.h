@@ -1,0 +1,11 @@
+// Dropout of a tensor whose first element has a number that is known on the device alone.
+#pragma once
+
+#include "kernels/elementwise.h"
+#include "libtrain/tensor/tensor.h"
+
+namespace lt::ops {
+
+Tensor dropout(const Tensor& x, float p, std::uint64_t key, const kernels::FirstElement& first);
+
+}  // namespace lt::ops
