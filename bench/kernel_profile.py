@@ -15,7 +15,7 @@ import re
 
 # Patterns for kernel names. The first match counts.
 GROUPS = [
-    ("collectives", r"nccl"),
+    ("collectives", r"nccl|sum_ranks"),
     ("attention", r"cudnn|attention|sdpa"),
     ("loss and its gradient", r"cross_entropy"),
     ("norms", r"lt::.*norm_"),

@@ -1,9 +1,11 @@
-// The scaling benchmark: runs one engine after another on groups of the first ranks.
+// The scaling benchmark: each rank alone, then one engine after another on groups of the first ranks. The efficiency of
+// n ranks is the median step of the slowest of them alone, divided by their median step together.
 #include "scaling.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
@@ -46,6 +48,7 @@ Json time_steps(const Config& config, const Group& group, const StepOptions& ste
   return {{"ms", ms}, {"waited_ms", waited}, {"peak_bytes", memory_peak(step_options.device).total}};
 }
 
+// The ranks train together, and every step counts for the slowest of them.
 MeasuredGroup measure(const Config& config, const Group& group, const StepOptions& step_options,
                       const Options& options) {
   MeasuredGroup measured;
@@ -66,6 +69,24 @@ MeasuredGroup measure(const Config& config, const Group& group, const StepOption
   return measured;
 }
 
+// Each rank trains alone, all at the same time. Returns one for each rank.
+std::vector<MeasuredGroup> measure_alone(const Config& config, const Group& all, const StepOptions& step_options,
+                                         const Options& options) {
+  MeasuredGroup own;
+  reset_memory_peak(step_options.device);
+  all.barrier();
+  const Group alone = all.split([](int r) { return r; }, "alone");
+  const Json mine = time_steps(config, alone, step_options, options, own);
+  std::vector<MeasuredGroup> measured;
+  for (const std::string& text : all.all_gather_bytes(mine.dump())) {
+    const Json theirs = Json::parse(text);
+    const auto ms = theirs["ms"].get<std::vector<double>>();
+    const double total = std::accumulate(ms.begin(), ms.end(), 0.0);
+    measured.push_back({ms, theirs["waited_ms"].get<double>() / total, theirs["peak_bytes"].get<Size>(), own.tokens});
+  }
+  return measured;
+}
+
 Json row_of(const MeasuredGroup& measured, const Config& config, int ranks, const std::string& strategy) {
   const double rate = static_cast<double>(measured.tokens) / median(measured.ms) * 1e3;
   Json row = step_identity(config, ranks, strategy);
@@ -73,7 +94,7 @@ Json row_of(const MeasuredGroup& measured, const Config& config, int ranks, cons
               {"tokens_per_step", measured.tokens},
               {"tokens_per_s", rate},
               {"tokens_per_s_per_rank", rate / ranks},
-              {"efficiency", 1.0},  // relative to single; set once that is known
+              {"efficiency", 1.0},
               {"exposed_share", measured.exposed_share},
               {"memory_peak_bytes", measured.peak_bytes}});
   return row;
@@ -115,20 +136,29 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
   const bool speaks = world.rank() == 0;
   Json rows = Json::array();
   if (speaks) print_header(kScalingColumns);
-  double single = 0;
+  const auto keep = [&](Json row) {
+    rows.push_back(std::move(row));
+    if (!speaks) return;
+    print_scaling_row(rows.back());
+    save_result(new_result("scaling", world, options), rows, options.out);
+  };
+  config.parallel.strategy = Strategy::ddp.name;
+  const std::vector<MeasuredGroup> alone = measure_alone(config, world.group(), step, options);
+  const auto is_slower = [](const MeasuredGroup& a, const MeasuredGroup& b) { return median(a.ms) < median(b.ms); };
+  std::vector<double> medians;
+  for (const MeasuredGroup& rank : alone) medians.push_back(median(rank.ms));
+  keep(row_of(*std::max_element(alone.begin(), alone.end(), is_slower), config, 1, kSingle));
+  rows.back()["ranks_alone_ms"] = medians;
   for (const int n : rank_counts(world.size())) {
+    if (n == 1) continue;
     const Group group = world.group().split([n](int r) { return r < n ? 0 : 1; }, fmt::format("first {}", n));
     for (const Strategy& strategy : kStrategies) {
-      if (world.rank() >= n || (n == 1 && strategy != Strategy::ddp)) continue;
+      if (world.rank() >= n) continue;
       config.parallel.strategy = strategy.name;
-      const std::string name = n == 1 ? kSingle : config.parallel.strategy;
-      Json row = row_of(measure(config, group, step, options), config, n, name);
-      if (n == 1) single = row["tokens_per_s"].get<double>();
-      row["efficiency"] = row["tokens_per_s"].get<double>() / (n * single);
-      rows.push_back(row);
-      if (!speaks) continue;
-      print_scaling_row(row);
-      save_result(new_result("scaling", world, options), rows, options.out);
+      const MeasuredGroup measured = measure(config, group, step, options);
+      Json row = row_of(measured, config, n, config.parallel.strategy);
+      row["efficiency"] = *std::max_element(medians.begin(), medians.begin() + n) / median(measured.ms);
+      keep(std::move(row));
     }
     world.group().idle_barrier();
   }

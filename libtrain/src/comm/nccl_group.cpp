@@ -55,7 +55,7 @@ class NcclBackend final : public DeviceBackend {
               std::shared_ptr<NcclCommunicator> communicator)
       : DeviceBackend(std::move(control), device, std::move(hosts)),
         words_(std::static_pointer_cast<DeviceWords>(cuda::allocate_pinned(device.index, sizeof(DeviceWords)))),
-        stream_(device),
+        stream_(Stream::urgent(device)),
         communicator_(std::move(communicator)) {
     *words_ = {};
     if (cuda::write_word(&words_->begun, 0, stream_.cuda())) log().watch(words_);
@@ -147,8 +147,8 @@ void NcclBackend::gather(const AllGatherCall& call, CudaStream stream) {
     if (mine > 0 && own != call.part_P) cuda::copy(own, call.part_P, mine, stream);
   };
   if (copies_into(full, call.n * element, call.n)) {
-    keep_own();
-    return peer_copies_->exchange(stream_, mine, [&](int) { return PeerCopies::Piece{call.part_P, own}; });
+    const auto own_part = [&](int) { return PeerCopies::Piece{call.part_P, own}; };
+    return peer_copies_->exchange(stream_, mine, own_part, keep_own);
   }
   if (call.n % size() == 0) {
     return communicator_->launch([&](ncclComm_t comm) {

@@ -21,7 +21,8 @@ PeerCopies::PeerCopies(std::shared_ptr<WindowMemory> memory, int rank, int size)
       ready_(memory_->take_words(size)),
       arrived_(memory_->take_words(size)) {}
 
-void PeerCopies::exchange(const Stream& stream, Size bytes, const std::function<Piece(int rank)>& piece_for) const {
+void PeerCopies::exchange(const Stream& stream, Size bytes, const std::function<Piece(int rank)>& piece_for,
+                          const std::function<void()>& meanwhile) const {
   const auto for_peers = [&](auto&& each) {  // so that not all ranks send to the same one first
     for (int i = 1; i < size_; ++i) each((rank_ + i) % size_);
   };
@@ -35,6 +36,7 @@ void PeerCopies::exchange(const Stream& stream, Size bytes, const std::function<
     fault_point(kHandOver, stream);
     set(arrived_, peer, stream);
   });
+  if (meanwhile) meanwhile();
   std::vector<std::uint32_t*> arrivals;
   for_peers([&](int peer) { arrivals.push_back(arrived_ + peer); });
   cuda::wait_and_clear(arrivals, stream.cuda());

@@ -83,9 +83,7 @@ class HubExchange final : public TcpExchange {
     }
   }
 
-  void wake() {
-    ::eventfd_write(wake_.get(), 1);
-  }
+  void wake() { ::eventfd_write(wake_.get(), 1); }
 
   void serve() {
     try {

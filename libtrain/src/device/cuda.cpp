@@ -131,10 +131,12 @@ std::string driver_version() {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-std::shared_ptr<void> create_stream(int device) {
+std::shared_ptr<void> create_stream(int device, bool urgent) {
   LT_CUDA(cudaSetDevice(device));
   cudaStream_t stream = nullptr;
-  LT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  int least = 0, greatest = 0;
+  LT_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  LT_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, urgent ? greatest : least));
   return owned(device, stream, [](void* handle) { cudaStreamDestroy(stream_of(handle)); });
 }
 

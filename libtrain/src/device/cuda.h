@@ -25,7 +25,8 @@ std::string name(int device);            // from the driver
 double multiply_add_flops(int device);   // peak f32 FLOP/s of its multiprocessors, at their highest clock
 std::string driver_version();            // CUDA version that the driver supports, "13.0"; empty without a driver
 
-std::shared_ptr<void> create_stream(int device);
+// `urgent`: its kernels get free multiprocessors first.
+std::shared_ptr<void> create_stream(int device, bool urgent = false);
 // The stream on which all operations run. It lives as long as the process.
 const std::shared_ptr<void>& compute_stream(int device);
 std::shared_ptr<void> create_event(int device);

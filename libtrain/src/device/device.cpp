@@ -38,6 +38,13 @@ Stream::Stream(Device device) : device_(device) {
   if (device.type == DeviceType::cuda) handle_ = cuda::create_stream(device.index);
 }
 
+Stream Stream::urgent(Device device) {
+  Stream stream;
+  stream.device_ = device;
+  if (device.type == DeviceType::cuda) stream.handle_ = cuda::create_stream(device.index, true);
+  return stream;
+}
+
 Stream Stream::compute(Device device) {
   Stream stream;
   stream.device_ = device;

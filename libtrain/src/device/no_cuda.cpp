@@ -18,7 +18,7 @@ std::string name(int) { not_built(); }
 double multiply_add_flops(int) { not_built(); }
 std::string driver_version() { return {}; }
 
-std::shared_ptr<void> create_stream(int) { not_built(); }
+std::shared_ptr<void> create_stream(int, bool) { not_built(); }
 const std::shared_ptr<void>& compute_stream(int) { not_built(); }
 std::shared_ptr<void> create_event(int) { not_built(); }
 void record(EventHandle, CudaStream) { not_built(); }
@@ -29,6 +29,7 @@ std::shared_ptr<void> record_timed(CudaStream) { not_built(); }
 bool is_event_reached(EventHandle) { not_built(); }
 double elapsed_ms(EventHandle, EventHandle) { not_built(); }
 bool write_word(std::uint32_t*, std::uint32_t, CudaStream) { not_built(); }
+void wait_and_clear(const std::vector<std::uint32_t*>&, CudaStream) { not_built(); }
 void sleep(CudaStream, std::chrono::milliseconds) { not_built(); }
 void* allocate(int, Size) { not_built(); }
 void deallocate(int, void*) { not_built(); }
