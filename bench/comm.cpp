@@ -15,7 +15,7 @@
 namespace lt::bench {
 namespace {
 
-// A collective. If its array lies in the group's gather memory, it has a separate row with implementation "window".
+// A collective. If its array lies in the group's peer memory, it has a separate row with implementation "window".
 struct Measured {
   CollectiveOp op;
   bool in_window = false;

@@ -75,14 +75,15 @@ def commands(o, model, dtype, strategy):
                       "--threads", str(o.threads)]
     theirs = [os.path.join(HERE, "peers", "torch_gpu.py"), *shape, "--strategy", PEER_STRATEGY[strategy]]
     if o.ranks == 1:
-        return ours, [o.python, *theirs]
+        return ours, [o.python, *theirs, "--mode", o.mode]
     launcher = [o.python, "-m", "torch.distributed.run", "--nproc-per-node", str(o.ranks), "--master-port", "29501"]
     return ["mpirun", *o.mpirun.split(), "-n", str(o.ranks), *ours], [*launcher, *theirs]
 
 
 def block(o, server):
-    time.sleep(SETTLE_S)
-    server.run(1)  # warm-up: the caches hold the other program's data
+    if o.device == "cpu":
+        time.sleep(SETTLE_S)
+    server.run(o.warm)  # the caches hold the other program's data, and a GPU's clock settles only after some steps
     return server.run(o.steps)
 
 
@@ -146,7 +147,7 @@ def print_row(r):
     peaks = [r["settings"][name].get("peak_bytes") for name in ("libtrain", "torch")]
     memory = f"  {peaks[0] / 2**30:.1f} / {peaks[1] / 2**30:.1f} GiB" if None not in peaks else ""
     print(f"{r['model']:11} {r['dtype']:5} {r['strategy']:6} | {cells[0]} | {cells[1]} | {r['ratio']:5.2f} x  "
-          f"{how['mode']}, {kind}{memory}", flush=True)
+          f"{how.get('variant', how['mode'])}, {kind}{memory}", flush=True)
 
 
 def main():
@@ -161,15 +162,17 @@ def main():
     p.add_argument("--recompute", choices=("none", "selective", "full"), default="none",
                    help="of libtrain; PyTorch's compiler decides for itself")
     p.add_argument("--mpirun", default="", help="options of mpirun, in one argument")
-    p.add_argument("--mode", choices=("eager", "compile", "best"), default="best", help="of PyTorch on the CPU")
+    p.add_argument("--mode", choices=("eager", "compile", "best"), default="best", help="of PyTorch on the CPU and on one GPU")
     p.add_argument("--batch", type=int, default=8, help="samples a step")
     p.add_argument("--seq", type=int, default=256, help="tokens of a sample")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--rounds", type=int, default=5, help="blocks of each program")
     p.add_argument("--steps", type=int, default=20, help="timed steps of a block")
+    p.add_argument("--warm", type=int, help="steps before them; without it 1, on cuda 10")
     p.add_argument("--apart", action="store_true", help="start the programs anew for each block")
     p.add_argument("--out", help="file for the results as JSON")
     o = p.parse_args()
+    o.warm = o.warm or (10 if o.device == "cuda" else 1)
     print(f"{'':24} | {'libtrain ms':^26} | {'PyTorch ms':^26} | PyTorch / libtrain")
     print(f"{'model':11} {'dtype':5} {'':6} | {'median':>8} {'min':>8} {'max':>8} | {'median':>8} {'min':>8} {'max':>8} |")
     results = []

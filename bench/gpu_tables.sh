@@ -119,20 +119,20 @@ scaling() {
     --out "$out/${gpus}x-scaling-$model.json"
 }
 
-pairs() { for_models compare 1 "" --rounds 3 --steps 6; }
+pairs() { for_models compare 1 "" --rounds 1 --steps 30; }
 
 ranks() {
   several_gpus || return 0
-  for_models compare "$gpus" "" --rounds 2 --steps 5 --strategy ddp zero1 zero2 zero3
+  for_models compare "$gpus" "" --rounds 1 --steps 30 --strategy ddp zero1 zero2 zero3
 }
 
 memory() {
   several_gpus || return 0
   take "gpt2-1.5b 16 1024"
-  compare "$gpus" -selective --rounds 2 --steps 5 --strategy zero3 --recompute selective
+  compare "$gpus" -selective --rounds 1 --steps 30 --strategy zero3 --recompute selective
   take "llama-8b 2 4096"
-  compare "$gpus" "" --rounds 1 --steps 8 --strategy zero3 --apart
-  compare "$gpus" -selective --rounds 1 --steps 8 --strategy zero3 --apart --recompute selective
+  compare "$gpus" "" --rounds 1 --steps 30 --strategy zero3 --apart
+  compare "$gpus" -selective --rounds 1 --steps 30 --strategy zero3 --apart --recompute selective
 }
 
 require() {  # the names of parts

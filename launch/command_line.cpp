@@ -20,9 +20,13 @@ namespace {
 std::string name_of(const std::string& option) { return option.substr(0, option.find('=')); }
 bool is_long_option(const std::string& argument) { return argument.size() > 2 && argument.starts_with("--"); }
 
-bool is_flag(const std::vector<ConfigKey>& keys, const std::string& key) {
+// The values of a key that needs none, since it then means true; empty for other keys.
+std::vector<std::string> flag_values(const std::vector<ConfigKey>& keys, const std::string& key) {
   const auto known = std::ranges::find(keys, key, &ConfigKey::name);
-  return known != keys.end() && (known->fallback == "true" || known->fallback == "false");
+  if (known == keys.end()) return {};
+  if (known->fallback == "true" || known->fallback == "false") return {"true", "false"};
+  return std::ranges::find(known->choices, "true") != known->choices.end() ? known->choices
+                                                                           : std::vector<std::string>();
 }
 
 // Moves every --section.key=value, --section.key value and, for flags, --section.key out of `arguments`.
@@ -44,7 +48,8 @@ ConfigPairs take_config_pairs(std::vector<std::string>& arguments, const Models&
     const bool has_next = i + 1 < arguments.size() && !is_long_option(arguments[i + 1]);
     if (const std::size_t equals = argument.find('='); equals != std::string::npos) {
       pairs.emplace_back(key, argument.substr(equals + 1));
-    } else if (is_flag(keys, key) && !(has_next && (arguments[i + 1] == "true" || arguments[i + 1] == "false"))) {
+    } else if (const auto values = flag_values(keys, key);
+               !values.empty() && !(has_next && std::ranges::find(values, arguments[i + 1]) != values.end())) {
       pairs.emplace_back(key, "true");
     } else if (has_next) {
       pairs.emplace_back(key, arguments[++i]);

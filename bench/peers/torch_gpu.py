@@ -6,8 +6,9 @@
     torch_gpu.py ... --serve                                                              # driven by bench/compare_step.py
 
 bf16: `ddp` (and one device) keeps f32 parameters and computes under autocast, the model compiled as a whole; `fsdp2`
-shards f32 parameters block by block (fully_shard), gathers them in bf16 and reduces gradients in f32, each block
-compiled. `zero2` is fsdp2 without resharding after the forward pass.
+shards f32 parameters block by block (fully_shard), gathers them in bf16 and reduces gradients in f32, each block and the
+loss compiled. `zero2` is fsdp2 without resharding after the forward pass. On one device --mode best times the VARIANTS
+below and goes on with the fastest, whose name is in the settings.
 
 --serve: prints the settings as one JSON line when warm, then for each line "run N" of standard input runs N timed steps
 and prints {"ms": [...]}; ends with the input. `ltrain bench step --serve` speaks the same.
@@ -26,18 +27,29 @@ import torch.distributed as dist
 import torch_models
 
 
+# What one device can train with: strategy, what is compiled, mode of torch.compile.
+VARIANTS = {"whole model, autocast": ("ddp", "model", "default"),
+            "blocks and loss, autocast": ("ddp", "blocks", "default"),
+            "blocks and loss, bf16 parameters (fully_shard)": ("fsdp2", "blocks", "default"),
+            "whole model, autocast, max-autotune": ("ddp", "model", "max-autotune-no-cudagraphs")}
+
+
 class Trainer:
     """One model with its optimizer; run(n) trains n steps on one fixed batch and returns their milliseconds."""
 
-    def __init__(self, o):
+    def __init__(self, o, compiled="model", compiler="default"):
+        self.compiler = None if o.mode == "eager" else compiler
         torch.manual_seed(1)
         self.shape = torch_models.PRESETS[o.model]
         with torch.device("cuda"):
             model = torch_models.Model(self.shape)
         self.autocast = o.strategy == "ddp"
         if o.strategy == "ddp":
-            model = torch.compile(model) if o.mode == "compile" else model
-            if dist.is_initialized():
+            if compiled == "blocks":
+                self._compile_blocks(model)
+            elif self.compiler:
+                model = torch.compile(model, mode=self.compiler)
+            if dist.is_initialized() and dist.get_world_size() > 1:
                 model = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
         else:
             self._shard(model, o)
@@ -47,15 +59,20 @@ class Trainer:
         tokens = torch.randint(0, self.shape.vocab, (o.batch, o.seq + 1), device="cuda")
         self.inputs, self.targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
-    @staticmethod
-    def _shard(model, o):
+    def _compile_blocks(self, model):
+        if self.compiler is None:
+            return
+        for block in model.blocks:
+            block.compile(mode=self.compiler)
+        model.loss = torch.compile(model.loss, mode=self.compiler)
+
+    def _shard(self, model, o):
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
         policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
         options = {"mp_policy": policy, "reshard_after_forward": o.strategy == "fsdp2"}
+        self._compile_blocks(model)
         for block in model.blocks:
-            if o.mode == "compile":
-                block.compile()
             fully_shard(block, **options)
         fully_shard(model, **options)
 
@@ -78,11 +95,34 @@ class Trainer:
         return [begin.elapsed_time(end) for begin, end in zip(marks, marks[1:])]
 
 
+def best_trainer(o, timed=10):
+    """The fastest of VARIANTS by the median of `timed` steps, and its name."""
+    times = {}
+    for name, (strategy, compiled, compiler) in VARIANTS.items():
+        torch._dynamo.reset()
+        torch.cuda.empty_cache()
+        variant = argparse.Namespace(**{**vars(o), "strategy": strategy})
+        try:
+            trainer = Trainer(variant, compiled, compiler)
+            trainer.run(o.warmup)
+            times[name] = statistics.median(trainer.run(timed))
+        except torch.cuda.OutOfMemoryError:
+            times[name] = float("inf")
+        trainer = None
+        print(f"{name}: {times[name]:.1f} ms", file=sys.stderr, flush=True)
+    name = min(times, key=times.get)
+    torch._dynamo.reset()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    strategy, compiled, compiler = VARIANTS[name]
+    return Trainer(argparse.Namespace(**{**vars(o), "strategy": strategy}), compiled, compiler), name, times
+
+
 def options():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--model", choices=list(torch_models.PRESETS), default="gpt2-124m")
     p.add_argument("--strategy", choices=("ddp", "zero2", "fsdp2"), default="ddp")
-    p.add_argument("--mode", choices=("eager", "compile"), default="compile")
+    p.add_argument("--mode", choices=("eager", "compile", "best"), default="compile")
     p.add_argument("--batch", type=int, default=64, help="samples of a rank and step")
     p.add_argument("--seq", type=int, default=1024, help="tokens of a sample")
     p.add_argument("--steps", type=int, default=20, help="timed steps")
@@ -91,8 +131,8 @@ def options():
     return p.parse_args()
 
 
-def settings(o, seconds):
-    return {"program": "torch", "version": torch.__version__, "device": torch.cuda.get_device_name(),
+def settings(o, seconds, best):
+    return {**best, "program": "torch", "version": torch.__version__, "device": torch.cuda.get_device_name(),
             "ranks": dist.get_world_size() if dist.is_initialized() else 1, "model": o.model, "dtype": "bf16",
             "strategy": o.strategy, "mode": o.mode, "batch": o.batch, "seq": o.seq, "warmup": o.warmup,
             "start_and_warmup_s": round(seconds, 1), "peak_bytes": torch.cuda.max_memory_allocated(),
@@ -125,21 +165,28 @@ def main():
     ranks, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     torch.set_float32_matmul_precision("high")
-    if ranks > 1 or o.strategy != "ddp":
+    if o.mode == "best" and ranks > 1:
+        raise SystemExit("--mode best: expected one device")
+    if ranks > 1 or o.strategy != "ddp" or o.mode == "best":
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         os.environ.setdefault("MASTER_PORT", "29555")
         dist.init_process_group("nccl", rank=rank, world_size=ranks, device_id=torch.device("cuda", torch.cuda.current_device()))
-    trainer = Trainer(o)
+    best = {}
+    if o.mode == "best":
+        trainer, best["variant"], times = best_trainer(o)
+        best["variants_ms"] = {name: round(ms, 1) for name, ms in times.items() if ms < float("inf")}
+    else:
+        trainer = Trainer(o)
     trainer.run(o.warmup)
     if o.serve:
         if rank == 0:
-            print(json.dumps(settings(o, time.perf_counter() - begin)), flush=True)
+            print(json.dumps(settings(o, time.perf_counter() - begin, best)), flush=True)
         serve(trainer, rank)
     else:
         ms = trainer.run(o.steps)
         if rank == 0:
             tokens = o.batch * o.seq * ranks
-            print(json.dumps({**settings(o, time.perf_counter() - begin), "steps": o.steps, "min_ms": min(ms),
+            print(json.dumps({**settings(o, time.perf_counter() - begin, best), "steps": o.steps, "min_ms": min(ms),
                               "median_ms": statistics.median(ms), "max_ms": max(ms),
                               "tokens_per_s": tokens / statistics.median(ms) * 1e3}, indent=2))
     if dist.is_initialized():

@@ -131,8 +131,11 @@ class Model(nn.Module):
             x = x + self.positions.weight[: tokens.shape[1]]
         for block in self.blocks:
             x = block(x, (self.rope_cos, self.rope_sin))
+        return self.head(self.norm(x)) if targets is None else self.loss(x, targets)
+
+    def loss(self, x, targets):
         logits = self.head(self.norm(x))
-        return logits if targets is None else F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
 OPTIMIZER = {"lr": 3e-4, "betas": (0.9, 0.95), "eps": 1e-8, "fused": True}

@@ -138,8 +138,8 @@ void sum_rows(CpuStream, DType out_dtype, void* out_C, DType dtype, const void* 
 constexpr int kTreeLevels = 32;  // enough for any `int` of ranks
 
 template <>
-void sum_ranks(CpuStream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
-               bool accumulate) {
+void sum_ranks(CpuStream stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
+               bool accumulate, double* squares, double* partials) {
   dispatch_float(y_dtype, [&]<class Y>() {
     dispatch_float(x_dtype, [&]<class X>() {
       using A = Arithmetic<X>;
@@ -171,6 +171,7 @@ void sum_ranks(CpuStream, DType y_dtype, void* y_N, DType x_dtype, const void* c
       });
     });
   });
+  if (squares != nullptr) sum_squares(stream, y_dtype, squares, y_N, N, partials);
 }
 
 template <>

@@ -3,23 +3,26 @@
 #include "kernels/cuda/algorithm_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cctype>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "device/cuda.h"
-#include "io/descriptor.h"
 
 namespace lt::kernels {
 namespace {
 
 constexpr const char* kFormat = "5";
+constexpr std::chrono::seconds kMostWaiting{10};
 constexpr char kDigits[] = "0123456789abcdef";
 
 std::string cache_folder() {
@@ -33,6 +36,11 @@ std::string file_name(int device) {
   std::string name = "cublaslt-" + std::to_string(cublasLtGetVersion()) + "-" + cuda::name(device);
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
   return name + ".txt";
+}
+
+void make_folder(const std::string& path) {
+  std::error_code failed;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
 }
 
 std::string to_hex(const cublasLtMatmulAlgo_t& algorithm) {
@@ -62,13 +70,35 @@ AlgorithmFile::AlgorithmFile(int device) {
   const std::string folder = cache_folder();
   if (folder.empty()) return;
   path_ = folder + "/" + file_name(device);
+  read();
+}
+
+void AlgorithmFile::read() {
   std::ifstream file(path_);
-  for (std::string line; std::getline(file, line);) {
+  file.seekg(read_to_);
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    read_to_ = file.tellg();
     std::istringstream words(line);
     std::string format, problem, bytes;
     if (!(words >> format >> problem >> bytes) || format != kFormat) continue;
     if (const auto algorithm = from_hex(bytes)) algorithms_.insert_or_assign(problem, *algorithm);
   }
+}
+
+void AlgorithmFile::begin_turn() {
+  if (turns_++ > 0 || path_.empty()) return;
+  make_folder(path_);
+  lock_ = Descriptor(::open((path_ + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!lock_.is_open()) return;
+  const auto deadline = std::chrono::steady_clock::now() + kMostWaiting;
+  while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  read();
+}
+
+void AlgorithmFile::end_turn() {
+  if (--turns_ == 0) lock_.close();
 }
 
 std::optional<cublasLtMatmulAlgo_t> AlgorithmFile::find(const std::string& problem) const {
@@ -79,8 +109,7 @@ std::optional<cublasLtMatmulAlgo_t> AlgorithmFile::find(const std::string& probl
 void AlgorithmFile::add(const std::string& problem, const cublasLtMatmulAlgo_t& algorithm) {
   algorithms_.insert_or_assign(problem, algorithm);
   if (path_.empty()) return;
-  std::error_code failed;
-  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), failed);
+  make_folder(path_);
   const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file.is_open()) return path_.clear();
   const std::string line = std::string(kFormat) + " " + problem + " " + to_hex(algorithm) + "\n";

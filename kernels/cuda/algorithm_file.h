@@ -1,12 +1,16 @@
-// Caches timed algorithms between runs: one file per GPU model and cuBLASLt version, in $XDG_CACHE_HOME/libtrain or
-// ~/.cache/libtrain. An unreadable or unwritable file counts as missing; nothing depends on it.
+// Caches timed algorithms between processes and between runs: one file per GPU model and cuBLASLt version, in
+// $XDG_CACHE_HOME/libtrain or ~/.cache/libtrain, with a lock beside it. An unreadable or unwritable file counts as
+// missing; nothing depends on it.
 #pragma once
 
 #include <cublasLt.h>
 
+#include <ios>
 #include <map>
 #include <optional>
 #include <string>
+
+#include "io/descriptor.h"
 
 namespace lt::kernels {
 
@@ -17,8 +21,29 @@ class AlgorithmFile {
   std::optional<cublasLtMatmulAlgo_t> find(const std::string& problem) const;
   void add(const std::string& problem, const cublasLtMatmulAlgo_t& algorithm);
 
+  // Algorithms are timed in a turn. One process has it at a time; those that wait for it then find() what was added
+  // meanwhile. Waiting ends after some seconds without the turn, because the process that has it may wait on its device
+  // for this one.
+  class Turn {
+   public:
+    explicit Turn(AlgorithmFile& file) : file_(file) { file_.begin_turn(); }
+    ~Turn() { file_.end_turn(); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    AlgorithmFile& file_;
+  };
+
  private:
+  void begin_turn();
+  void end_turn();
+  void read();
+
   std::string path_;  // empty: no file
+  std::streamoff read_to_ = 0;
+  int turns_ = 0;    // nested
+  Descriptor lock_;  // held by flock(); the kernel releases it if the process dies
   std::map<std::string, cublasLtMatmulAlgo_t> algorithms_;
 };
 

@@ -136,8 +136,16 @@ class Cublas {
     };
     // A call that adds to d cannot be repeated; a later call may choose.
     const bool may_choose = p.candidates.size() > 1 && !g.accumulate && !g.pinned && !g.settings.deterministic;
-    if (may_choose && choose(p.candidates, launch, stream) && !has_passes(g)) {  // else run_faster() stores its verdict
-      file_.add(p.problem, p.candidates.front());
+    if (may_choose && may_time(stream)) {
+      if (has_passes(g)) {  // in the turn of run_faster(), which keeps the choice
+        choose(p.candidates, launch, stream);
+      } else {
+        const AlgorithmFile::Turn turn(file_);
+        if (!take_known(p)) {
+          choose(p.candidates, launch, stream);
+          file_.add(p.problem, p.candidates.front());
+        }
+      }
     }
     launch(p.candidates.front());
   }
@@ -147,6 +155,8 @@ class Cublas {
   void run_faster(Prepared& p, bool repeatable, CudaStream stream, Fused&& fused, Separate&& separate) {
     if (p.fused_wins) return *p.fused_wins ? fused() : separate();
     if (!repeatable || !may_time(stream)) return separate();
+    const AlgorithmFile::Turn turn(file_);
+    if (take_known(p)) return *p.fused_wins ? fused() : separate();
     fused();  // also chooses the algorithm
     const double separate_ms = time_ms(stream, separate), fused_ms = time_ms(stream, fused);
     p.fused_wins = fused_ms < kBetterThanFirst * separate_ms;
@@ -169,10 +179,9 @@ class Cublas {
     return TimePoint::on(compute).ms_since(begin);
   }
 
-  // Leaves only the candidate that is fastest for this very call. Returns false if nothing can be timed now.
+  // Leaves only the candidate that is fastest for this very call.
   template <class Launch>
-  static bool choose(std::vector<cublasLtMatmulAlgo_t>& candidates, Launch&& launch, CudaStream stream) {
-    if (!may_time(stream)) return false;
+  static void choose(std::vector<cublasLtMatmulAlgo_t>& candidates, Launch&& launch, CudaStream stream) {
     std::size_t best = 0;
     double first_ms = 0, best_ms = 0;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -181,6 +190,15 @@ class Cublas {
       if (ms < best_ms && ms < kBetterThanFirst * first_ms) best = i, best_ms = ms;
     }
     candidates = {candidates[best]};
+  }
+
+  // Takes the file's choice for a product, if it has one that suits the product.
+  bool take_known(Prepared& p) const {
+    const auto known = file_.find(p.problem);
+    if (!known) return false;
+    if (is_none(*known)) return p.fused_wins = false, true;
+    if (!takes(p, *known)) return false;
+    p.candidates = {*known}, p.fused_wins = true;
     return true;
   }
 
@@ -250,12 +268,7 @@ class Cublas {
     }
     if (p->candidates.empty()) return nullptr;
     p->problem = q.text();
-    const auto known = deterministic || q.pinned ? std::nullopt : file_.find(p->problem);
-    if (known && is_none(*known)) {
-      p->fused_wins = false;
-    } else if (known && takes(*p, *known)) {
-      p->candidates = {*known}, p->fused_wins = true;
-    }
+    if (!deterministic && !q.pinned) take_known(*p);
     return p;
   }
 

@@ -94,7 +94,7 @@ __device__ void sum_in_tree_order(Arithmetic<X>* sum, const Contributions<X, kRa
 #pragma unroll
     for (int k = 0; k < kCount; ++k) sum[k] = tree_sum<kExact, X>(&packs[0].values[k], kCount);
   } else {
-    constexpr int kLevels = 13;  // 2^12 = kMostSummedRanks at most
+    constexpr int kLevels = 13;  // kMostSummedRanks < 2^12
     Arithmetic<X> sums[kLevels][kCount];
     const auto join_last_two = [&](int count) {
 #pragma unroll
@@ -114,20 +114,32 @@ __device__ void sum_in_tree_order(Arithmetic<X>* sum, const Contributions<X, kRa
   }
 }
 
+// A block at a time adds kSumBlock elements. squares[b] = the sum of their squares, unless null.
 template <int kCount, int kExact, int kRanks, class Y, class X>
 __global__ void sum_ranks_kernel(Y* y_N, const __grid_constant__ Contributions<X, kRanks> x, int ranks, Size N,
-                                 bool accumulate) {
-  for (Size p = thread_index(); p < N / kCount; p += thread_count()) {
-    Arithmetic<X> sum[kCount];
-    sum_in_tree_order<kCount, kExact>(sum, x, ranks, p);
-    auto& y = reinterpret_cast<Pack<Y, kCount>*>(y_N)[p];
-    Pack<Y, kCount> result;
-    if (accumulate) result = y;
+                                 bool accumulate, double* squares) {
+  constexpr Size kPacks = kSumBlock / kCount;
+  for (Size block = blockIdx.x; block * kSumBlock < N; block += gridDim.x) {
+    const Size begin = block * kPacks, end = begin + kPacks < N / kCount ? begin + kPacks : N / kCount;
+    double sum_of_squares = 0;
+#pragma unroll 2
+    for (Size p = begin + threadIdx.x; p < end; p += blockDim.x) {
+      Arithmetic<X> sum[kCount];
+      sum_in_tree_order<kCount, kExact>(sum, x, ranks, p);
+      auto& y = reinterpret_cast<Pack<Y, kCount>*>(y_N)[p];
+      Pack<Y, kCount> result;
+      if (accumulate) result = y;
 #pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      result.values[k] = store<Y>(static_cast<Arithmetic<Y>>(accumulate ? load(result.values[k]) + sum[k] : sum[k]));
+      for (int k = 0; k < kCount; ++k) {
+        result.values[k] = store<Y>(static_cast<Arithmetic<Y>>(accumulate ? load(result.values[k]) + sum[k] : sum[k]));
+        const double stored = static_cast<double>(load(result.values[k]));
+        sum_of_squares += stored * stored;
+      }
+      y = result;
     }
-    y = result;
+    if (squares == nullptr) continue;
+    sum_of_squares = block_sum(sum_of_squares);
+    if (threadIdx.x == 0) squares[block] = sum_of_squares;
   }
 }
 
@@ -230,11 +242,12 @@ void sum_rows(CudaStream stream, DType out_dtype, void* out_C, DType dtype, cons
 
 template <>
 void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
-               bool accumulate) {
-  if (N == 0) return;
+               bool accumulate, double* squares, double* partials) {
+  const Size blocks = sum_blocks(N);
   require_summed_ranks(DeviceType::cuda, ranks);
   dispatch_float(y_dtype, [&]<class Y>() {
     dispatch_float(x_dtype, [&]<class X>() {
+      if (N == 0) return;
       constexpr int kMost = std::max(kPack<X>, kPack<Y>);
       bool packs = N % kMost == 0 && aligned(y_N);
       for (int i = 0; i < ranks; ++i) packs = packs && aligned(x[i]);
@@ -243,8 +256,8 @@ void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const
         const auto launch = [&]<int kExact, int kRanks>() {
           Contributions<X, kRanks> contributions;
           for (int i = 0; i < ranks; ++i) contributions.of[i] = static_cast<const X*>(x[i]);
-          sum_ranks_kernel<kCount, kExact><<<blocks_for(stream, N / kCount), kThreads, 0, stream_of(stream)>>>(
-              static_cast<Y*>(y_N), contributions, ranks, N, accumulate);
+          sum_ranks_kernel<kCount, kExact><<<blocks_for(stream, blocks, 1), kThreads, 0, stream_of(stream)>>>(
+              static_cast<Y*>(y_N), contributions, ranks, N, accumulate, squares == nullptr ? nullptr : partials);
         };
         if constexpr (whole.value) {
           if (ranks == 2) return launch.template operator()<2, 2>();
@@ -257,6 +270,9 @@ void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const
     });
   });
   check_launch("sum_ranks");
+  if (squares == nullptr) return;
+  sum_in_order_kernel<<<1, 1024, 0, stream_of(stream)>>>(squares, partials, blocks, 1.0, nullptr);
+  check_launch("sum_ranks: squares");
 }
 
 }  // namespace lt::kernels

@@ -63,8 +63,8 @@ class NcclFailure(CudaTest):
     def test_a_rank_that_dies_ends_the_other_with_the_reason(self):
         self.check_end()
 
-    def test_steps_that_are_graphs(self):
-        self.check_end("--train.cuda_graph")
+    def test_steps_that_are_no_graphs(self):
+        self.check_end("--train.cuda_graph=false")
 
 
 if __name__ == "__main__":

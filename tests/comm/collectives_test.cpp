@@ -78,8 +78,11 @@ void check_reduce(Size n, DType dtype, DType wire) {
     const bool wide = dtype == DType::f64 || wire == DType::f64;
     twice.push_back(stored(wide ? held + total : static_cast<float>(held) + static_cast<float>(total), dtype));
   }
-  group().reduce_scatter("accumulate", part, full, wire, true).wait();
+  const lt::Tensor squares = tensor_of({-1.0}, DType::f64);
+  group().reduce_scatter("accumulate", part, full, wire, true, squares).wait();
   CHECK(part.to_vector<double>() == twice);
+  const double exact = std::inner_product(twice.begin(), twice.end(), twice.begin(), 0.0);
+  CHECK(squares.item() == Approx(exact).epsilon(1e-14));
 
   const lt::Tensor all = tensor_of(before, dtype);
   group().reduce_scatter("in place", part_of(full), full, wire).wait();

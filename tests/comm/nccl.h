@@ -63,7 +63,8 @@ inline lt::Tensor like(const lt::Tensor& tensor, double value) {
   return tensor_of(std::vector<double>(static_cast<std::size_t>(tensor.elements()), value), tensor.dtype());
 }
 
-// kSizes, most of them uneven, plus sizes divisible by 1 to 8 ranks. NCCL computes the sums of the divisible sizes.
+// kSizes, most of them uneven, plus sizes divisible by 1 to 8 ranks. Copies between GPUs and sums of NCCL take only
+// divisible sizes.
 inline std::vector<lt::Size> sizes() {
   std::vector<lt::Size> result = kSizes;
   result.insert(result.end(), {840, 840 * 128, 840 * 1024});

@@ -61,8 +61,12 @@ TEST_CASE("nccl: reduce_scatter and all_reduce", "[comm][nccl]") {
 
       copy_bytes(device_part, part);
       cpu().reduce_scatter("cpu", part, full, wire, true).wait();
-      group.reduce_scatter("accumulate", device_part, device_full, wire, true).wait();
+      const Tensor squares = on_device(tensor_of({-1.0}, DType::f64));
+      group.reduce_scatter("accumulate", device_part, device_full, wire, true, squares).wait();
       check(device_part, part);
+      long double exact = 0;
+      for (const long double x : values_of(part)) exact += x * x;
+      CHECK(values_of(squares)[0] == Approx(static_cast<double>(exact)).epsilon(1e-14));
 
       const Tensor all = contribution(world().rank(), n, dtype), device_all = on_device(all);
       cpu().all_reduce("cpu", all, wire);

@@ -1,8 +1,8 @@
 // Gathers and reductions by copies into peers' windows, and the memory that windows take.
 #include <cstdio>
 
+#include "comm/least_copied_bytes.h"
 #include "comm/nccl.h"
-#include "comm/nccl_group.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "memory/buffer.h"
@@ -26,7 +26,7 @@ TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere",
   if (memory.windows == nullptr) {
     if (world().rank() == 0) std::printf("no symmetric windows: %s\n", memory.why_none.c_str());
   }
-  const Size live = lt::memory_live(gpu()).total;
+  const Size live = lt::memory_live(gpu()).of(lt::MemoryOwner::activations);
   for (const Size n : sizes()) {
     for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
       INFO("n " << n << " dtype " << lt::dtype_name(dtype));
@@ -53,7 +53,7 @@ TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere",
       CHECK(values_of(full) == values_of(expected));
     }
   }
-  CHECK(lt::memory_live(gpu()).total == live);
+  CHECK(lt::memory_live(gpu()).of(lt::MemoryOwner::activations) == live);
 }
 
 TEST_CASE("nccl: reduce_scatter in windows adds as CPU ranks do", "[comm][nccl]") {
@@ -87,20 +87,20 @@ TEST_CASE("nccl: a window that is released makes room for a larger one", "[comm]
   const Group group = nccl().duplicate("gather");
   const lt::PeerMemory memory = group.peer_memory(gpu());
   if (memory.windows == nullptr) return;
-  const Size live = lt::memory_live(gpu()).total;
+  const Size live = lt::memory_live(gpu()).of(lt::MemoryOwner::activations);
   for (const Size n : {Size{840} << 10, Size{840} << 12, Size{840}, Size{840} << 12}) {
     const Tensor expected = contribution(world().rank(), n, DType::f32);
     cpu().all_gather("cpu", expected, part_of(expected)).wait();
     const lt::AllocationScope scope(memory.windows, gpu());
     const Tensor full = Tensor::empty({n}, DType::f32, gpu());
     const Size blocks = (full.bytes() + lt::kAllocationAlignment - 1) / lt::kAllocationAlignment;
-    CHECK(lt::memory_live(gpu()).total == live + blocks * lt::kAllocationAlignment);
+    CHECK(lt::memory_live(gpu()).of(lt::MemoryOwner::activations) == live + blocks * lt::kAllocationAlignment);
     copy_bytes(full, contribution(world().rank(), n, DType::f32));
     for (int round = 0; round < 3; ++round) group.all_gather("in place", full, part_of(full)).wait();
     const lt::AllocationScope plain(nullptr, gpu());
     CHECK(values_of(full) == values_of(expected));
   }
-  CHECK(lt::memory_live(gpu()).total == live);
+  CHECK(lt::memory_live(gpu()).of(lt::MemoryOwner::activations) == live);
 }
 
 TEST_CASE("nccl: windows of different sizes are an error of all ranks", "[comm][nccl]") {

@@ -276,19 +276,26 @@ TEST_CASE("cuda: sums", "[cuda]") {
       });
     }
     for (const DType to : kFloats) {
-      for (const Size n : {1003, 4096}) {
+      for (const Size n : {1003, 4096, 20488}) {
         OnBoth both;
         std::vector<int> ranks;
         for (int rank = 0; rank < 70; ++rank) ranks.push_back(both.array(dtype, n));
         // The same additions in the same order, rounded once.
         const int few = both.exact(both.array(to, n)), many = both.exact(both.array(to, n)),
-                  one = both.exact(both.array(to, n)), last = both.exact(ranks.back());
+                  one = both.exact(both.array(to, n)), last = both.exact(ranks.back()),
+                  powers[] = {both.exact(both.array(to, n)), both.exact(both.array(to, n)),
+                              both.exact(both.array(to, n))};
+        const int squares = both.array(DType::f64, 3), partials = both.array(DType::f64, sum_blocks(n));
         both.run([&](auto s, auto at) {
           std::vector<const void*> parts;
           for (const int rank : ranks) parts.push_back(at(rank));
           sum_ranks(s, to, at(few), dtype, parts.data(), 3, n, true);
           sum_ranks(s, to, at(many), dtype, parts.data(), 70, n, false);
           sum_ranks(s, to, at(one), dtype, parts.data(), 1, n, false);
+          for (int i = 0; i < 3; ++i) {
+            sum_ranks(s, to, at(powers[i]), dtype, parts.data(), 2 << i, n, true, static_cast<double*>(at(squares)) + i,
+                      static_cast<double*>(at(partials)));
+          }
           sum_ranks(s, dtype, at(last), dtype, parts.data(), 70, n, false);  // overwrites one of them
         });
       }

@@ -1,6 +1,11 @@
 // Matrix products on CUDA, with all epilogues, against the CPU's.
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <thread>
 
+#include "kernels/cuda/algorithm_file.h"
 #include "kernels/gemm.h"
 #include "kernels/on_both.h"
 
@@ -207,4 +212,27 @@ TEST_CASE("cuda: deterministic products have the same bits again, before and aft
     for (int i = 0; i < 3; ++i) CHECK(product(true).same_bits(first));
     CHECK(error_of(chosen, first.values()) <= 2 * tolerance(dtype));
   }
+}
+
+TEST_CASE("cuda: algorithms are timed by one process at a time, and the others read the choice", "[cuda][cublas]") {
+  AlgorithmFile first(kGpu.index), second(kGpu.index);  // as two processes have them
+  cublasLtMatmulAlgo_t chosen{};
+  chosen.data[0] = 7;
+  std::atomic<bool> has_turn{false};
+  std::optional<AlgorithmFile::Turn> turn(std::in_place, first);
+  std::thread other([&] {
+    const AlgorithmFile::Turn its(second);
+    has_turn = true;
+  });
+  {
+    const AlgorithmFile::Turn nested(first);
+    first.add("a-product", chosen);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(!has_turn);
+  CHECK(!second.find("a-product"));
+  turn.reset();
+  other.join();
+  REQUIRE(second.find("a-product"));
+  CHECK(second.find("a-product")->data[0] == 7);
 }

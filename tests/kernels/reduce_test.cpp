@@ -115,7 +115,10 @@ TEST_CASE("sum_ranks adds in tree order and rounds once", "[kernels]") {
             std::vector<double> expected = y.values();
             Size wrong = 0;
             const Array before = copy_of(y);
-            sum_ranks(CpuStream{}, to, y.data(), from, pointers.data(), ranks, n, accumulate);
+            double squares = -1, exact = 0;
+            sum_ranks(CpuStream{}, to, y.data(), from, pointers.data(), ranks, n, accumulate, &squares);
+            for (Size i = 0; i < n; ++i) exact += y[i] * y[i];  // of what is stored
+            CHECK(squares == Approx(exact).epsilon(1e-12));
             for (Size i = 0; i < n; ++i) {
               double sum = 0;
               for (const Array& part : parts) sum += part[i];
@@ -139,4 +142,7 @@ TEST_CASE("sum_ranks adds in tree order and rounds once", "[kernels]") {
   sum_ranks(CpuStream{}, DType::f32, apart.data(), DType::f32, pointers, 2, 5000, false);
   sum_ranks(CpuStream{}, DType::f32, a.data(), DType::f32, pointers, 2, 5000, false);
   CHECK(a.same_bits(apart));
+  double none = -1;
+  sum_ranks(CpuStream{}, DType::f32, a.data(), DType::f32, pointers, 2, 0, false, &none);
+  CHECK(none == 0);
 }

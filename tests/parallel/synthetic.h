@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/nccl_group.h"
+#include "comm/least_copied_bytes.h"
 #include "device/fault.h"
 #include "kernels/documents.h"
 #include "libtrain/kernels/random.h"

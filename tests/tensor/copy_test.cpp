@@ -1,6 +1,7 @@
 // Copies between dtypes and between views; zeroing; values to and from the host.
 #include <cmath>
 
+#include "libtrain/device/context.h"
 #include "libtrain/error.h"
 #include "libtrain/tensor/tensor.h"
 #include "tensor/ramp.h"
@@ -81,4 +82,14 @@ TEST_CASE("from and to_vector, item", "[tensor]") {
   CHECK_THROWS_AS(ramp({2}).item(), UsageError);
   CHECK_THROWS_WITH(Tensor::from(std::vector<float>{1, 2, 3}, {2, 2}), "shape [2, 2] has 4 elements, got 3");
   CHECK_THROWS_AS(ramp({2}).data<double>(), InternalError);
+}
+
+TEST_CASE("a context learns that values of the host become a tensor on a device", "[tensor]") {
+  const std::vector<float> values{1, 2};
+  bool told = false;
+  const ContextMemberScope<&Context::makes_host_values> scope(&told);
+  Tensor::from(values, {2});
+  CHECK(!told);
+  Tensor::from(values, {2}, kMeta);
+  CHECK(told);
 }

@@ -58,6 +58,9 @@ struct ReduceScatterCall {
   const void* full_N = nullptr;
   void* outgoing = nullptr;  // the elements that staging() asks for, of type `wire`; valid until wait() has returned
   void* incoming = nullptr;
+  double* squares = nullptr;   // if not null: squares[0] = the sum of the squares of part_P
+  double* partials = nullptr;  // for `squares` on CUDA: staging().partials numbers
+  bool wants_squares = false;  // whether `squares` will be given
   bool is_first_half = false;  // the logged call ends with the next collective
 };
 
@@ -100,10 +103,11 @@ class GroupBackend {
   // The device type whose memory a tensor on `device` uses: its own, or on meta the planned one.
   virtual DeviceType counted_type(Device device) const { return device.type; }
 
-  // Elements of type `wire` that a reduce-scatter needs besides its tensors: converted values to send, and values that
-  // arrive. Reads all of `call` except the pointers. Memory plans rely on it, so it holds for every back end.
+  // Elements that a reduce-scatter needs besides its tensors: converted values to send and values that arrive, of type
+  // `wire`, and sums of squares of blocks, of f64. Reads all of `call` except the pointers. Memory plans rely on it, so
+  // it holds for every back end.
   struct Staging {
-    Size outgoing = 0, incoming = 0;
+    Size outgoing = 0, incoming = 0, partials = 0;
   };
   Staging staging(const ReduceScatterCall& call) const;
   // Whether NCCL itself adds the contributions of CUDA ranks, in its own order, because the way between hosts is slow.

@@ -60,6 +60,12 @@ struct Call {
     }
   }
 
+  void require_squares(const Tensor& squares, const Tensor& full) const {
+    if (squares.dtype() != DType::f64) fail("squares", "f64", std::string(dtype_name(squares.dtype())));
+    if (squares.elements() != 1) fail("squares", "one number", "shape " + to_string(squares.shape()));
+    if (squares.device() != full.device()) fail("squares", to_string(full.device()), to_string(squares.device()));
+  }
+
   void require_wire(DType dtype, DType wire) const {
     for (const auto& [argument, type] : {std::pair{"full", dtype}, std::pair{"wire", wire}}) {
       if (type != DType::f32 && type != DType::f64 && type != DType::bf16) {
@@ -102,17 +108,21 @@ void start_all_gather(Work::State& state, const Tensor& full, const Tensor& part
 }
 
 void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& full, DType wire, bool accumulate,
-                          bool is_first_half = false) {
+                          const Tensor& squares, bool is_first_half = false) {
   const MemoryScope owner(MemoryOwner::communication);
   const OperationScope operation("reduce_scatter");
   ReduceScatterCall call{full.device(), full.dtype(), wire, full.elements(), accumulate};
+  call.wants_squares = squares.defined();
   const auto staging = state.backend->staging(call);
   if (staging.outgoing > 0) state.outgoing = Tensor::empty({staging.outgoing}, wire, full.device());
   if (staging.incoming > 0) state.incoming = Tensor::empty({staging.incoming}, wire, full.device());
+  if (staging.partials > 0) state.partials = Tensor::empty({staging.partials}, DType::f64, full.device());
   if (full.device().is_meta()) return;
   call.part_P = part.data(), call.full_N = full.data(), call.is_first_half = is_first_half;
   if (staging.outgoing > 0) call.outgoing = state.outgoing.data();
   if (staging.incoming > 0) call.incoming = state.incoming.data();
+  if (staging.partials > 0) call.partials = state.partials.data<double>();
+  if (squares.defined()) call.squares = squares.data<double>();
   state.transfer = state.backend->reduce_scatter(call);
 }
 
@@ -196,16 +206,17 @@ Work Group::all_gather(std::string_view name, const Tensor& full, const Tensor& 
   return Work(std::move(state));
 }
 
-Work Group::reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire,
-                           bool accumulate) const {
+Work Group::reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire, bool accumulate,
+                           const Tensor& squares) const {
   const Call call{"reduce_scatter", name};
   call.require_part(part, full, *backend_);
   call.require_wire(full.dtype(), wire);
+  if (squares.defined()) call.require_squares(squares, full);
   const Size bytes = reduce_bytes(*backend_, full.elements(), wire);
   const auto sequence = note(
       *backend_, {CollectiveOp::reduce_scatter, name, bytes, full.elements() * dtype_bytes(wire), is_on_device(full)});
   auto state = std::make_unique<Work::State>(backend_, CollectiveOp::reduce_scatter, sequence);
-  start_reduce_scatter(*state, part, full, wire, accumulate);
+  start_reduce_scatter(*state, part, full, wire, accumulate, squares);
   state->open_span(name, bytes);
   return Work(std::move(state));
 }
@@ -225,7 +236,7 @@ void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) co
   const Stream stream = Stream::compute(full.device());
   const TimePoint begin = TimePoint::on(stream);
   run_half(backend_, CollectiveOp::reduce_scatter,
-           [&](Work::State& state) { start_reduce_scatter(state, part, full, wire, false, true); });
+           [&](Work::State& state) { start_reduce_scatter(state, part, full, wire, false, {}, true); });
   run_half(backend_, CollectiveOp::all_gather, [&](Work::State& state) { start_all_gather(state, full, part); });
   if (!full.device().is_meta()) count_times({CollectiveOp::all_reduce, begin, TimePoint::on(stream), begin});
 }

@@ -119,12 +119,16 @@ std::unique_ptr<Transfer> HostStagedBackend::reduce_on_device(const ReduceScatte
   const Staging staging = control().staging(of_hosts);
   HostMemory outgoing = buffers_->take(staging.outgoing * dtype_bytes(call.wire)),
              incoming = buffers_->take(staging.incoming * dtype_bytes(call.wire));
+  HostMemory squares = buffers_->take(static_cast<Size>(sizeof(double)));
   of_hosts.outgoing = outgoing.get(), of_hosts.incoming = incoming.get();
+  if (call.squares != nullptr) of_hosts.squares = reinterpret_cast<double*>(squares.get());
   auto inner = control().reduce_scatter(of_hosts);
-  const Result result{call.part_P, part.get(), part_bytes};
+  std::vector<Result> results{{call.part_P, part.get(), part_bytes}};
+  if (call.squares != nullptr) results.push_back({call.squares, squares.get(), static_cast<Size>(sizeof(double))});
   return std::make_unique<StagedTransfer>(
       compute_, std::move(inner),
-      std::vector{std::move(full), std::move(part), std::move(outgoing), std::move(incoming)}, std::vector{result});
+      std::vector{std::move(full), std::move(part), std::move(outgoing), std::move(incoming), std::move(squares)},
+      std::move(results));
 }
 
 std::unique_ptr<Transfer> HostStagedBackend::all_to_all_on_device(const AllToAllCall& call) {

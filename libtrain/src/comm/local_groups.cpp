@@ -6,6 +6,7 @@
 #include "device/copy_bytes.h"
 #include "kernels/elementwise.h"
 #include "kernels/limits.h"
+#include "kernels/reduce.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
@@ -14,10 +15,11 @@ GroupBackend::Staging GroupBackend::staging(const ReduceScatterCall& call) const
   if (size() == 1) return {};
   const Size mine = size_of(call.n, rank());
   const DeviceType target = counted_type(call.device);
+  const Size partials = call.wants_squares && target == DeviceType::cuda ? kernels::sum_blocks(mine) : 0;
   // NCCL cannot accumulate into `part`, so the sum needs memory of its own.
-  if (target == DeviceType::cuda && nccl_adds(call)) return {0, call.accumulate ? mine : 0};
+  if (target == DeviceType::cuda && nccl_adds(call)) return {0, call.accumulate ? mine : 0, partials};
   kernels::require_summed_ranks(target, size());
-  return {call.dtype == call.wire ? 0 : call.n, (size() - 1) * mine};
+  return {call.dtype == call.wire ? 0 : call.n, (size() - 1) * mine, partials};
 }
 
 GroupPlace GroupBackend::split_place(const std::vector<int>& colors, std::string name) {
@@ -77,6 +79,10 @@ class SelfBackend final : public LocalBackend {
       dispatch(call.device, [&](auto stream) {
         kernels::convert(stream, call.dtype, call.part_P, call.dtype, call.full_N, call.n, call.accumulate);
       });
+    }
+    if (call.squares != nullptr) {
+      dispatch(call.device,
+               [&](auto stream) { kernels::sum_squares(stream, call.dtype, call.squares, call.part_P, call.n); });
     }
     return nullptr;
   }

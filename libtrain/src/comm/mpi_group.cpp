@@ -192,12 +192,10 @@ std::unique_ptr<Transfer> MpiBackend::reduce_scatter(const ReduceScatterCall& ca
   }
   contributions[static_cast<std::size_t>(rank())] = outgoing + begin_of(call.n, rank()) * element;
   for_peers([&](int r) { transfer->send(outgoing + begin_of(call.n, r) * element, size_of(call.n, r), call.wire, r); });
-  if (mine > 0) {
-    transfer->then([contributions = std::move(contributions), mine, call] {
-      kernels::sum_ranks(CpuStream{}, call.dtype, call.part_P, call.wire, contributions.data(),
-                         static_cast<int>(contributions.size()), mine, call.accumulate);
-    });
-  }
+  transfer->then([contributions = std::move(contributions), mine, call] {
+    kernels::sum_ranks(CpuStream{}, call.dtype, call.part_P, call.wire, contributions.data(),
+                       static_cast<int>(contributions.size()), mine, call.accumulate, call.squares);
+  });
   return transfer;
 }
 

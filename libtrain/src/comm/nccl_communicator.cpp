@@ -180,10 +180,13 @@ void NcclCommunicator::abort() noexcept {
   run_within(kAbortDeadline, [comm = std::exchange(comm_, nullptr)] { ncclCommAbort(comm); });
 }
 
+void NcclCommunicator::require_usable() const {
+  if (!*family_aborted_) return;
+  throw CommError("expected a group whose collectives were all waited for; one was abandoned after an error");
+}
+
 NcclCommunicator::Operation::Operation(NcclCommunicator& communicator) : communicator_(communicator) {
-  if (*communicator.family_aborted_) {
-    throw CommError("expected a group whose collectives were all waited for; one was abandoned after an error");
-  }
+  communicator.require_usable();
   LT_NCCL(ncclGroupStart());
 }
 

@@ -45,6 +45,8 @@ class NcclCommunicator {
   // Call when no collective uses the window any more. Returns false if NCCL may still access it, as after abort().
   bool deregister_window(ncclWindow_t window) noexcept;
 
+  // Throws CommError if one of the family was aborted.
+  void require_usable() const;
   // Ends the work in flight at once, within a deadline. Later launches throw CommError.
   void abort() noexcept;
   // Leaves it as it is for good, because it may wait for a peer that never comes. Others of its family go on.

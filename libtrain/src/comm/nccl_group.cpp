@@ -7,13 +7,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "comm/device_backend.h"
+#include "comm/least_copied_bytes.h"
 #include "comm/nccl_communicator.h"
-#include "comm/nccl_group.h"
 #include "comm/nccl_windows.h"
 #include "comm/peer_copies.h"
 #include "device/cuda.h"
@@ -82,6 +83,7 @@ class NcclBackend final : public DeviceBackend {
   // Makes a transfer of the work that launch(stream) enqueues on the group's stream. `ends`: the logged call ends too.
   template <class Launch>
   std::unique_ptr<Transfer> transfer(std::string_view point, Launch&& launch, bool ends = true) {
+    communicator_->require_usable();
     const CudaStream stream = after_compute();
     fault_point(point, stream_);
     auto transfer = std::make_unique<NcclTransfer>(*this, stream_);
@@ -113,8 +115,8 @@ class NcclBackend final : public DeviceBackend {
   Stream stream_;
   // Destroyed before the stream that it works on, unless windows still hold it; then its work is already done.
   std::shared_ptr<NcclCommunicator> communicator_;
-  std::optional<Windows>
-      windows_;  // set by the first call of peer_memory(), or by that of the group this one duplicates
+  // Set by the first call of peer_memory(), or by that of the group that this one duplicates.
+  std::optional<Windows> windows_;
   std::optional<PeerCopies> peer_copies_;
 };
 
@@ -167,7 +169,12 @@ void NcclBackend::gather(const AllGatherCall& call, CudaStream stream) {
 }
 
 std::unique_ptr<Transfer> NcclBackend::reduce_on_device(const ReduceScatterCall& call) {
-  if (call.n == 0) return nullptr;
+  if (call.n == 0) {
+    if (call.squares == nullptr) return nullptr;
+    return transfer(
+        "reduce", [&](CudaStream stream) { kernels::fill_zero(stream, call.squares, sizeof(double)); },
+        !call.is_first_half);
+  }
   const auto reduce = [&](CudaStream stream) {
     nccl_adds(call) ? add_on_the_way(call, stream) : add_in_tree_order(call, stream);
   };
@@ -182,6 +189,8 @@ void NcclBackend::add_on_the_way(const ReduceScatterCall& call, CudaStream strea
                               comm, nccl_stream(stream)));
   });
   if (call.accumulate) kernels::convert(stream, call.dtype, call.part_P, call.dtype, sum, mine, true);
+  if (call.squares == nullptr) return;
+  kernels::sum_squares(stream, call.dtype, call.squares, call.part_P, mine, call.partials);
 }
 
 void NcclBackend::add_in_tree_order(const ReduceScatterCall& call, CudaStream stream) {
@@ -210,8 +219,8 @@ void NcclBackend::add_in_tree_order(const ReduceScatterCall& call, CudaStream st
       return Bytes{contributions[static_cast<std::size_t>(r)], mine * element};
     });
   }
-  if (mine == 0) return;
-  kernels::sum_ranks(stream, call.dtype, call.part_P, call.wire, contributions.data(), size(), mine, call.accumulate);
+  kernels::sum_ranks(stream, call.dtype, call.part_P, call.wire, contributions.data(), size(), mine, call.accumulate,
+                     call.squares, call.partials);
 }
 
 std::unique_ptr<Transfer> NcclBackend::all_to_all_on_device(const AllToAllCall& call) {
@@ -275,12 +284,14 @@ std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors,
 
 namespace {
 
-// Where each rank's process runs: the name of its host, or the name that NCCL takes for it.
+// Names the host as NCCL does, which tells hosts of one name apart by the start of their kernels.
 std::string host_name() {
   if (const char* const name = std::getenv("NCCL_HOSTID"); name != nullptr) return name;
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
-  return host;
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return std::string(host) + " " + boot;
 }
 
 // Numbers the hosts of the group's ranks.

@@ -22,8 +22,8 @@
 namespace lt {
 namespace {
 
-constexpr Size kControlBytes = Size{2} << 20;  // NCCL takes whole pages of the device
-constexpr std::chrono::seconds kReleaseDeadline{5};
+constexpr Size kControlBytes = Size{2} << 20;     // NCCL takes whole pages of the device
+constexpr std::chrono::seconds kReleaseTime{15};  // beyond all deadlines of aborted communicators
 
 bool is_off(const char* variable) {
   const char* const value = std::getenv(variable);
@@ -54,17 +54,28 @@ WindowMemory::~WindowMemory() {
 
 bool WindowMemory::open() {
   control_window_ = make(kControlBytes);
-  // The answer must be the same on all ranks.
-  const auto answers = control_.all_gather_bytes(control_window_.peers.empty() ? "no" : "yes");
-  if (std::count(answers.begin(), answers.end(), "yes") != control_.size()) return false;
+  // The answer must be the same on all ranks. When all have answered, all words are zero.
+  const auto answers = control_.all_gather_bytes(prepare_words() ? "yes" : "no");
+  return std::count(answers.begin(), answers.end(), "yes") == control_.size();
+}
+
+// Clears the words. Returns false if peers do not map them, or if streams cannot wait for them.
+bool WindowMemory::prepare_words() try {
+  if (control_window_.peers.empty()) return false;
   live_.emplace(control_window_.memory, control_window_);
   words_ = reinterpret_cast<std::uint32_t*>(control_window_.memory);
+  const Stream compute = Stream::compute(device_);
   const std::uint32_t one = 1;
   LT_CUDA(cudaMemset(words_, 0, kControlBytes));
-  LT_CUDA(cudaMemcpy(words_, &one, sizeof one, cudaMemcpyDefault));
-  LT_CUDA(cudaDeviceSynchronize());
-  control_.barrier();  // no rank writes to words that are not zero yet
+  for (std::uint32_t* const word : {words_, words_ + 1}) {
+    LT_CUDA(cudaMemcpy(word, &one, sizeof one, cudaMemcpyDefault));
+  }
+  cuda::wait_and_clear({words_ + 1}, compute.cuda());
+  compute.synchronize();
   return true;
+} catch (const Error&) {
+  static_cast<void>(cudaGetLastError());
+  return false;
 }
 
 BlockSource::Block WindowMemory::allocate(Size bytes, MemoryOwner owner) {
@@ -102,17 +113,21 @@ std::uint32_t* WindowMemory::take_words(Size count) {
 }
 
 void WindowMemory::release_waits() noexcept try {
-  const std::vector<std::uint32_t> ones(static_cast<std::size_t>(words_taken_), 1);
-  const Stream own(device_), compute = Stream::compute(device_);
-  const auto deadline = std::chrono::steady_clock::now() + kReleaseDeadline;
-  LT_CUDA(cudaSetDevice(device_.index));
-  while (std::chrono::steady_clock::now() < deadline) {
-    cuda::copy(words_, ones.data(), words_taken_ * static_cast<Size>(sizeof(std::uint32_t)), own.cuda());
-    if (cudaStreamQuery(static_cast<cudaStream_t>(compute.cuda().handle)) != cudaErrorNotReady) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  static_cast<void>(cudaGetLastError());
-} catch (const Error&) {
+  if (std::exchange(releases_, true)) return;
+  std::thread([memory = shared_from_this(), taken = words_taken_]() noexcept {
+    try {
+      const std::vector<std::uint32_t> ones(static_cast<std::size_t>(taken), 1);
+      const Stream own(memory->device_);
+      const auto deadline = std::chrono::steady_clock::now() + kReleaseTime;
+      while (std::chrono::steady_clock::now() < deadline) {
+        cuda::copy(memory->words_, ones.data(), taken * static_cast<Size>(sizeof(std::uint32_t)), own.cuda());
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    } catch (const Error&) {
+    }
+  }).detach();
+} catch (...) {
+  // No thread can be started: the watchdog ends the process.
 }
 
 WindowMemory::Window WindowMemory::make(Size bytes) const {

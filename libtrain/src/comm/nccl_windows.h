@@ -13,7 +13,7 @@
 
 namespace lt {
 
-class WindowMemory final : public BlockSource {
+class WindowMemory final : public BlockSource, public std::enable_shared_from_this<WindowMemory> {
  public:
   WindowMemory(std::shared_ptr<GroupBackend> control, std::shared_ptr<NcclCommunicator> communicator, Device device);
   ~WindowMemory() override;
@@ -33,8 +33,8 @@ class WindowMemory final : public BlockSource {
   std::uint32_t* take_words(Size count);
   // A word that is 1, in device memory.
   const std::uint32_t* one() const { return words_; }
-  // Writes 1 to all words that were taken, until the device has no more work or a deadline passes: for streams that
-  // wait for a word that a dead peer will not write.
+  // Writes 1 to all words that were taken, again and again for some seconds, on a thread of its own: for streams that
+  // wait for words that a dead peer will not write. No exchange may follow.
   void release_waits() noexcept;
 
  private:
@@ -50,6 +50,7 @@ class WindowMemory final : public BlockSource {
     bool counted;
   };
 
+  bool prepare_words();
   Window make(Size bytes) const;
   void require_same(Size bytes) const;
   void* take(Size bytes) const;
@@ -62,8 +63,9 @@ class WindowMemory final : public BlockSource {
   Window control_window_;  // holds words
   std::uint32_t* words_ = nullptr;
   Size words_taken_ = 1;
+  bool releases_ = false;
   std::vector<Entry> entries_;
-  std::map<const std::byte*, const Window> live_;  // by its begin
+  std::map<const std::byte*, Window> live_;  // by its begin
 };
 
 // Windows that all ranks of `control` can have, or why there are none. `place` is that of the group they are for. All

@@ -1,5 +1,5 @@
 // A build without NCCL: groups take only tensors on the CPU.
-#include "comm/nccl_group.h"
+#include "comm/least_copied_bytes.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
 

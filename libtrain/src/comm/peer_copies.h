@@ -26,20 +26,20 @@ class PeerCopies {
   // Whether all ranks can write to [begin, begin + bytes) of this rank.
   bool reach(const void* begin, Size bytes) const { return memory_->on_rank(rank_, begin, bytes) != nullptr; }
 
-  // Sends `bytes` bytes to every other rank and receives as many from each, in stream order. `meanwhile` enqueues work of
-  // this rank after its pieces are sent and before it waits for those of others.
   struct Piece {
     const void* from;
     void* to;  // a place in this rank's window, which stands for the same place in the peer's
   };
+  // Sends `bytes` bytes to every other rank and receives as many from each, in stream order. `meanwhile` enqueues work
+  // of this rank after its pieces are sent and before it waits for those of others.
   void exchange(const Stream& stream, Size bytes, const std::function<Piece(int rank)>& piece_for,
                 const std::function<void()>& meanwhile = {}) const;
 
-  // Ends all waits of this device, for a peer that is gone. Results are lost.
+  // Ends all waits for peers that are gone, within seconds. Results are lost, and no exchange may follow.
   void release() const noexcept { memory_->release_waits(); }
 
  private:
-  void set(std::uint32_t* words, int rank, const Stream& stream) const;
+  void set(std::uint32_t* words, int peer, const Stream& stream) const;
 
   std::shared_ptr<WindowMemory> memory_;
   int rank_, size_;

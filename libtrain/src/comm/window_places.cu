@@ -1,4 +1,4 @@
-// NCCL tells these addresses only to kernels.
+// Asks NCCL in a kernel, because it tells the addresses only there.
 #include <nccl_device.h>
 
 #include "comm/window_places.h"

@@ -140,7 +140,6 @@ Context Engine::Impl::context(const Context& records) {
   own.notices = records.notices, own.collectives = records.collectives;
   own.counts_memory = records.counts_memory, own.counts_collectives = records.counts_collectives;
   own.ids = &ids;
-  own.makes_host_values = &makes_host_values;
   own.kernels = {.deterministic = parallel.deterministic, .tf32 = options.tf32};
   return own;
 }
@@ -159,22 +158,23 @@ bool Engine::Impl::runs_as_graph(const Batch& batch) const {
       Context::current().timeline != nullptr || update_gate || fault_in_this_step()) {
     return false;
   }
-  if (makes_host_values) {  // a graph would send those of the captured step again
-    Context::current().give_notice(
-        "steps run without a CUDA graph: loss() makes tensors from values of the host; nn::Buffer keeps them on the "
-        "device");
+  const auto without_graph = [](const char* reason) {
+    Context::current().give_notice(std::string("steps run without a CUDA graph: ") + reason);
     return false;
+  };
+  if (makes_host_values) {  // a graph would send those of the captured step again
+    return without_graph("loss() makes tensors from values of the host; nn::Buffer keeps them on the device");
   }
   for (const Tensor* values : {&batch.inputs, &batch.targets, &batch.document_starts}) {
-    if (!values->defined() || !is_on(*values, options.device)) continue;
-    throw UsageError("engine", "train.cuda_graph: expected batches on the CPU");
+    if (values->defined() && is_on(*values, options.device)) return without_graph("batches are not on the CPU");
   }
   return true;
 }
 
 void Engine::Impl::run_graph(const Batch& batch) {
   const Stream stream = Stream::compute(options.device);
-  make_room(kStepName, &Impl::step, batch);  // must not happen during the capture
+  make_room(kStepName, &Impl::step, batch);                    // must not happen during the capture
+  for (ShardedUnit& unit : units) unit.finish_early_gather();  // of parameters that are new from outside of a step
   const StepGraph::Key key{shapes_of(batch), memory.arena_number()};
   // A graph always begins with the late gathers, and leaves behind parameters that are not gathered yet. An evaluation
   // before it may have gathered them.
@@ -210,6 +210,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
       (twin.*function)(shapes);
     });
     uncompared.push_back({name, std::move(calls)});
+    makes_host_values |= twin.makes_host_values;
     return recorded;
   };
 }
@@ -229,6 +230,7 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
                                            .gradient = seed_gradient,
                                            .taken = &takes_terms},
                                   .samples_before = rates != nullptr ? &rates->samples : nullptr});
+  const ContextMemberScope<&Context::makes_host_values> told(&makes_host_values);
   schedule->begin_micro_batch(micro == 0, micro == options.accum - 1);
   Tape tape;
   Tensor result;
@@ -267,9 +269,8 @@ void Engine::Impl::update() {
   {
     const ActivityScope activity(Activity::optimizer);
     const Tensor own = scalars.partials.narrow(0, count * sharding.reduce.rank(), count);
-    for (Size i = 0; i < count; ++i) {
-      const ShardedUnit& unit = units[static_cast<std::size_t>(i)];
-      if (unit.is_trained()) unit.sum_squares(static_cast<double*>(own.narrow(0, i, 1).data()));
+    for (const ShardedUnit& unit : units) {
+      if (unit.is_trained()) unit.sum_squares();
     }
     const ActivityScope waiting(Activity::reduce_exposed);
     sharding.reduce.all_gather("norm", scalars.partials, own).wait();

@@ -41,6 +41,10 @@ struct Engine::Impl {
       units.emplace_back(info.name, info.module->parameters(info.name), control.size(), sharding, optimizers,
                          matrix_owners, options.seed, gathers_late);
     }
+    for (Size i = 0; i < static_cast<Size>(units.size()); ++i) {
+      units[static_cast<std::size_t>(i)].keep_squares_in(
+          scalars.partials.narrow(0, static_cast<Size>(units.size()) * sharding.reduce.rank() + i, 1));
+    }
     schedule = std::make_unique<UnitSchedule>(units, model.units(), parallel, sharding);
     bind_model();
   }

@@ -116,9 +116,10 @@ void ShardedUnit::complete_gradients() {
   if (fault_makes_nan("backward")) fill(gradient_, std::numeric_limits<double>::quiet_NaN());
 }
 
-void ShardedUnit::start_reduce(bool first_reduction) {
+void ShardedUnit::start_reduce(bool first_reduction, bool is_last) {
   reduction_ = sharding_.reduce.reduce_scatter(trained_.layout().name() + " gradients", gradient_part_, gradient_,
-                                               sharding_.reduce_dtype, !first_reduction);
+                                               sharding_.reduce_dtype, !first_reduction,
+                                               is_last && reduction_ends_on_this_group() ? squares_ : Tensor());
 }
 
 void ShardedUnit::finish_reduce() {
@@ -150,9 +151,10 @@ void ShardedUnit::finish_gradient_exchange() {
   exchange_.wait();
 }
 
-void ShardedUnit::sum_squares(double* partial) const {
+void ShardedUnit::sum_squares() const {
+  if (reduction_ends_on_this_group()) return;
   dispatch(sharding_.device, [&](auto stream) {
-    kernels::sum_squares(stream, DType::f32, partial, gradient_part_.data(), gradient_part_.elements());
+    kernels::sum_squares(stream, DType::f32, squares_.data<double>(), gradient_part_.data(), gradient_part_.elements());
   });
 }
 

@@ -55,7 +55,8 @@ class ShardedUnit {
   // complete_gradients() zeroes gradients that no operation wrote.
   void bind_gradients(bool first_micro_batch);
   void complete_gradients();
-  void start_reduce(bool first_reduction);
+  // With `is_last` also starts sum_squares() where that needs no further reduction.
+  void start_reduce(bool first_reduction, bool is_last);
   void finish_reduce();
   bool reducing() const { return reduction_.pending(); }
   // Call after the step's last reduction: reduces across replicas, and gathers to all ranks if the optimizer is
@@ -63,8 +64,10 @@ class ShardedUnit {
   void start_gradient_exchange();
   void finish_gradient_exchange();
 
-  // partial[0] = sum of squares of this rank's part of the reduced gradient.
-  void sum_squares(double* partial) const;
+  // Where to keep the sum of squares of this rank's part of the reduced gradient: [1], f64.
+  void keep_squares_in(const Tensor& squares) { squares_ = squares; }
+  // Computes it, unless the last reduction has.
+  void sum_squares() const;
 
   // Runs the optimizers on this rank's part or on all; then other ranks get the new values (start_update_gather(),
   // ended by finish_gather()). Optimizers that look only at elements finish in begin_update(). Matrices are transformed
@@ -89,6 +92,7 @@ class ShardedUnit {
   void add_to(ShardMap& map) const;
 
  private:
+  bool reduction_ends_on_this_group() const { return sharding_.replicas.size() == 1; }
   bool is_sharded(Placement placement) const { return placement == Placement::sharded; }
   Tensor shard_of(const Tensor& full) const { return full.narrow(0, trained_.shard().begin, trained_.shard().size); }
   // The elements that the optimizers change (this rank's part or all), their gradient, and their copy in use.
@@ -107,6 +111,7 @@ class ShardedUnit {
   Tensor master_;         // full or shard, by the optimizer's placement
   Tensor gradient_;       // f32, full; if sharded, only between bind_gradients() and finish_reduce()
   Tensor gradient_part_;  // this rank's part of the reduced gradient
+  Tensor squares_;        // of gradient_part_
   bool gradients_bound_ = false;
   Work reduction_, exchange_;
 };

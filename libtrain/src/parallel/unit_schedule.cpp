@@ -93,7 +93,7 @@ void UnitSchedule::after_backward(int unit) {
   if (!at(unit).is_trained()) return;
   at(unit).complete_gradients();
   if (!last_micro_batch_ && !sharding_.reduce_each_micro_batch) return;
-  at(unit).start_reduce(first_micro_batch_ || !sharding_.reduce_each_micro_batch);
+  at(unit).start_reduce(first_micro_batch_ || !sharding_.reduce_each_micro_batch, last_micro_batch_);
   reducing_.push_back({unit, last_micro_batch_});
 }
 

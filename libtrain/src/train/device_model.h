@@ -32,8 +32,8 @@ struct DeviceModel {
 inline constexpr double kCudaMib = 1000, kNcclMib = 1200;
 
 // The share of its speed that work on a GPU loses beside a collective: while data move inside the node, which takes
-// multiprocessors and memory's rate (from measured steps on two GPUs, docs/planning.md), and while the collective waits
-// for others or for the network, when it holds 24 of 132 multiprocessors.
+// memory's rate, and multiprocessors to add them (from measured steps on two GPUs, docs/planning.md), and while a
+// collective of several nodes waits for others or for the network, when NCCL holds 24 of 132 multiprocessors.
 inline constexpr double kLossToTransfer = 0.6, kLossToWaiting = 24.0 / 132;
 
 // Throws UsageError that lists the known names.

@@ -48,7 +48,8 @@ void evaluate_formulas(Plan& plan, const Config& config, const std::vector<Optim
   plan.parameters_optimized = held(trained, 1, strategy.optimizer);
 }
 
-// Windows hold a unit's parameters each, and one the arena. They need ranks on one host that gather something.
+// Windows hold the arena, words, and each unit's parameters or gradients if they are gathered in place. They need ranks
+// on one host.
 constexpr Size kWindowRounding = Size{2} << 20;
 
 void evaluate_device_memory(Plan& plan, const Strategy& strategy, Size units) {
@@ -56,11 +57,11 @@ void evaluate_device_memory(Plan& plan, const Strategy& strategy, Size units) {
   if (device.memory_mib == 0) return;
   const auto bytes = [](double mib) { return static_cast<Size>(mib) << 20; };
   const int shard_ranks = plan.shard_size == 0 ? plan.ranks : plan.shard_size;
-  const bool has_windows =
-      plan.ranks > 1 && strategy.optimizer == Placement::sharded && shard_ranks <= plan.machine.ranks_per_node;
+  const bool has_windows = plan.ranks > 1 && shard_ranks > 1 && shard_ranks <= plan.machine.ranks_per_node;
+  const Size windows = 2 + (strategy.parameters == Placement::sharded ? 0 : units);
   plan.device_bytes = bytes(device.memory_mib);
   plan.outside_bytes =
-      bytes(kCudaMib) + (plan.ranks > 1 ? bytes(kNcclMib) : 0) + (has_windows ? (units + 1) * kWindowRounding : 0);
+      bytes(kCudaMib) + (plan.ranks > 1 ? bytes(kNcclMib) : 0) + (has_windows ? windows * kWindowRounding : 0);
 }
 
 DeviceModel model_of(const PlanMachine& machine) {
@@ -145,9 +146,11 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   options.device = device;
   const MemoryUse before = memory_live(device);
   std::unique_ptr<Engine> made;
+  const bool hosts_matter = config.parallel.backend != "mpi";  // which stages all in host memory
   name_origin(config, [&] {
-    made = std::make_unique<Engine>(model, Group::meta(0, ranks, target_of(device), ranks_per_node(machine)),
-                                    parallel_options(config), optimizers_of(config), options);
+    made = std::make_unique<Engine>(
+        model, Group::meta(0, ranks, target_of(device), hosts_matter ? ranks_per_node(machine) : 0),
+        parallel_options(config), optimizers_of(config), options);
   });
   Engine& engine = *made;
   const BatchShape shape = engine.batch_shape();

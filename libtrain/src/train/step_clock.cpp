@@ -98,7 +98,8 @@ std::size_t StepClock::begin(Span span, const TimePoint&) {
       link_free_ms_ = std::max(link_free_ms_, now_ms_) + cost->ms;
       span.end_us = link_free_ms_ * 1e3;
       const double transfer = std::min(1.0, cost->local_ms / cost->ms);
-      in_flight_.push_back({link_free_ms_, transfer * use_.loss_to_transfer + (1 - transfer) * use_.loss_to_waiting});
+      const double loss_to_waiting = cost->over_network ? use_.loss_to_waiting : 0;  // inside a node streams wait
+      in_flight_.push_back({link_free_ms_, transfer * use_.loss_to_transfer + (1 - transfer) * loss_to_waiting});
     }
   } else if (span.is_activity) {
     const auto name = std::find(kActivityNames.begin(), kActivityNames.end(), span.name);

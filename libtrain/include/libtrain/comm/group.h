@@ -69,7 +69,8 @@ class Group {
   // The same ranks with NCCL for tensors on `device`, a different CUDA device for each rank; everything else travels as
   // before. Groups split from it use NCCL too. Every rank must call it. A group of one rank needs no NCCL and returns
   // itself. Throws UsageError if the build has no NCCL or the device does not exist, CommError if NCCL cannot start.
-  // Destroying the last copy waits for the collectives in flight, for at most 15 s if peers have gone.
+  // Destroying the last copy waits for the collectives in flight, for those that NCCL runs at most 15 s if peers have
+  // gone.
   Group with_nccl(Device device) const;
   // The same ranks for tensors on a CUDA device without NCCL: they travel through host memory. Much slower; the sums
   // are those of the CPU. Throws UsageError.
@@ -89,9 +90,10 @@ class Group {
   // added in f32 (f64 for f64) in tree order: pairs of ranks, then pairs of pairs, and so on; the last of an odd number
   // goes up unchanged. So the result depends on no algorithm, timing or device. Exception: on CUDA ranks of several
   // hosts, equal parts of f32 or f64 that travel unconverted are added in NCCL's order; see pin_nccl_algorithm().
-  // `part` may be the range of `full`; the rest of `full` stays unchanged.
+  // `part` may be the range of `full`; the rest of `full` stays unchanged. squares[0] = the sum of the squares of the
+  // new `part`, in f64, unless `squares` is undefined.
   Work reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire,
-                      bool accumulate = false) const;
+                      bool accumulate = false, const Tensor& squares = {}) const;
   // reduce_scatter() and all_gather() in place, with the same bits as those two.
   void all_reduce(std::string_view name, const Tensor& full, DType wire) const;
   // Every rank sends `outgoing` and receives `incoming`, all on one device. The messages from one rank to another, or
@@ -121,9 +123,10 @@ class Group {
   Group duplicate_patient(std::string_view name) const;
 
   // The first call tests whether all ranks can have windows for tensors on `device`; later calls return the same
-  // answer, also in duplicates of this group that are made after the first call. If `full` lies in a window, at the
-  // same offset on all ranks, all_gather() copies into it without occupying a multiprocessor; so does reduce_scatter()
-  // where its staging memory lies in one. The bits do not change. Every rank must call it. Throws CommError.
+  // answer, also in duplicates of this group that are made after the first call. From 1 MiB on and
+  // with parts of one size, all_gather() copies into a `full` that lies in a window without occupying a multiprocessor;
+  // so does reduce_scatter() where its staging memory lies in one. The memory must then be at the same place of the
+  // same window on all ranks. The bits do not change. Every rank must call it. Throws CommError.
   PeerMemory peer_memory(Device device) const;
 
   // For stack unwinding: gives up the pending device work of this group, which may wait for a dead peer and would block

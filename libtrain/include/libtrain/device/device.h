@@ -65,7 +65,8 @@ class Stream {
   explicit Stream(Device device = kCpu);
   // The queue on which the operations of `device` run.
   static Stream compute(Device device);
-  // A new queue whose kernels get free multiprocessors before those of other queues: for short ones that others wait for.
+  // A new queue whose kernels get free multiprocessors before those of other queues: for short work that other queues
+  // wait for.
   static Stream urgent(Device device);
 
   Device device() const { return device_; }

@@ -44,8 +44,8 @@ struct StepOptions {
   // False: allocates each tensor of a step separately, to find out whether the arena causes a problem.
   bool arena = true;
   // On CUDA: from the third step on, the whole step, collectives and update included, is one CUDA graph, with the same
-  // bits. It requires batches on the CPU and an arena. Traced steps, steps beside a copy of the state
-  // (hold_update_for()), and those of a model whose loss() makes tensors from values of the host run without it.
+  // bits. It requires an arena. Traced steps, steps beside a copy of the state (hold_update_for()), those with batches
+  // on the device, and those of a model whose loss() makes tensors from values of the host run without it.
   bool cuda_graph = false;
   // On CUDA with f32: products round their operands to TF32.
   bool tf32 = false;
@@ -187,8 +187,8 @@ class Engine {
   // The memory plans of all rehearsals so far, and the size of the arena that they share, which is that of the largest.
   std::vector<const MemoryPlan*> memory_plans() const;
   Size arena_bytes() const;
-  // Where gathered parameters lie: "symmetric windows", "no symmetric windows (NCCL_WIN_ENABLE=0)"; empty if nothing is
-  // gathered over NCCL.
+  // Where peers write: "symmetric windows", "no symmetric windows (NCCL_WIN_ENABLE=0)"; empty without NCCL, without an
+  // arena and on one rank.
   std::string peer_memory() const;
 
   // Elements of all units with alignment: P in the formulas of docs/strategies.md.

@@ -1,4 +1,4 @@
-// For tests of the NCCL back end.
+// The least size of a collective that is copied between GPUs instead of left to NCCL. For tests.
 #pragma once
 
 #include "libtrain/dtype.h"
