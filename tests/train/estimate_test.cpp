@@ -93,6 +93,30 @@ TEST_CASE("estimate: the hops of a ring hide behind its transfer, or the transfe
   CHECK(cost(8, 2 * 7 << 20).ms == Approx(4 * (0.02 + 0.00524288) + 3 * (1 + 0.0524288)).epsilon(kTolerance));
 }
 
+TEST_CASE("MFU: the peak of a device is its variant's", "[estimate]") {
+  CHECK(dense_tflops_bf16("NVIDIA H100 80GB HBM3") == 989.5);
+  CHECK(dense_tflops_bf16("NVIDIA H100 PCIe") == 756);
+  CHECK(dense_tflops_bf16("NVIDIA H100 NVL") == 835.5);
+  CHECK(dense_tflops_bf16("NVIDIA H200") == 989.5);
+  CHECK(dense_tflops_bf16("NVIDIA GH200 480GB") == 989.5);
+  CHECK(dense_tflops_bf16("NVIDIA L4") == 0);
+}
+
+TEST_CASE("estimate: a collective of one rank is not waited for", "[estimate]") {
+  const DeviceModel overlapping = round_figures(true), blocking = round_figures(false);
+  for (const DeviceModel* device : {&overlapping, &blocking}) {
+    StepClock clock({*device, {1, 1}, 1, DType::bf16, 64});
+    const WorkScope counted(&clock.work());
+    const auto forward = clock.begin({Lane::compute, "forward", {}, true}, {});
+    for (int i = 1; i <= 100; ++i) {
+      compute(0.01 * i);
+      clock.end(clock.begin({Lane::reduce, "alone", {1000, 1, 1}}, {}), {});
+    }
+    clock.end(forward, {});
+    CHECK(clock.take().exposed_local_ms == 0);
+  }
+}
+
 TEST_CASE("estimate: the clock advances by work, and by what it hides too little of", "[estimate]") {
   const DeviceModel overlapping = round_figures(true), blocking = round_figures(false);
   const CollectiveShape gather{10'000'000, 2, 1};  // 1 ms

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "libtrain/error.h"
 
@@ -47,6 +48,17 @@ const DeviceModel* device_model_of(std::string_view device_name) {
   const auto found = std::find_if(std::begin(kDevices), std::end(kDevices),
                                   [&](const DeviceModel& device) { return lower.find(device.name) != lower.npos; });
   return found == std::end(kDevices) ? nullptr : &*found;
+}
+
+double dense_tflops_bf16(std::string_view device_name) {
+  // NVIDIA's data sheets of H100 and H200, half of the figures with sparsity.
+  constexpr std::pair<std::string_view, double> kVariants[] = {
+      {"H100 PCIe", 756}, {"H100 NVL", 835.5}, {"H200 NVL", 835.5}, {"GH200", 989.5}};
+  for (const auto& [variant, tflops] : kVariants) {
+    if (device_name.find(variant) != device_name.npos) return tflops;
+  }
+  const DeviceModel* const model = device_model_of(device_name);
+  return model == nullptr ? 0 : model->dense_tflops_bf16;
 }
 
 GroupPlacement place_groups(const NodeLayout& layout, int ranks, int stride) {

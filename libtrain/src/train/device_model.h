@@ -42,6 +42,10 @@ const DeviceModel& find_device_model(std::string_view name);
 // Finds a device by the driver's name for it, such as "NVIDIA H200". Returns null if the table lacks it.
 const DeviceModel* device_model_of(std::string_view device_name);
 
+// The dense peak in bf16 of the data sheet, TFLOP/s, of the device that the driver calls `device_name`, for MFU. A
+// variant of a device in the table may have a lower one. 0: unknown.
+double dense_tflops_bf16(std::string_view device_name);
+
 // The placement of a run's ranks, which fill one node after the other.
 struct NodeLayout {
   int run_ranks = 1, ranks_per_node = 1;

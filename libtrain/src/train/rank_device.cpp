@@ -49,8 +49,7 @@ Group group_for(const Group& group, const Config& resolved, Device device) {
 
 double dense_tflops_bf16(Device device) {
   if (device.type != DeviceType::cuda) return 0;
-  const DeviceModel* model = device_model_of(cuda::name(device.index));
-  return model == nullptr ? 0 : model->dense_tflops_bf16;
+  return dense_tflops_bf16(cuda::name(device.index));
 }
 
 }  // namespace lt
