@@ -25,6 +25,11 @@ namespace {
 constexpr Size kControlBytes = Size{2} << 20;     // NCCL takes whole pages of the device
 constexpr std::chrono::seconds kReleaseTime{15};  // beyond all deadlines of aborted communicators
 
+struct FreeWindow {
+  void operator()(void* memory) const noexcept { ncclMemFree(memory); }
+};
+using OwnMemory = std::unique_ptr<void, FreeWindow>;
+
 bool is_off(const char* variable) {
   const char* const value = std::getenv(variable);
   return value != nullptr && std::string(value) == "0";
@@ -132,9 +137,11 @@ void WindowMemory::release_waits() noexcept try {
 
 WindowMemory::Window WindowMemory::make(Size bytes) const {
   require_same(bytes);
-  Window window;
-  collectively(control_, [&] { window.memory = static_cast<std::byte*>(take(bytes)), window.bytes = bytes; });
+  OwnMemory memory;
+  collectively(control_, [&] { memory.reset(take(bytes)); });
   // If registering throws, NCCL may still access the memory, so it is not freed.
+  Window window;
+  window.memory = static_cast<std::byte*>(memory.release()), window.bytes = bytes;
   collectively(control_, [&] {
     window.handle = communicator_->register_window(window.memory, bytes);
     window.peers = find_peers(window.handle);
