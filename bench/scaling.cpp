@@ -48,41 +48,29 @@ Json time_steps(const Config& config, const Group& group, const StepOptions& ste
   return {{"ms", ms}, {"waited_ms", waited}, {"peak_bytes", memory_peak(step_options.device).total}};
 }
 
-// The ranks train together, and every step counts for the slowest of them.
-MeasuredGroup measure(const Config& config, const Group& group, const StepOptions& step_options,
-                      const Options& options) {
-  MeasuredGroup measured;
-  reset_memory_peak(step_options.device);
-  const Json mine = time_steps(config, group, step_options, options, measured);
-  measured.ms.resize(static_cast<std::size_t>(options.iterations));
-  for (const std::string& text : group.all_gather_bytes(mine.dump())) {
-    const Json theirs = Json::parse(text);
-    const auto ms = theirs["ms"].get<std::vector<double>>();
-    double total = 0;
-    for (std::size_t i = 0; i < ms.size(); ++i) {
-      measured.ms[i] = std::max(measured.ms[i], ms[i]);
-      total += ms[i];
-    }
-    measured.exposed_share += theirs["waited_ms"].get<double>() / total / group.size();
-    measured.peak_bytes = std::max(measured.peak_bytes, theirs["peak_bytes"].get<Size>());
-  }
-  return measured;
-}
-
-// Each rank trains alone, all at the same time. Returns one for each rank.
-std::vector<MeasuredGroup> measure_alone(const Config& config, const Group& all, const StepOptions& step_options,
-                                         const Options& options) {
+// Trains on `group`. Returns a measurement for each rank of `all`, in which every rank trains.
+std::vector<MeasuredGroup> measure_each(const Config& config, const Group& group, const Group& all,
+                                        const StepOptions& step_options, const Options& options) {
   MeasuredGroup own;
   reset_memory_peak(step_options.device);
-  all.barrier();
-  const Group alone = all.split([](int r) { return r; }, "alone");
-  const Json mine = time_steps(config, alone, step_options, options, own);
+  const Json mine = time_steps(config, group, step_options, options, own);
   std::vector<MeasuredGroup> measured;
   for (const std::string& text : all.all_gather_bytes(mine.dump())) {
     const Json theirs = Json::parse(text);
     const auto ms = theirs["ms"].get<std::vector<double>>();
     const double total = std::accumulate(ms.begin(), ms.end(), 0.0);
     measured.push_back({ms, theirs["waited_ms"].get<double>() / total, theirs["peak_bytes"].get<Size>(), own.tokens});
+  }
+  return measured;
+}
+
+// Ranks that train together: every step counts for the slowest of them.
+MeasuredGroup together(const std::vector<MeasuredGroup>& ranks) {
+  MeasuredGroup measured{std::vector<double>(ranks.front().ms.size()), 0, 0, ranks.front().tokens};
+  for (const MeasuredGroup& rank : ranks) {
+    for (std::size_t i = 0; i < rank.ms.size(); ++i) measured.ms[i] = std::max(measured.ms[i], rank.ms[i]);
+    measured.exposed_share += rank.exposed_share / static_cast<double>(ranks.size());
+    measured.peak_bytes = std::max(measured.peak_bytes, rank.peak_bytes);
   }
   return measured;
 }
@@ -143,7 +131,9 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
     save_result(new_result("scaling", world, options), rows, options.out);
   };
   config.parallel.strategy = Strategy::ddp.name;
-  const std::vector<MeasuredGroup> alone = measure_alone(config, world.group(), step, options);
+  const Group own = world.group().split([](int r) { return r; }, "alone");
+  world.group().barrier();
+  const std::vector<MeasuredGroup> alone = measure_each(config, own, world.group(), step, options);
   const auto is_slower = [](const MeasuredGroup& a, const MeasuredGroup& b) { return median(a.ms) < median(b.ms); };
   std::vector<double> medians;
   for (const MeasuredGroup& rank : alone) medians.push_back(median(rank.ms));
@@ -155,7 +145,7 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
     for (const Strategy& strategy : kStrategies) {
       if (world.rank() >= n) continue;
       config.parallel.strategy = strategy.name;
-      const MeasuredGroup measured = measure(config, group, step, options);
+      const MeasuredGroup measured = together(measure_each(config, group, group, step, options));
       Json row = row_of(measured, config, n, config.parallel.strategy);
       row["efficiency"] = *std::max_element(medians.begin(), medians.begin() + n) / median(measured.ms);
       keep(std::move(row));

@@ -95,27 +95,28 @@ class Trainer:
         return [begin.elapsed_time(end) for begin, end in zip(marks, marks[1:])]
 
 
-def best_trainer(o, timed=10):
-    """The fastest of VARIANTS by the median of `timed` steps, and its name."""
-    times = {}
-    for name, (strategy, compiled, compiler) in VARIANTS.items():
-        torch._dynamo.reset()
-        torch.cuda.empty_cache()
-        variant = argparse.Namespace(**{**vars(o), "strategy": strategy})
-        try:
-            trainer = Trainer(variant, compiled, compiler)
-            trainer.run(o.warmup)
-            times[name] = statistics.median(trainer.run(timed))
-        except torch.cuda.OutOfMemoryError:
-            times[name] = float("inf")
-        trainer = None
-        print(f"{name}: {times[name]:.1f} ms", file=sys.stderr, flush=True)
-    name = min(times, key=times.get)
+def trainer_of(o, variant):
     torch._dynamo.reset()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    strategy, compiled, compiler = VARIANTS[name]
-    return Trainer(argparse.Namespace(**{**vars(o), "strategy": strategy}), compiled, compiler), name, times
+    strategy, compiled, compiler = VARIANTS[variant]
+    return Trainer(argparse.Namespace(**{**vars(o), "strategy": strategy}), compiled, compiler)
+
+
+def best_trainer(o, timed=10):
+    """The fastest of VARIANTS by the median of `timed` steps, and what the settings say of it."""
+    times = {}
+    for variant in VARIANTS:
+        try:
+            trainer = trainer_of(o, variant)
+            trainer.run(o.warmup)
+            times[variant] = statistics.median(trainer.run(timed))
+            print(f"{variant}: {times[variant]:.1f} ms", file=sys.stderr, flush=True)
+        except torch.cuda.OutOfMemoryError:
+            print(f"{variant}: out of memory", file=sys.stderr, flush=True)
+        trainer = None
+    best = min(times, key=times.get)
+    return trainer_of(o, best), {"variant": best, "variants_ms": {name: round(ms, 1) for name, ms in times.items()}}
 
 
 def options():
@@ -171,12 +172,7 @@ def main():
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         os.environ.setdefault("MASTER_PORT", "29555")
         dist.init_process_group("nccl", rank=rank, world_size=ranks, device_id=torch.device("cuda", torch.cuda.current_device()))
-    best = {}
-    if o.mode == "best":
-        trainer, best["variant"], times = best_trainer(o)
-        best["variants_ms"] = {name: round(ms, 1) for name, ms in times.items() if ms < float("inf")}
-    else:
-        trainer = Trainer(o)
+    trainer, best = best_trainer(o) if o.mode == "best" else (Trainer(o), {})
     trainer.run(o.warmup)
     if o.serve:
         if rank == 0:

@@ -132,6 +132,7 @@ __global__ void sum_ranks_kernel(Y* y_N, const __grid_constant__ Contributions<X
 #pragma unroll
       for (int k = 0; k < kCount; ++k) {
         result.values[k] = store<Y>(static_cast<Arithmetic<Y>>(accumulate ? load(result.values[k]) + sum[k] : sum[k]));
+        if (squares == nullptr) continue;
         const double stored = static_cast<double>(load(result.values[k]));
         sum_of_squares += stored * stored;
       }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "libtrain/comm/group.h"
+#include "test_main/tree_sum.h"
 
 namespace lt_test {
 
@@ -31,15 +32,6 @@ inline lt::Tensor contribution(int rank, lt::Size n, lt::DType dtype) {
   std::vector<double> values;
   for (lt::Size i = 0; i < n; ++i) values.push_back(value(rank, i));
   return tensor_of(values, dtype);
-}
-
-// The sum of `count` values in tree order: of the largest power of two of them, and of the rest.
-template <class T>
-T tree_sum(const T* values, int count) {
-  if (count == 1) return *values;
-  int left = 1;
-  while (2 * left < count) left *= 2;
-  return tree_sum(values, left) + tree_sum(values + left, count - left);
 }
 
 // Element i of the sum over ranks, before it is stored. The values are rounded to the wire's type (one rank sends

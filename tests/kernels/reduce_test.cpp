@@ -3,27 +3,15 @@
 
 #include <omp.h>
 
-#include <bit>
-
 #include "kernels/inputs.h"
 #include "kernels/tolerance.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
+#include "test_main/tree_sum.h"
 
 using namespace lt;
 using namespace lt::kernels;
 using namespace lt::test;
-
-namespace {
-
-// The sum of element i of parts [begin, end) in f32: of the largest power of two of them, and of the rest.
-float tree_sum(const std::vector<Array>& parts, std::size_t begin, std::size_t end, Size i) {
-  if (end - begin == 1) return static_cast<float>(parts[begin][i]);
-  const std::size_t left = std::bit_ceil(end - begin) / 2;
-  return tree_sum(parts, begin, begin + left, i) + tree_sum(parts, begin + left, end, i);
-}
-
-}  // namespace
 
 TEST_CASE("sum_squares is exact in double and the same at every number of threads", "[kernels]") {
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
@@ -121,8 +109,9 @@ TEST_CASE("sum_ranks adds in tree order and rounds once", "[kernels]") {
             CHECK(squares == Approx(exact).epsilon(1e-12));
             for (Size i = 0; i < n; ++i) {
               double sum = 0;
-              for (const Array& part : parts) sum += part[i];
-              const float in_f32 = tree_sum(parts, 0, parts.size(), i);
+              std::vector<float> values;
+              for (const Array& part : parts) sum += part[i], values.push_back(static_cast<float>(part[i]));
+              const float in_f32 = lt_test::tree_sum(values.data(), ranks);
               expected[static_cast<std::size_t>(i)] = sum + (accumulate ? before[i] : 0);
               // From f32 or bf16 to f32, the order is visible: exactly this one.
               const float total = accumulate ? static_cast<float>(before[i]) + in_f32 : in_f32;

@@ -137,6 +137,8 @@ class GroupBackend {
   virtual std::shared_ptr<GroupBackend> duplicate_patient(std::string name) = 0;
 
  protected:
+  // GroupPlace::hosts of the group that split() makes.
+  std::vector<int> split_hosts(const std::vector<int>& colors) const;
   // This rank's place in the group that split() or duplicate_patient() makes. Call it once per group made.
   GroupPlace split_place(const std::vector<int>& colors, std::string name);
   GroupPlace patient_place(std::string name);

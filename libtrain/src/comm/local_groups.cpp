@@ -22,6 +22,14 @@ GroupBackend::Staging GroupBackend::staging(const ReduceScatterCall& call) const
   return {call.dtype == call.wire ? 0 : call.n, (size() - 1) * mine, partials};
 }
 
+std::vector<int> GroupBackend::split_hosts(const std::vector<int>& colors) const {
+  std::vector<int> hosts;
+  for (std::size_t r = 0; r < place_.hosts.size(); ++r) {
+    if (colors[r] == colors[static_cast<std::size_t>(rank())]) hosts.push_back(place_.hosts[r]);
+  }
+  return hosts;
+}
+
 GroupPlace GroupBackend::split_place(const std::vector<int>& colors, std::string name) {
   GroupPlace place{0, 0, place_.run_rank, place_.run_size, std::move(name)};
   place.on_paper = place_.on_paper, place.is_even = place_.is_even;
@@ -30,12 +38,12 @@ GroupPlace GroupBackend::split_place(const std::vector<int>& colors, std::string
     if (colors[static_cast<std::size_t>(r)] != colors[static_cast<std::size_t>(rank())]) continue;
     if (place.size == 0) first = r;
     if (place.size == 1) place.stride = (r - first) * place_.stride;
-    if (!place_.hosts.empty()) place.hosts.push_back(place_.hosts[static_cast<std::size_t>(r)]);
     if (place.size > 1) place.is_even &= (r - first) * place_.stride == place.size * place.stride;
     if (r < rank()) ++place.rank;
     ++place.size;
   }
   place.id = group_id(place_.id, ++splits_, static_cast<std::uint64_t>(first));
+  place.hosts = split_hosts(colors);
   place.patient = place_.patient;
   return place;
 }

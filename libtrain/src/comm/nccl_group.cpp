@@ -271,11 +271,8 @@ std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors,
   const int color = control->size() == 1 ? NcclCommunicator::kNoColor : static_cast<int>(first - colors.begin());
   auto communicator = std::make_shared<NcclCommunicator>(communicator_, color, rank(), name);
   if (control->size() == 1) return control;
-  std::vector<int> hosts;
-  for (std::size_t r = 0; r < colors.size(); ++r) {
-    if (colors[r] == colors[static_cast<std::size_t>(rank())]) hosts.push_back(place().hosts[r]);
-  }
-  auto group = std::make_shared<NcclBackend>(std::move(control), device(), std::move(hosts), std::move(communicator));
+  auto group =
+      std::make_shared<NcclBackend>(std::move(control), device(), split_hosts(colors), std::move(communicator));
   if (group->size() == size()) group->windows_ = windows_, group->use_windows();
   return group;
 }
