@@ -21,6 +21,14 @@ inline void require_plain_factor(const Gemm& g) {
   throw InternalError("kernels", "gemm: expected alpha 1 with a bias, an addend, accumulation or strided output rows");
 }
 
+// Throws InternalError if operands in e4m3 have no scales or an order that tensor cores do not take.
+inline void require_scaled_operands(const Gemm& g) {
+  if (g.dtype != DType::e4m3) return;
+  const bool plain = g.transpose_b && !g.transpose_a && g.lda == 0 && g.ldb == 0 && g.batch == 1;
+  if (plain && g.a_scales != nullptr && g.b_scales != nullptr) return;
+  throw InternalError("kernels", "gemm: expected e4m3 operands with scales, contiguous, only b transposed, no batch");
+}
+
 template <class S>
 void gemm_in_passes(S stream, const Gemm& g) {
   Gemm product = g;

@@ -21,6 +21,14 @@ double f16_from_bits(std::uint32_t bits) {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
+// By definition: 2^-9 times the fraction with its hidden bit, shifted by the exponent; no code is an infinity.
+double e4m3_from_bits(std::uint32_t bits) {
+  const std::uint32_t exponent = bits >> 3 & 15, fraction = bits & 7;
+  const double magnitude =
+      exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, static_cast<int>(exponent) - 10);
+  return bits & 0x80 ? -magnitude : magnitude;
+}
+
 }  // namespace
 
 // One unit in the last place of bf16 at 1 is 2^-7.
@@ -51,7 +59,8 @@ TEST_CASE("element types: bytes, names, kinds", "[device]") {
                          {DType::bf16, 2, "bf16", true},
                          {DType::f16, 2, "f16", true},
                          {DType::i32, 4, "i32", false},
-                         {DType::u8, 1, "u8", false}}) {
+                         {DType::u8, 1, "u8", false},
+                         {DType::e4m3, 1, "e4m3", false}}) {
     INFO(row.name);
     CHECK(dtype_bytes(row.dtype) == row.bytes);
     CHECK(dtype_name(row.dtype) == row.name);
@@ -117,4 +126,28 @@ TEST_CASE("bf16: infinities stay, NaN stays NaN", "[device]") {
     CHECK(std::isnan(static_cast<float>(bf16(from_bits(bits)))));
     CHECK(bf16(from_bits(bits)).bits >> 15 == bits >> 31);
   }
+}
+
+TEST_CASE("e4m3: every number, and the nearest one of what lies between", "[device]") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const std::uint32_t sign : {0u, 0x80u}) {
+    for (std::uint32_t bits = 0; bits < 0x7f; ++bits) {
+      const double value = e4m3_from_bits(bits | sign);
+      const e4m3 exact(static_cast<float>(value));
+      CHECK(exact.bits == (bits | sign));
+      CHECK(static_cast<double>(static_cast<float>(exact)) == value);
+      if (bits == 0x7e) continue;
+      const double next = e4m3_from_bits((bits + 1) | sign), half = (value + next) / 2;
+      const auto of = [](double x) { return static_cast<std::uint32_t>(e4m3(static_cast<float>(x)).bits); };
+      CHECK(of(half) == ((bits % 2 == 0 ? bits : bits + 1) | sign));
+      CHECK(of(half - (next - value) / 1024) == (bits | sign));
+      CHECK(of(half + (next - value) / 1024) == ((bits + 1) | sign));
+    }
+  }
+  for (const float large : {449.0f, 464.0f, 465.0f, 1e30f, infinity}) {
+    CHECK(e4m3(large).bits == 0x7e);
+    CHECK(e4m3(-large).bits == 0xfe);
+  }
+  CHECK((e4m3(std::numeric_limits<float>::quiet_NaN()).bits & 0x7f) == 0x7f);
+  CHECK(std::isnan(static_cast<float>(e4m3(std::numeric_limits<float>::quiet_NaN()))));
 }

@@ -15,9 +15,10 @@ constexpr Size kSteps = 4;
 void check_all_equal(const std::string& preset) {
   const Group& group = ranks();
   const nn::TransformerSpec spec = small_spec(preset);
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+  for (const auto& [dtype, fp8] :
+       {std::pair{DType::f32, false}, {DType::bf16, false}, {DType::f16, false}, {DType::bf16, true}}) {
     for (const Size accum : {1, 2}) {
-      const StepOptions options{.micro_batch = 2, .accum = accum, .seq = 16, .dtype = dtype};
+      const StepOptions options{.micro_batch = 2, .accum = accum, .seq = 16, .dtype = dtype, .fp8 = fp8};
       const Curve expected =
           train_curve(spec, group, {.strategy = Strategy::ddp, .deterministic = true}, options, kSteps);
       // The model learns: random tokens of a small vocabulary become slightly predictable within a few steps.
@@ -31,7 +32,8 @@ void check_all_equal(const std::string& preset) {
                 .strategy = strategy, .recompute = recompute, .recompute_every = every, .deterministic = true};
             const Curve actual = train_curve(spec, group, parallel, options, kSteps);
             INFO(preset << " " << strategy.name << " recompute " << static_cast<int>(recompute) << " every " << every
-                        << " " << dtype_name(dtype) << " accum " << accum << " ranks " << group.size());
+                        << " " << dtype_name(dtype) << (fp8 ? " fp8" : "") << " accum " << accum << " ranks "
+                        << group.size());
             CHECK(actual == expected);
           }
         }

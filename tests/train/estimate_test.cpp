@@ -16,7 +16,7 @@ constexpr double kTolerance = 1e-9;  // sums of a few doubles
 
 // 1 TFLOP/s for everything, 1 GB/s of memory, links of 10 and 1 GB/s; two ranks per node.
 constexpr DeviceModel round_figures(bool overlaps) {
-  return {"round", 1, 1, {1, 1}, {1, 1}, 1, 1, 10, 1, 0, 0, 0, 2, 0, overlaps};
+  return {"round", 1, 1, 2, {1, 1}, {1, 1}, 1, 1, 10, 1, 0, 0, 0, 2, 0, overlaps};
 }
 
 void compute(double ms) { count_products(ms * 1e9); }

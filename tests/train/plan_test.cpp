@@ -129,6 +129,9 @@ TEST_CASE("plan = run: dtypes, determinism, evaluation, hybrid, every second blo
       const std::pair<std::string, std::string> chosen{"parallel.strategy", strategy};
       check(model, {chosen, {"train.dtype", "bf16"}});
       check(model, {chosen, {"train.dtype", "f16"}});
+      for (const char* recompute : {"none", "selective", "full"}) {
+        check(model, {chosen, {"train.dtype", "fp8"}, {"train.accum", "2"}, {"parallel.recompute", recompute}});
+      }
       check(model, {chosen, {"train.dtype", "bf16"}, {"parallel.reduce_dtype", "bf16"}});
       check(model, {chosen, {"train.deterministic", "true"}});
       check(model, {chosen, {"train.eval_every", "1"}, {"parallel.recompute", "full"}});

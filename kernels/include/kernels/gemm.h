@@ -15,8 +15,8 @@ struct Gemm {
   void* d = nullptr;               // [M, N]
   Size lda = 0, ldb = 0, ldd = 0;  // 0: contiguous rows
   bool transpose_a = false, transpose_b = false;
-  DType dtype = DType::f32;  // of a, b and bias
-  DType out = DType::f32;    // of d and add: dtype, or f32 for bf16 and f16 inputs
+  DType dtype = DType::f32;  // of a, b and bias; with e4m3 the bias is bf16
+  DType out = DType::f32;    // of d and add: dtype, or f32 for bf16 and f16 inputs; bf16 or f32 for e4m3
   bool accumulate = false;
   const void* bias_N = nullptr;  // added to every row
   const void* add_MN = nullptr;  // a contiguous residual, the same for all items; must not be d
@@ -26,12 +26,20 @@ struct Gemm {
   const void* gelu_gradient_of_MN = nullptr;  // d = x * gelu'(this)
   // Receives the sums over k of op(A)_mk in gradient_dtype(dtype). Needs transpose_a, a contiguous a, and no batch.
   void* sum_a_M = nullptr;
+  // For e4m3, whose operands must be contiguous, not transposed but for b, and without batch; on CUDA, M, N and K must
+  // be multiples of 16. Row m of op(A) is a_scales[m] times what is stored and column n of op(B) b_scales[n] times;
+  // with `one_scale` all are a_scales[0] and b_scales[0] times. On CUDA sums without `one_scale` may be rounded to 14
+  // bits while they are formed.
+  const float *a_scales = nullptr, *b_scales = nullptr;
+  bool one_scale = false;
   Size batch = 1, stride_a = 0, stride_b = 0, stride_d = 0;  // elements between items
   // On CUDA, use the algorithm that cuBLASLt ranks first instead of the one measured as fastest on this device. Equal
   // products then have the same bits on all devices of a kind. Takes no workspace, so it may run beside other products.
   bool pinned = false;
   KernelSettings settings = {};
 };
+
+constexpr DType bias_dtype(DType dtype) { return dtype == DType::e4m3 ? DType::bf16 : dtype; }
 
 template <class S>
 void gemm(S stream, const Gemm& g);

@@ -13,7 +13,8 @@ namespace LT_API lt {
 // Counts of elements, dimensions and bytes.
 using Size = std::int64_t;
 
-enum class DType : std::uint8_t { f32, f64, bf16, f16, i32, u8 };
+// e4m3 is for operands of matrix products alone.
+enum class DType : std::uint8_t { f32, f64, bf16, f16, i32, u8, e4m3 };
 
 // Bytes of one element.
 constexpr Size dtype_bytes(DType dtype) {
@@ -23,7 +24,8 @@ constexpr Size dtype_bytes(DType dtype) {
     case DType::i32: return 4;
     case DType::bf16:
     case DType::f16: return 2;
-    case DType::u8: return 1;
+    case DType::u8:
+    case DType::e4m3: return 1;
   }
   return 0;
 }
@@ -36,11 +38,13 @@ constexpr std::string_view dtype_name(DType dtype) {
     case DType::f16: return "f16";
     case DType::i32: return "i32";
     case DType::u8: return "u8";
+    case DType::e4m3: return "e4m3";
   }
   return "?";
 }
 
-constexpr bool is_floating(DType dtype) { return dtype != DType::i32 && dtype != DType::u8; }
+// Whether operations compute with it.
+constexpr bool is_floating(DType dtype) { return dtype != DType::i32 && dtype != DType::u8 && dtype != DType::e4m3; }
 
 // The upper half of an IEEE f32. Conversion from f32 rounds to nearest, ties to even; NaN stays NaN.
 struct bf16 {
@@ -86,6 +90,34 @@ struct f16 {
   }
 };
 
+// 4 bits of exponent, 3 of mantissa, no infinity, 448 at most (OCP 8-bit floating point, 2023). Conversion from f32
+// rounds to nearest, ties to even; what is larger, infinity too, becomes 448; NaN stays NaN.
+struct e4m3 {
+  std::uint8_t bits;
+
+  e4m3() = default;
+  constexpr explicit e4m3(float value) : bits(round(value)) {}
+  constexpr operator float() const {
+    // The exponents of the two types differ by 120; the product also makes subnormal numbers whole.
+    const std::uint32_t magnitude = bits & 0x7fu, sign = static_cast<std::uint32_t>(bits & 0x80u) << 24;
+    const float scaled = std::bit_cast<float>(magnitude << 20) * 0x1p120f;
+    const std::uint32_t nan = magnitude == 0x7fu ? 0x7fc00000u : 0u;
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | nan | sign);
+  }
+
+ private:
+  static constexpr std::uint8_t round(float value) {
+    const std::uint32_t u = std::bit_cast<std::uint32_t>(value), magnitude = u & 0x7fffffffu;
+    const std::uint32_t normal = (magnitude - 0x3c000000u + 0x7ffffu + ((magnitude >> 20) & 1u)) >> 20;
+    // Below 2^-6 the last place is 2^-9, that of a float at 2^14: the addition rounds there.
+    const std::uint32_t subnormal =
+        std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0x1p14f) - 0x46800000u;
+    const std::uint32_t large = magnitude > 0x7f800000u ? 0x7fu : 0x7eu;  // NaN, the largest
+    const std::uint32_t result = magnitude < 0x3c800000u ? subnormal : magnitude < 0x43e80000u ? normal : large;
+    return static_cast<std::uint8_t>(result | (u >> 24 & 0x80u));
+  }
+};
+
 // The DType of a C++ element type.
 template <class T>
 struct DTypeOf;
@@ -112,6 +144,10 @@ struct DTypeOf<std::int32_t> {
 template <>
 struct DTypeOf<std::uint8_t> {
   static constexpr DType value = DType::u8;
+};
+template <>
+struct DTypeOf<e4m3> {
+  static constexpr DType value = DType::e4m3;
 };
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;

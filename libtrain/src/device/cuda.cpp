@@ -117,6 +117,13 @@ std::string name(int device) {
   return properties.name;
 }
 
+int compute_capability(int device) {
+  int major = 0, minor = 0;
+  LT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  LT_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  return 10 * major + minor;
+}
+
 double multiply_add_flops(int device) {
   constexpr double kLanes = 128, kFlops = 2;  // per multiprocessor, from compute capability 8.6 on, 9.0 included
   int multiprocessors = 0, kilohertz = 0;

@@ -22,6 +22,7 @@ inline constexpr int kMostDevices = 64;  // that a process can use
 int count();                             // number of devices, at most kMostDevices
 std::string bus_id(int device);          // unique among the devices of a host, "0000:1b:00.0"
 std::string name(int device);            // from the driver
+int compute_capability(int device);      // 90 for 9.0
 double multiply_add_flops(int device);   // peak f32 FLOP/s of its multiprocessors, at their highest clock
 std::string driver_version();            // CUDA version that the driver supports, "13.0"; empty without a driver
 

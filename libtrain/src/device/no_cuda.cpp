@@ -15,6 +15,7 @@ std::string why_not(int) { return "is not in this build: it has cpu and meta"; }
 int count() { return 0; }
 std::string bus_id(int) { not_built(); }
 std::string name(int) { not_built(); }
+int compute_capability(int) { not_built(); }
 double multiply_add_flops(int) { not_built(); }
 std::string driver_version() { return {}; }
 

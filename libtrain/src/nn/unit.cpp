@@ -35,6 +35,7 @@ struct UnitNode final : TapeNode {
     const ActivityScope activity(Activity::recompute);
     const ForwardScope first_context(context);
     const TapeScope recording(&tape);
+    const ContextMemberScope<&Context::in_block> in_block(true);  // only blocks are recomputed
     const Tensor again = body();
     body = nullptr;
     if (again.requires_grad()) *again.gradient_slot() = std::move(*output);
@@ -45,7 +46,8 @@ struct UnitNode final : TapeNode {
 
 Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
   const int index = index_of(unit);
-  const std::string& name = units_[static_cast<std::size_t>(index)].name;
+  const auto& [name, module, is_block, borrows] = units_[static_cast<std::size_t>(index)];
+  const ContextMemberScope<&Context::in_block> in_block(is_block);
   const SpanScope span(Lane::compute, name);
   Tape* outer = Context::current().tape;
   const Recompute mode = observer_ != nullptr && outer != nullptr ? observer_->recompute(index) : Recompute::none;

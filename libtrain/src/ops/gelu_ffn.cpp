@@ -5,6 +5,7 @@
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "ops/linear_products.h"
+#include "ops/quantized.h"
 #include "profile/activity_clock.h"
 #include "profile/work_count.h"
 #include "tensor/dispatch.h"
@@ -81,6 +82,8 @@ Tensor gelu_ffn(const Tensor& x, const Tensor& up, const Tensor& up_bias, const 
     require_like("gelu_ffn", "residual", residual, x);
     require_shape("gelu_ffn", "residual", residual, with_last(x, down.dim(0)));
   }
+  // Quantization comes between GELU and the next product.
+  if (is_quantized(x, up)) return linear(gelu(linear(x, up, up_bias)), down, down_bias, residual);
   return record<GeluFfn>(x, up, up_bias, down, down_bias, residual);
 }
 

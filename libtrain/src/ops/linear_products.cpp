@@ -22,7 +22,8 @@ kernels::Gemm linear_product(const Tensor& y, const Tensor& x, const Tensor& wei
 }
 
 void multiply(Device device, const kernels::Gemm& product) {
-  count_product(product.M, product.N, product.K);
+  product.dtype == DType::e4m3 ? count_quantized_product(product.M, product.N, product.K)
+                               : count_product(product.M, product.N, product.K);
   kernels::Gemm set = product;
   set.settings = Context::current().kernels;
   dispatch(device, [&](auto s) { kernels::gemm(s, set); });

@@ -1,6 +1,7 @@
 // Checks an engine's options and makes the groups that they ask for.
 #include "parallel/sharding.h"
 
+#include "device/cuda.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -35,6 +36,14 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
   }
   if (step.tf32 && (step.dtype != DType::f32 || step.device.type == DeviceType::cpu)) {
     throw UsageError("config", "train.tf32: needs train.dtype=f32 on cuda, whose products it rounds");
+  }
+  if (step.fp8 && step.dtype != DType::bf16) {
+    throw UsageError("config", "fp8: expected the dtype bf16 for the rest of the computation, got " +
+                                   std::string(dtype_name(step.dtype)));
+  }
+  if (step.fp8 && step.device.type == DeviceType::cuda && cuda::compute_capability(step.device.index) < 90) {
+    throw UsageError("config", "train.dtype: fp8 needs a GPU of compute capability 9.0, " +
+                                   cuda::name(step.device.index) + " has a lower one");
   }
   if (step.micro_batch < 1 || step.accum < 1 || parallel.recompute_every < 1) {
     throw UsageError("config", "train.micro_batch, train.accum and parallel.recompute_every: expected at least 1");

@@ -15,7 +15,8 @@ class ProductTimes {
 };
 
 struct WorkCount {
-  double product_flops = 0;  // matrix products, 2 M N K each
+  double product_flops = 0;    // matrix products, 2 M N K each
+  double quantized_flops = 0;  // of products in e4m3, which the former does not count
   // With `times`, the products whose sizes are known are timed as well: their FLOPs and the sum of their times.
   const ProductTimes* times = nullptr;
   double timed_flops = 0, timed_ms = 0;
@@ -40,6 +41,10 @@ inline void count_product(Size M, Size N, Size K, Size batch = 1) {
   if (work->times == nullptr) return;
   work->timed_flops += flops;
   work->timed_ms += static_cast<double>(batch) * work->times->ms(M, N, K);
+}
+inline void count_quantized_product(Size M, Size N, Size K) {
+  WorkCount* const work = Context::current().work;
+  if (work != nullptr) work->quantized_flops += 2.0 * static_cast<double>(M) * static_cast<double>(N * K);
 }
 inline void count_attention_forward(double flops) {
   if (WorkCount* const work = Context::current().work) work->attention_forward_flops += flops;

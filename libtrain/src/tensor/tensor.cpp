@@ -157,6 +157,7 @@ template bf16* Tensor::data() const;
 template f16* Tensor::data() const;
 template std::int32_t* Tensor::data() const;
 template std::uint8_t* Tensor::data() const;
+template e4m3* Tensor::data() const;
 
 void Tensor::require_numbers() const {
   if (!device().is_meta()) return;

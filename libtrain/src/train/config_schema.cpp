@@ -143,7 +143,7 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(train, global_batch, at_least(0),
            "samples per step, which determines accum; 0: ranks x micro_batch x accum"),
     LT_KEY(train, seq, at_least(0), "tokens per sample; 0: max_seq of the model, 1 for one that is no transformer"),
-    LT_KEY(train, dtype, one_of({"f32", "bf16", "f16"}), "dtype of the computation"),
+    LT_KEY(train, dtype, one_of({"f32", "bf16", "f16", kFp8}), "dtype of the computation; fp8: bf16 with products of blocks in e4m3"),
     LT_KEY(train, device, one_of({"auto", "cpu", "cuda"}), "auto: cuda if this build and this machine have it"),
     LT_KEY(train, seed, at_least(0), "seed of initial weights and dropout"),
     LT_KEY(train, deterministic, any(), "the same bits under every strategy at the same rank count"),

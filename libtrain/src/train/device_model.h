@@ -6,6 +6,7 @@
 
 #include "libtrain/dtype.h"
 #include "libtrain/profile/timeline.h"
+#include "libtrain/train/config.h"
 
 namespace lt {
 
@@ -13,6 +14,7 @@ namespace lt {
 struct DeviceModel {
   std::string_view name;
   double product_tflops_f32, product_tflops_bf16;
+  double product_tflops_fp8;  // without quantization, which is memory traffic; 0: there are none
   // In bf16, for head_dim below 128 and from 128 on. Causal attention counts half of its products' FLOPs. In f32
   // attention is slower by the same factor as products.
   double attention_forward_tflops[2], attention_backward_tflops[2];
@@ -45,6 +47,11 @@ const DeviceModel* device_model_of(std::string_view device_name);
 // The dense peak in bf16 of the data sheet, TFLOP/s, of the device that the driver calls `device_name`, for MFU. A
 // variant of a device in the table may have a lower one. 0: unknown.
 double dense_tflops_bf16(std::string_view device_name);
+
+// The dense peak of a computation in `dtype` (train.dtype), FLOP/s, for MFU; 0: unknown or meaningless.
+constexpr double dense_flops_of(std::string_view dtype, double dense_tflops_bf16) {
+  return dtype == "f32" ? 0 : dense_tflops_bf16 * 1e12 * (dtype == kFp8 ? 2 : 1);
+}
 
 // The placement of a run's ranks, which fill one node after the other.
 struct NodeLayout {

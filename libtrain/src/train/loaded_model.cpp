@@ -13,6 +13,7 @@
 #include "libtrain/tensor/autograd.h"
 #include "libtrain/train/config.h"
 #include "libtrain/train/generate.h"
+#include "libtrain/train/run_options.h"
 #include "model_json.h"
 #include "nn/lora.h"
 #include "train/loaded_model.h"
@@ -68,7 +69,7 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
   const auto kinds = checkpoint::weight_kinds(step_directory, options.weights);
   std::optional<checkpoint::BaseWeights> base;
   if (has_base) base.emplace(checkpoint::base_of(state, description.spec));
-  const DType dtype = options.dtype ? *options.dtype : find_state_dtype(config.train.dtype).value_or(DType::f32);
+  const DType dtype = options.dtype ? *options.dtype : compute_dtype(config);
   loaded.model->materialize_buffers(options.device, dtype);
   const MemoryScope owner(MemoryOwner::parameters);
   std::vector<StateRange> beneath;

@@ -109,8 +109,8 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
 void add_rates(Plan& plan) {
   const double seconds = plan.step_time.total_ms() / 1e3;
   plan.tokens_per_s = static_cast<double>(plan.tokens_per_step) / seconds;
-  const double dense_flops = find_device_model(plan.machine.device).dense_tflops_bf16 * 1e12;
-  if (dense_flops > 0 && plan.flops_per_token > 0 && plan.dtype != "f32")
+  const double dense_flops = dense_flops_of(plan.dtype, find_device_model(plan.machine.device).dense_tflops_bf16);
+  if (dense_flops > 0 && plan.flops_per_token > 0)
     plan.mfu = plan.tokens_per_s / plan.ranks * plan.flops_per_token / dense_flops;
 }
 
@@ -142,6 +142,9 @@ Config resolved_for(const Config& given, int ranks, const PlanMachine& machine) 
 // Every rank uses the same memory, so planning one rank is enough.
 Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMachine& machine, StepSchedule* schedule) {
   StepOptions options = step_options(config);
+  if (options.fp8 && find_device_model(machine.device).product_tflops_fp8 == 0) {
+    throw UsageError("plan", fmt::format("train.dtype: {} has no products in FP8", machine.device));
+  }
   const Device device = meta_for(options.device);
   options.device = device;
   const MemoryUse before = memory_live(device);

@@ -23,7 +23,7 @@ namespace lt {
 namespace {
 
 DType float_type(const std::string& name) {
-  return name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
+  return name == "bf16" || name == kFp8 ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
 }
 
 // The description that the keys of [model] start from: that of model.from, unless a checkpoint stands there and a layer
@@ -121,6 +121,9 @@ void fill_in(Config& config, DeviceType automatic) {
                      fmt::format("train.tf32: needs train.dtype=f32 on cuda, whose products it rounds, got {} on {}",
                                  config.train.dtype, config.train.device));
   }
+  if (config.train.dtype == kFp8 && nn::has_adapters(config.model)) {
+    throw UsageError("config", "train.dtype: expected bf16, f16 or f32 with adapters (model.lora_rank), got fp8");
+  }
   if (config.record.profile_steps > 0 && config.train.device != "cuda") {
     throw UsageError("config",
                      fmt::format("record.profile_steps: needs train.device=cuda, whose kernels it records, got {}",
@@ -151,8 +154,9 @@ void fill_in(Config& config, DeviceType automatic) {
                                  "optim.name adds its own, got {}",
                                  kMaxOptimizerGroups, groups));
   }
-  if (config.optim.master == "none" && config.train.dtype != "bf16") {
-    throw UsageError("config", fmt::format("optim.master: none needs train.dtype bf16, got {}", config.train.dtype));
+  if (config.optim.master == "none" && compute_dtype(config) != DType::bf16) {
+    throw UsageError("config",
+                     fmt::format("optim.master: none needs train.dtype bf16 or fp8, got {}", config.train.dtype));
   }
   if (!config.data.sources.empty() && !config.data.train.empty()) {
     throw UsageError("config", fmt::format("data.train: expected none with data.sources, got {}",
@@ -236,6 +240,8 @@ Config with_accum(Config config, int ranks) {
   return config;
 }
 
+DType compute_dtype(const Config& config) { return float_type(config.train.dtype); }
+
 nn::TransformerSpec model_spec(const Config& resolved) { return spec_of(resolved); }
 
 std::vector<DataSource> data_sources(const Config& resolved) {
@@ -256,11 +262,12 @@ StepOptions step_options(const Config& resolved) {
   return {.micro_batch = train.micro_batch,
           .accum = train.accum,
           .seq = train.seq,
-          .dtype = float_type(train.dtype),
+          .dtype = compute_dtype(resolved),
           .device = {train.device == "cuda" ? DeviceType::cuda : DeviceType::cpu, 0},
           .seed = train.seed,
           .cuda_graph = train.cuda_graph.value(),
           .tf32 = train.tf32,
+          .fp8 = train.dtype == kFp8,
           .z_loss = train.z_loss,
           .label_smoothing = train.label_smoothing};
 }

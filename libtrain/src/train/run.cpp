@@ -78,7 +78,7 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
     *text = control.broadcast_bytes(*text, 0);
   }
   engine->set_run({start.identity.id, start.identity.parent});
-  dense_flops_ = config.train.dtype != "f32" ? dense_tflops_bf16(device()) * 1e12 : 0;
+  dense_flops_ = dense_flops_of(config.train.dtype, dense_tflops_bf16(device()));
   device_memory_bytes = system_memory_bytes(device());
   started("state");
   reset_memory_peak(device());

@@ -19,10 +19,17 @@ void StepClock::compute() {
 
 double StepClock::products_ms(const WorkCount& now) const {
   const double flops = now.product_flops - counted_.product_flops;
+  const double quantized_flops = now.quantized_flops - counted_.quantized_flops;
+  // Measured rates have no products in FP8. CPUs make them in bf16.
+  const bool measured = work_.times != nullptr && !use_.device.overlaps;
+  const double quantized_ms = measured ? use_.rates->products_ms(quantized_flops)
+                                       : quantized_flops * per_tera() / use_.device.product_tflops_fp8;
   if (work_.times != nullptr) {
-    return now.timed_ms - counted_.timed_ms + use_.rates->products_ms(flops - (now.timed_flops - counted_.timed_flops));
+    return quantized_ms + now.timed_ms - counted_.timed_ms +
+           use_.rates->products_ms(flops - (now.timed_flops - counted_.timed_flops));
   }
-  return flops * per_tera() / (is_low() ? use_.device.product_tflops_bf16 : use_.device.product_tflops_f32);
+  return quantized_ms +
+         flops * per_tera() / (is_low() ? use_.device.product_tflops_bf16 : use_.device.product_tflops_f32);
 }
 
 double StepClock::attention_ms(const WorkCount& now) const {

@@ -50,6 +50,7 @@ struct Context {
   Tape* tape = nullptr;  // null: records nothing
   const nn::ForwardContext* forward = nullptr;
   KernelSettings kernels;
+  bool in_block = false;  // a block of a model runs
 
   // Adds a message to `notices` unless it is already there.
   void give_notice(std::string text) const;

@@ -17,6 +17,9 @@ struct KernelSettings {
   // reads the weights before earlier kernels have ended.
   bool constant_weights = false;
 
+  // Linear layers of blocks multiply in e4m3, from activations and weights in bf16 (docs/numerics.md, "FP8").
+  bool fp8 = false;
+
   bool operator==(const KernelSettings&) const = default;
 };
 

@@ -49,6 +49,9 @@ struct StepOptions {
   bool cuda_graph = false;
   // On CUDA with f32: products round their operands to TF32.
   bool tf32 = false;
+  // With bf16: linear layers of blocks multiply in e4m3, with scales from the current values (docs/numerics.md, "FP8").
+  // CUDA devices need compute capability 9.0.
+  bool fp8 = false;
   // Whether targets of a step may be kIgnoredTarget. Then targets are i32, and the ranks count those that count before
   // the forward pass, for the mean over the global batch. A step in which none counts updates nothing. A step in which
   // all count has the same bits as without this option.

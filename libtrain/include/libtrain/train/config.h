@@ -50,6 +50,8 @@ struct ParallelConfig {
   std::string backend = "auto";
 };
 
+inline constexpr const char* kFp8 = "fp8";  // of train.dtype
+
 struct TrainConfig {
   Size steps = 1000;
   double max_minutes = 0;                             // 0: no limit

@@ -27,6 +27,8 @@ nn::TransformerSpec model_spec(const Config& resolved);
 // data.sources, or data.train as one source. Empty if the configuration names no training data.
 std::vector<DataSource> data_sources(const Config& resolved);
 ParallelOptions parallel_options(const Config& resolved);
+// The dtype of parameters in use and of activations.
+DType compute_dtype(const Config& config);
 StepOptions step_options(const Config& resolved);
 BatchShape batch_shape(const Config& resolved, int rank, int ranks);
 OptimizerGroups optimizers_of(const Config& resolved);

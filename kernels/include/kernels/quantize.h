@@ -1,0 +1,43 @@
+// Operands of products in e4m3. A stored number times its scale is what it stands for. Scales are powers of two:
+// dividing by them rounds nothing, so a number is rounded once, and can move to a larger scale without being rounded
+// again, except where it becomes subnormal. A row with infinity or NaN has a scale of NaN, which reaches the loss or
+// the norm of the gradient, so that such a step changes nothing.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "kernels/common.h"
+
+namespace lt::kernels {
+
+// Sizes of products in e4m3 are multiples of it, because tensor cores load 16 bytes of a row at once.
+inline constexpr Size kQuantizedMultiple = 16;
+
+// The scale of numbers with magnitudes up to `largest` >= 0: the smallest power of two from 2^-126 on that divides it
+// to at most 448; NaN for infinity and NaN.
+constexpr float e4m3_scale(float largest) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(largest);
+  if (bits >= 0x7f800000u) return std::bit_cast<float>(0x7fc00000u);
+  // 448 is 1.75 x 2^8.
+  const std::int32_t exponent = static_cast<std::int32_t>(bits >> 23) - 8 + ((bits & 0x7fffffu) > 0x600000u ? 1 : 0);
+  return std::bit_cast<float>(static_cast<std::uint32_t>(exponent < 1 ? 1 : exponent) << 23);
+}
+
+// y_RC = x_RC / scales_R, rounded to nearest even; each row's scale is that of its largest magnitude. x has `dtype`,
+// bf16 or f32.
+template <class S>
+void quantize_rows(S stream, e4m3* y_RC, float* scales_R, DType dtype, const void* x_RC, Size R, Size C);
+
+// All of scales_N = the largest of scales_R, or NaN if one is NaN.
+template <class S>
+void spread_largest_scale(S stream, float* scales_N, Size N, const float* scales_R, Size R);
+
+// y_CR = the transpose of x_RC / scale[0], rounded to nearest even, where scale[0] is no smaller than any row's. x has
+// `dtype`: bf16 or f32; or e4m3 with the scales scales_R, null for the others.
+template <class S>
+void quantize_transposed(S stream, e4m3* y_CR, const float* scale, DType dtype, const void* x_RC, const float* scales_R,
+                         Size R, Size C);
+
+}  // namespace lt::kernels

@@ -1,0 +1,63 @@
+// Quantizes matrices for products in e4m3.
+#include "ops/quantized.h"
+
+#include <string>
+
+#include "kernels/quantize.h"
+#include "libtrain/device/context.h"
+#include "ops/check.h"
+#include "tensor/dispatch.h"
+
+namespace lt::ops {
+namespace {
+
+Tensor spread_largest(const Tensor& row_scales, Size count) {
+  const Tensor scales = Tensor::empty({count}, DType::f32, row_scales.device());
+  dispatch(scales.device(), [&](auto s) {
+    kernels::spread_largest_scale(s, scales.data<float>(), count, row_scales.data<float>(), row_scales.elements());
+  });
+  return scales;
+}
+
+// `row_scales` are those of `values`, or undefined if these are not quantized.
+Quantized transposed(const Tensor& values, const Tensor& row_scales, const Tensor& scales) {
+  const Size R = rows(values), C = values.dim(-1);
+  Quantized y{Tensor::empty({C, R}, DType::e4m3, values.device()), scales};
+  dispatch(values.device(), [&](auto s) {
+    kernels::quantize_transposed(s, y.values.data<e4m3>(), scales.data<float>(), values.dtype(), values.data(),
+                                 row_scales.defined() ? row_scales.data<float>() : nullptr, R, C);
+  });
+  return y;
+}
+
+}  // namespace
+
+bool is_quantized(const Tensor& x, const Tensor& weight) {
+  const Context& context = Context::current();
+  if (!context.kernels.fp8 || !context.in_block || x.dtype() != DType::bf16) return false;
+  const Size M = rows(x), N = weight.dim(0), K = weight.dim(1);
+  constexpr Size kMultiple = kernels::kQuantizedMultiple;
+  if (M % kMultiple == 0 && N % kMultiple == 0 && K % kMultiple == 0) return true;
+  context.give_notice("products of " + std::to_string(M) + " x " + std::to_string(N) + " x " + std::to_string(K) +
+                      " run in bf16: FP8 takes sizes in multiples of " + std::to_string(kMultiple));
+  return false;
+}
+
+Quantized quantize_rows(const Tensor& x) {
+  const Size R = rows(x), C = x.dim(-1);
+  Quantized y{Tensor::empty({R, C}, DType::e4m3, x.device()), Tensor::empty({R}, DType::f32, x.device())};
+  dispatch(x.device(), [&](auto s) {
+    kernels::quantize_rows(s, y.values.data<e4m3>(), y.scales.data<float>(), x.dtype(), x.data(), R, C);
+  });
+  return y;
+}
+
+Quantized transpose(const Quantized& x, Size count) {
+  return transposed(x.values, x.scales, spread_largest(x.scales, count));
+}
+
+Quantized quantize_transposed(const Tensor& x, const Tensor& row_scales, Size count) {
+  return transposed(x, {}, spread_largest(row_scales, count));
+}
+
+}  // namespace lt::ops

@@ -1,0 +1,26 @@
+// Matrices in e4m3 for a linear layer's products (docs/numerics.md, "FP8").
+#pragma once
+
+#include "libtrain/tensor/tensor.h"
+
+namespace lt::ops {
+
+// Values [R, C] in e4m3, and their scales in f32: [R], of the rows; or equal ones of any number.
+struct Quantized {
+  Tensor values, scales;
+
+  bool defined() const { return values.defined(); }
+};
+
+// Whether the products of x W^T take operands in e4m3: those of a block's weights in bf16, if the context says so. If
+// the sizes are not multiples of kernels::kQuantizedMultiple, gives notice that they do not.
+bool is_quantized(const Tensor& x, const Tensor& weight);
+
+// Quantizes a matrix, or the rows of x [..., C], each by its own scale.
+Quantized quantize_rows(const Tensor& x);
+// The transpose [C, R], with `count` copies of its one scale, the largest of the rows'.
+Quantized transpose(const Quantized& x, Size count);
+// The transpose of x [..., C] itself, rounded once, with the scale that its rows' scales give.
+Quantized quantize_transposed(const Tensor& x, const Tensor& row_scales, Size count);
+
+}  // namespace lt::ops

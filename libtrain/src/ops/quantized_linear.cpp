@@ -1,0 +1,93 @@
+// linear() with products in e4m3. Contraction runs along rows of both operands, so y = x W^T takes x and W as they are,
+// dx = dy W the transpose of W, and dW = dy^T x the transposes of dy and x. Rows of x, W and dy have a scale each; a
+// transpose has one, because a row's scale would lie along the sum. Sums are f32; the bias, its gradient and the
+// residual stay as in linear().
+#include "ops/quantized_linear.h"
+
+#include "kernels/gemm.h"
+#include "libtrain/tensor/autograd.h"
+#include "ops/check.h"
+#include "ops/linear_products.h"
+#include "ops/quantized.h"
+#include "tensor/dispatch.h"
+
+namespace lt::ops {
+namespace {
+
+// a b^T with the scales of rows, or the single scales of transposes.
+kernels::Gemm product_of(const Quantized& a, const Quantized& b, bool one_scale, const Tensor& d) {
+  return {.M = a.values.dim(0),
+          .N = b.values.dim(0),
+          .K = a.values.dim(1),
+          .a = a.values.data(),
+          .b = b.values.data(),
+          .d = d.data(),
+          .transpose_b = true,
+          .dtype = DType::e4m3,
+          .out = d.dtype(),
+          .a_scales = a.scales.data<float>(),
+          .b_scales = b.scales.data<float>(),
+          .one_scale = one_scale};
+}
+
+struct QuantizedLinear final : Function {
+  const char* name() const override { return "linear"; }
+
+  Saved x_;         // if the tape drops values that are cheap to recompute
+  Quantized rows_;  // of x, otherwise: half of its bytes
+  Saved weight_;
+  Tensor weight_scales_;  // [N]
+  Slot x_slot_, bias_, residual_;
+
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
+    weight_ = weight, x_slot_ = x.gradient_slot(), bias_ = bias.gradient_slot(), residual_ = residual.gradient_slot();
+    const Tensor y = Tensor::empty(with_last(x, weight.dim(0)), x.dtype(), x.device());
+    const Quantized a = quantize_rows(x), b = quantize_rows(weight);
+    kernels::Gemm product = product_of(a, b, false, y);
+    product.bias_N = bias.defined() ? bias.data() : nullptr;
+    product.add_MN = residual.defined() ? residual.data() : nullptr;
+    multiply(x.device(), product);
+    weight_scales_ = b.scales;
+    const Tape* const tape = Context::current().tape;
+    if (tape != nullptr && !tape->keeps_values()) {
+      x_ = x;
+    } else {
+      rows_ = a;
+    }
+    return y;
+  }
+
+  // The weight gradient comes first, so that its reduction can start early.
+  void backward(const Tensor& dy) override {
+    const Quantized dy_rows = quantize_rows(dy);
+    if (weight_.slot() != nullptr) add_weight_gradient(dy_rows);
+    add_parameter_gradients(nullptr, bias_, dy, {});
+    if (x_slot_ != nullptr) {
+      const GradientTarget dx = x_slot_->next();
+      const Tensor& weight = weight_.get();
+      const Quantized transpose = quantize_transposed(weight, weight_scales_, weight.dim(1));
+      kernels::Gemm product = product_of(dy_rows, transpose, false, dx.dst);
+      product.accumulate = dx.accumulate;
+      multiply(dy.device(), product);
+    }
+    if (residual_ != nullptr) residual_->add(dy);
+  }
+
+  void add_weight_gradient(const Quantized& dy_rows) {
+    const GradientTarget dw = weight_.slot()->next();
+    if (!rows_.defined()) rows_ = quantize_rows(x_.get());
+    const Quantized a = transpose(dy_rows, 1), b = transpose(rows_, 1);
+    rows_ = {};
+    kernels::Gemm product = product_of(a, b, true, dw.dst);
+    product.accumulate = dw.accumulate;
+    multiply(a.values.device(), product);
+  }
+};
+
+}  // namespace
+
+Tensor quantized_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
+  return record<QuantizedLinear>(x, weight, bias, residual);
+}
+
+}  // namespace lt::ops

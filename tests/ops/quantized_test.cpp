@@ -1,0 +1,105 @@
+// linear() in e4m3: its output and gradients against those of bf16 and f64, what it keeps, and where it does not apply.
+#include <cmath>
+
+#include "libtrain/memory/memory.h"
+#include "ops/gradient_check.h"
+
+using namespace lt;
+using namespace lt_test;
+
+namespace {
+
+// 10 log10 of signal over noise.
+double decibels(const Tensor& values, const std::vector<double>& expected) {
+  const std::vector<double> actual = values.to_vector<double>();
+  double signal = 0, noise = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    signal += expected[i] * expected[i], noise += std::pow(actual[i] - expected[i], 2);
+  }
+  return 10 * std::log10(signal / noise);
+}
+
+struct Products {
+  Tensor y, dx, dw, dbias, dresidual;
+};
+
+// Runs linear() on numbers of rows that differ in size, and its gradients for a fixed dy.
+Products products(bool fp8, DType dtype, bool keeps_values, Size M, Size N, Size K) {
+  std::vector<double> x_values = normal_values(M * K, 1), dy_values = normal_values(M * N, 5);
+  for (Size i = 0; i < M * K; ++i) x_values[static_cast<std::size_t>(i)] *= std::exp2(i / K % 5);
+  for (Size i = 0; i < M * N; ++i) dy_values[static_cast<std::size_t>(i)] *= std::exp2(-14 - i / N % 5);
+  const auto leaf = [&](const std::vector<double>& values, const Shape& shape) {
+    Tensor tensor = ops::cast(Tensor::from(values, shape), dtype);
+    tensor.set_requires_grad();
+    return tensor;
+  };
+  const Tensor x = leaf(x_values, {M, K}), w = leaf(normal_values(N * K, 2), {N, K}),
+               bias = leaf(normal_values(N, 3), {N}), residual = leaf(normal_values(M * N, 4), {M, N});
+  const Tensor dy = ops::cast(Tensor::from(dy_values, {M, N}), dtype);
+  Context context;
+  context.kernels.fp8 = fp8, context.in_block = true;
+  const ContextScope scope(context);
+  Tape tape(keeps_values);
+  Products result;
+  {
+    const TapeScope recording(&tape);
+    // The scale makes what selective recomputation would compute again.
+    result.y = ops::linear(ops::scale(x, 1), w, bias, residual);
+    tape.release_values(result.y);
+    backward(tape, ops::sum(ops::mul(result.y, dy)));
+  }
+  result.dx = x.gradient(), result.dw = w.gradient(), result.dbias = bias.gradient(),
+  result.dresidual = residual.gradient();
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("linear in e4m3: more than 20 dB above the noise of quantization", "[ops]") {
+  for (const auto& [M, N, K] : {std::tuple<Size, Size, Size>{64, 96, 128}, {256, 32, 512}}) {
+    CAPTURE(M, N, K);
+    const Products exact = products(false, DType::bf16, true, M, N, K),
+                   fp8 = products(true, DType::bf16, true, M, N, K),
+                   again = products(true, DType::bf16, false, M, N, K);
+    CHECK(decibels(fp8.y, exact.y.to_vector<double>()) > 25);
+    CHECK(decibels(fp8.y, exact.y.to_vector<double>()) < 60);  // it did quantize
+    CHECK(decibels(fp8.dx, exact.dx.to_vector<double>()) > 25);
+    CHECK(decibels(fp8.dw, exact.dw.to_vector<double>()) > 25);
+    CHECK(decibels(fp8.dw, exact.dw.to_vector<double>()) < 60);
+    CHECK(fp8.dbias.to_vector<double>() == exact.dbias.to_vector<double>());
+    CHECK(fp8.dresidual.to_vector<double>() == exact.dresidual.to_vector<double>());
+    for (const auto& [a, b] : {std::pair{fp8.y, again.y}, {fp8.dx, again.dx}, {fp8.dw, again.dw}}) {
+      CHECK(a.to_vector<double>() == b.to_vector<double>());
+    }
+  }
+}
+
+TEST_CASE("linear in e4m3: only in blocks, in bf16, and for multiples of 16", "[ops]") {
+  std::vector<std::string> notices;
+  const auto is_quantized = [&](bool in_block, DType dtype, Size M, Size K) {
+    const Tensor x = ops::cast(normal({M, K}, 1), dtype), w = ops::cast(normal({32, K}, 2), dtype);
+    const std::vector<double> plain = ops::linear(x, w).to_vector<double>();
+    Context context;
+    context.kernels.fp8 = true, context.in_block = in_block, context.notices = &notices;
+    const ContextScope scope(context);
+    return ops::linear(x, w).to_vector<double>() != plain;
+  };
+  CHECK(is_quantized(true, DType::bf16, 16, 32));
+  CHECK_FALSE(is_quantized(false, DType::bf16, 16, 32));
+  CHECK_FALSE(is_quantized(true, DType::f32, 16, 32));
+  CHECK(notices.empty());
+  CHECK_FALSE(is_quantized(true, DType::bf16, 15, 32));
+  CHECK_FALSE(is_quantized(true, DType::bf16, 16, 40));
+  REQUIRE(notices.size() == 2);
+  CHECK(notices[0] == "products of 15 x 32 x 32 run in bf16: FP8 takes sizes in multiples of 16");
+}
+
+TEST_CASE("gelu_ffn in e4m3 is its three operations", "[ops]") {
+  const auto of = [](Size R, Size C, std::uint64_t key) { return ops::cast(normal({R, C}, key), DType::bf16); };
+  const Tensor x = of(32, 64, 1), up = of(128, 64, 2), down = of(64, 128, 3);
+  Context context;
+  context.kernels.fp8 = true, context.in_block = true;
+  const ContextScope scope(context);
+  CHECK(ops::gelu_ffn(x, up, {}, down, {}, x).to_vector<double>() ==
+        ops::linear(ops::gelu(ops::linear(x, up)), down, {}, x).to_vector<double>());
+}
