@@ -55,6 +55,7 @@ inline Size most_matrix_bytes(Device device) { return Size{device.type == Device
 // its sizes.
 using KernelCases = std::vector<KernelCase>;
 void add_gemm_cases(KernelCases& cases, const KernelSizes& sizes);
+void add_quantized_cases(KernelCases& cases, const KernelSizes& sizes);  // FP8, in bf16 and e4m3
 void add_attention_cases(KernelCases& cases, const KernelSizes& sizes);
 void add_row_cases(KernelCases& cases, const KernelSizes& sizes);
 void add_token_cases(KernelCases& cases, const KernelSizes& sizes);

@@ -24,7 +24,12 @@ struct Peaks {
   double bf16_products = 0;  // 0: not needed
 
   double flops_of(const KernelCase& c) const {
-    return c.work == Work::product && c.dtype == DType::bf16 ? bf16_products : floor.multiply_add_flops;
+    if (is_of_matrices(c)) return c.dtype == DType::e4m3 && floor.copies ? 2 * bf16_products : bf16_products;
+    return floor.multiply_add_flops;
+  }
+  // In e4m3, GPUs make twice as many as in bf16; CPUs make them in bf16.
+  static bool is_of_matrices(const KernelCase& c) {
+    return c.work == Work::product && (c.dtype == DType::bf16 || c.dtype == DType::e4m3);
   }
 };
 
@@ -37,6 +42,7 @@ KernelCases all_cases(const Config& config, Device device) {
   const KernelSizes sizes{device, model_spec(config), step.micro_batch, step.seq};
   KernelCases all;
   add_gemm_cases(all, sizes);
+  add_quantized_cases(all, sizes);
   add_attention_cases(all, sizes);
   add_row_cases(all, sizes);
   add_token_cases(all, sizes);
@@ -59,7 +65,7 @@ KernelCases chosen_cases(const Config& config, Device device, const std::string&
 Peaks measure_peaks(const KernelCases& cases, Device device) {
   Peaks peaks{measure_floor(device)};
   for (const KernelCase& c : cases) {
-    if (c.work == Work::product && c.dtype == DType::bf16) {
+    if (Peaks::is_of_matrices(c)) {
       peaks.bf16_products = measure_bf16_products(device);
       break;
     }
@@ -140,8 +146,9 @@ void print_kernel_row(const std::string& name, const Json& row) {
 
 // What estimates read: products but those of generation, attention as steps run it, and the passes of a block and of
 // the optimizer, in the dtype of the run.
-bool is_rate(const KernelCase& c, DType dtype, Device device) {
-  if (c.dtype != dtype || c.name.ends_with(".decode")) return false;
+bool is_rate(const KernelCase& c, const StepOptions& step, Device device) {
+  if (c.dtype != step.dtype && !(step.fp8 && c.dtype == DType::e4m3)) return false;
+  if (c.name.ends_with(".decode")) return false;
   if (c.name.starts_with("attention.")) {
     return c.implementation == (device.type == DeviceType::cuda ? "library" : "tiled");
   }
@@ -184,8 +191,8 @@ void print_kernels(const KernelResult& result) {
 
 KernelResult measure_rates(const Config& config, Device device, const Options& options) {
   KernelCases cases = all_cases(config, device);
-  const DType dtype = step_options(config).dtype;
-  std::erase_if(cases, [&](const KernelCase& c) { return !is_rate(c, dtype, device); });
+  const StepOptions step = step_options(config);
+  std::erase_if(cases, [&](const KernelCase& c) { return !is_rate(c, step, device); });
   return measure(std::move(cases), device, options);
 }
 

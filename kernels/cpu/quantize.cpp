@@ -4,6 +4,8 @@
 #include <string>
 
 #include "kernels/cpu/map.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/elementwise.h"
 #include "libtrain/error.h"
 
 namespace lt::kernels {
@@ -14,35 +16,25 @@ constexpr Size kBlock = 64;
 
 LT_INLINE std::uint32_t magnitude(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
 
-template <class F>
-void dispatch_quantized(DType dtype, F&& f) {
-  if (dtype == DType::e4m3) return f.template operator()<e4m3>();
-  dispatch_f32_bf16(dtype, std::forward<F>(f));
-}
-
-LT_INLINE float value_of(float x) { return x; }
 LT_INLINE float value_of(bf16 x) { return load(x); }
 LT_INLINE float value_of(e4m3 x) { return static_cast<float>(x); }
 
 }  // namespace
 
 template <>
-void quantize_rows(CpuStream, e4m3* y_RC, float* scales_R, DType dtype, const void* x_RC, Size R, Size C) {
-  dispatch_f32_bf16(dtype, [&]<class T>() {
-    const T* const x_begin = static_cast<const T*>(x_RC);
-    parallel_for(R, row_grain(C), [=](Size begin, Size end) LT_VECTOR_BODY {
-      for (Size r = begin; r < end; ++r) {
-        const T* const x = x_begin + r * C;
-        e4m3* const y = y_RC + r * C;
-        std::uint32_t largest = 0;  // as bits, because these order NaN above infinity above the rest
+void quantize_rows(CpuStream, e4m3* y_RC, float* scales_R, const bf16* x_RC, Size R, Size C) {
+  parallel_for(R, row_grain(C), [=](Size begin, Size end) LT_VECTOR_BODY {
+    for (Size r = begin; r < end; ++r) {
+      const bf16* const x = x_RC + r * C;
+      e4m3* const y = y_RC + r * C;
+      std::uint32_t largest = 0;  // as bits, because these order NaN above infinity above the rest
 #pragma omp simd reduction(max : largest)
-        for (Size c = 0; c < C; ++c) largest = std::max(largest, magnitude(load(x[c])));
-        const float scale = e4m3_scale(std::bit_cast<float>(largest)), factor = 1 / scale;
-        scales_R[r] = scale;
+      for (Size c = 0; c < C; ++c) largest = std::max(largest, magnitude(load(x[c])));
+      const float scale = e4m3_scale(std::bit_cast<float>(largest)), factor = 1 / scale;
+      scales_R[r] = scale;
 #pragma omp simd
-        for (Size c = 0; c < C; ++c) y[c].bits = e4m3(load(x[c]) * factor).bits;  // of a struct, the loop is scalar
-      }
-    });
+      for (Size c = 0; c < C; ++c) y[c].bits = e4m3(load(x[c]) * factor).bits;  // of a struct, the loop is scalar
+    }
   });
 }
 
@@ -57,7 +49,7 @@ template <>
 void quantize_transposed(CpuStream, e4m3* y_CR, const float* scale, DType dtype, const void* x_RC,
                          const float* scales_R, Size R, Size C) {
   const float largest = *scale;
-  dispatch_quantized(dtype, [&]<class T>() {
+  const auto write = [&]<class T>() {
     const T* const x = static_cast<const T*>(x_RC);
     parallel_for((C + kBlock - 1) / kBlock, row_grain(R * kBlock), [=](Size begin, Size end) LT_VECTOR_BODY {
       std::uint8_t bytes[kBlock][kBlock];  // of rows, converted before they are scattered
@@ -77,7 +69,57 @@ void quantize_transposed(CpuStream, e4m3* y_CR, const float* scale, DType dtype,
         }
       }
     });
-  });
+  };
+  dtype == DType::e4m3 ? write.template operator()<e4m3>() : write.template operator()<bf16>();
+}
+
+// The operation writes to scratch memory of a type that no other kernel uses at that time.
+template <>
+void quantize_gelu(CpuStream stream, e4m3* y_RC, float* scales_R, const bf16* x_RC, Size R, Size C) {
+  bf16* const y = scratch<bf16>(R * C);
+  gelu_forward(stream, DType::bf16, y, x_RC, R * C);
+  quantize_rows(stream, y_RC, scales_R, y, R, C);
+}
+
+template <>
+void quantize_gelu_backward(CpuStream stream, e4m3* dx_RC, float* scales_R, const bf16* dy_RC, const bf16* x_RC, Size R,
+                            Size C) {
+  bf16* const dx = scratch<bf16>(R * C);
+  gelu_backward(stream, DType::bf16, dx, dy_RC, x_RC, R * C, false);
+  quantize_rows(stream, dx_RC, scales_R, dx, R, C);
+}
+
+template <>
+void quantize_swiglu(CpuStream stream, e4m3* y_RF, float* scales_R, const bf16* x_R2F, Size R, Size F) {
+  bf16* const y = scratch<bf16>(R * F);
+  swiglu_forward(stream, DType::bf16, y, x_R2F, R, F);
+  quantize_rows(stream, y_RF, scales_R, y, R, F);
+}
+
+template <>
+void quantize_swiglu_backward(CpuStream stream, e4m3* dx_R2F, float* scales_R, const bf16* dy_RF, const bf16* x_R2F,
+                              Size R, Size F) {
+  bf16* const dx = scratch<bf16>(R * 2 * F);
+  swiglu_backward(stream, DType::bf16, dx, dy_RF, x_R2F, R, F, false);
+  quantize_rows(stream, dx_R2F, scales_R, dx, R, 2 * F);
+}
+
+template <>
+void quantize_layer_norm(CpuStream stream, e4m3* y_RC, float* scales_R, const LayerNormForward& norm) {
+  LayerNormForward written = norm;
+  bf16* const y = scratch<bf16>(norm.R * norm.C);
+  written.y_RC = y;
+  layer_norm_forward(stream, written);
+  quantize_rows(stream, y_RC, scales_R, y, norm.R, norm.C);
+}
+
+template <>
+void quantize_rms_norm(CpuStream stream, e4m3* y_RC, float* scales_R, const RmsNormForward& norm) {
+  RmsNormForward written = norm;
+  bf16* const y = scratch<bf16>(norm.R * norm.C);
+  written.y_RC = y;
+  rms_norm_forward(stream, written);
+  quantize_rows(stream, y_RC, scales_R, y, norm.R, norm.C);
 }
 
 }  // namespace lt::kernels

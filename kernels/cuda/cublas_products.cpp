@@ -190,6 +190,10 @@ std::unique_ptr<Prepared> Cublas::make(const Problem& q) {
         one_scale ? CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F : CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
     set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode);
     set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode);
+    // Without an address there is no algorithm for scales of rows. run() sets the real ones.
+    const void* const somewhere = cuda::product_workspace({nullptr, q.device});
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, somewhere);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, somewhere);
     set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{!one_scale});
   }
   const Epilogue e = q.epilogue;

@@ -9,7 +9,7 @@
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/packed.cuh"
-#include "kernels/cuda/sigmoid.cuh"
+#include "kernels/cuda/activation_functions.cuh"
 
 namespace lt::kernels {
 namespace {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "kernels/on_both.h"
 
@@ -26,29 +27,28 @@ Array rows_of_all_sizes(DType dtype, Size R, Size C, std::uint64_t key) {
 
 TEST_CASE("cuda: quantization has the CPU's bits", "[cuda]") {
   if (!has_gpu()) return;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const auto& [R, C] :
-         {std::pair<Size, Size>{16, 16}, {48, 144}, {272, 1600}, {128, 4096}, {16, 14336}, {32, 28672}, {2048, 128}}) {
-      for (const bool is_bad : {false, true}) {
-        CAPTURE(dtype_name(dtype), R, C, is_bad);
-        OnBoth both;
-        Array values = rows_of_all_sizes(dtype, R, C, 1);
-        for (Size c = 0; c < C; ++c) values.set((R / 2) * C + c, 0);
-        if (is_bad) values.set(3 * C + 5, HUGE_VAL);
-        const int x = both.add(std::move(values)), y = bytes_of(both, R * C), again = bytes_of(both, R * C),
-                  direct = bytes_of(both, R * C), scales = both.exact(both.array(DType::f32, R)),
-                  largest = both.exact(both.array(DType::f32, C));
-        both.run([&, R = R, C = C](auto s, auto at) {
-          const auto bytes = [&](int index) { return static_cast<e4m3*>(at(index)); };
-          const auto floats = [&](int index) { return static_cast<float*>(at(index)); };
-          quantize_rows(s, bytes(y), floats(scales), dtype, at(x), R, C);
-          spread_largest_scale(s, floats(largest), C, floats(scales), R);
-          quantize_transposed(s, bytes(again), floats(largest), DType::e4m3, bytes(y), floats(scales), R, C);
-          quantize_transposed(s, bytes(direct), floats(largest), dtype, at(x), nullptr, R, C);
-        });
-      }
+  for (const auto& [R, C] :
+       {std::pair<Size, Size>{16, 16}, {48, 144}, {272, 1600}, {128, 4096}, {16, 14336}, {32, 28672}, {2048, 128}}) {
+    for (const bool is_bad : {false, true}) {
+      CAPTURE(R, C, is_bad);
+      OnBoth both;
+      Array values = rows_of_all_sizes(DType::bf16, R, C, 1);
+      for (Size c = 0; c < C; ++c) values.set((R / 2) * C + c, 0);
+      if (is_bad) values.set(3 * C + 5, HUGE_VAL);
+      const int x = both.exact(both.add(std::move(values))), y = bytes_of(both, R * C), again = bytes_of(both, R * C),
+                direct = bytes_of(both, R * C), scales = both.exact(both.array(DType::f32, R)),
+                largest = both.exact(both.array(DType::f32, C));
+      both.run([&, R = R, C = C](auto s, auto at) {
+        const auto bytes = [&](int index) { return static_cast<e4m3*>(at(index)); };
+        const auto floats = [&](int index) { return static_cast<float*>(at(index)); };
+        quantize_rows(s, bytes(y), floats(scales), static_cast<const bf16*>(at(x)), R, C);
+        spread_largest_scale(s, floats(largest), C, floats(scales), R);
+        quantize_transposed(s, bytes(again), floats(largest), DType::e4m3, bytes(y), floats(scales), R, C);
+        quantize_transposed(s, bytes(direct), floats(largest), DType::bf16, at(x), nullptr, R, C);
+      });
     }
   }
+}
 }
 
 TEST_CASE("cuda: matrix products in e4m3", "[cuda][cublas]") {
@@ -69,8 +69,8 @@ TEST_CASE("cuda: matrix products in e4m3", "[cuda][cublas]") {
           both.run(
               [&, M = M, N = N, K = K](auto s, auto at) {
                 const auto floats = [&](int index) { return static_cast<float*>(at(index)); };
-                quantize_rows(s, static_cast<e4m3*>(at(a8)), floats(a_scales), DType::bf16, at(a), M, K);
-                quantize_rows(s, static_cast<e4m3*>(at(b8)), floats(b_scales), DType::bf16, at(b), N, K);
+                quantize_rows(s, static_cast<e4m3*>(at(a8)), floats(a_scales), static_cast<const bf16*>(at(a)), M, K);
+                quantize_rows(s, static_cast<e4m3*>(at(b8)), floats(b_scales), static_cast<const bf16*>(at(b)), N, K);
                 Gemm g{.M = M,
                        .N = N,
                        .K = K,
@@ -91,9 +91,115 @@ TEST_CASE("cuda: matrix products in e4m3", "[cuda][cublas]") {
                 }
                 gemm(s, g);
               },
-              out == DType::f32 ? 100 : 2);
+              one_scale ? 2 : 400);
         }
       }
+    }
+  }
+}
+
+namespace {
+
+// Rows in e4m3 on the device.
+struct Rows {
+  Size R, C;
+  DeviceArray values{R * C}, scales{R * 4};
+
+  e4m3* bytes() { return static_cast<e4m3*>(values.data()); }
+  float* floats() { return static_cast<float*>(scales.data()); }
+  std::pair<Array, Array> read() const {
+    Array v(DType::f32, R * C / 4), s(DType::f32, R);
+    values.read(v), scales.read(s);
+    return {std::move(v), std::move(s)};
+  }
+  // What they stand for.
+  std::vector<double> numbers() const {
+    const auto [v, s] = read();
+    std::vector<double> result(static_cast<std::size_t>(R * C));
+    for (Size i = 0; i < R * C; ++i) {
+      result[static_cast<std::size_t>(i)] =
+          static_cast<double>(static_cast<float>(static_cast<const e4m3*>(v.data())[i])) * s[i / C];
+    }
+    return result;
+  }
+};
+
+const bf16* numbers_of(DeviceArray& array) { return static_cast<const bf16*>(array.data()); }
+
+}  // namespace
+
+TEST_CASE("cuda: what an activation quantizes as it writes has the bits of two passes", "[cuda]") {
+  if (!has_gpu()) return;
+  for (const auto& [R, C] : {std::pair<Size, Size>{16, 32}, {48, 1600}, {32, 6400}, {16, 28672}, {16, 57344}}) {
+    CAPTURE(R, C);
+    DeviceArray x(rows_of_all_sizes(DType::bf16, R, C, 1)), dy(rows_of_all_sizes(DType::bf16, R, C, 2));
+    DeviceArray written(R * C * 2);
+    const auto check = [&, R = R](Size columns, auto&& fused, auto&& operation) {
+      Rows one{R, columns}, two{R, columns};
+      fused(one);
+      operation(written.data());
+      quantize_rows(gpu_stream(), two.bytes(), two.floats(), numbers_of(written), R, columns);
+      const auto [values, scales] = one.read();
+      const auto [expected_values, expected_scales] = two.read();
+      CHECK(values.same_bits(expected_values));
+      CHECK(scales.same_bits(expected_scales));
+    };
+    const CudaStream s = gpu_stream();
+    check(
+        C, [&, R = R, C = C](Rows& y) { quantize_gelu(s, y.bytes(), y.floats(), numbers_of(x), R, C); },
+        [&, R = R, C = C](void* y) { gelu_forward(s, DType::bf16, y, x.data(), R * C); });
+    check(
+        C,
+        [&, R = R, C = C](Rows& y) {
+          quantize_gelu_backward(s, y.bytes(), y.floats(), numbers_of(dy), numbers_of(x), R, C);
+        },
+        [&, R = R, C = C](void* y) { gelu_backward(s, DType::bf16, y, dy.data(), x.data(), R * C, false); });
+    check(
+        C / 2, [&, R = R, C = C](Rows& y) { quantize_swiglu(s, y.bytes(), y.floats(), numbers_of(x), R, C / 2); },
+        [&, R = R, C = C](void* y) { swiglu_forward(s, DType::bf16, y, x.data(), R, C / 2); });
+    check(
+        C,
+        [&, R = R, C = C](Rows& y) {
+          quantize_swiglu_backward(s, y.bytes(), y.floats(), numbers_of(dy), numbers_of(x), R, C / 2);
+        },
+        [&, R = R, C = C](void* y) { swiglu_backward(s, DType::bf16, y, dy.data(), x.data(), R, C / 2, false); });
+  }
+}
+
+TEST_CASE("cuda: what a norm quantizes as it writes", "[cuda]") {
+  if (!has_gpu()) return;
+  for (const auto& [R, C] : {std::pair<Size, Size>{16, 32}, {48, 1600}, {32, 4096}, {16, 16384}}) {
+    for (const bool centred : {true, false}) {
+      CAPTURE(R, C, centred);
+      DeviceArray x(rows_of_all_sizes(DType::bf16, R, C, 1)), w(random_array(DType::bf16, C, 2)),
+          b(random_array(DType::bf16, C, 3)), mean(R * 4), rstd(R * 4), mean_two(R * 4), rstd_two(R * 4), y(R * C * 2);
+      Rows one{R, C}, two{R, C};
+      const CudaStream s = gpu_stream();
+      if (centred) {
+        LayerNormForward n{DType::bf16, R, C, nullptr, mean.data(), rstd.data(), x.data(), w.data(), b.data(), 1e-5f};
+        quantize_layer_norm(s, one.bytes(), one.floats(), n);
+        n.y_RC = y.data(), n.mean_R = mean_two.data(), n.rstd_R = rstd_two.data();
+        layer_norm_forward(s, n);
+      } else {
+        RmsNormForward n{DType::bf16, R, C, nullptr, rstd.data(), x.data(), w.data(), 1e-5f};
+        quantize_rms_norm(s, one.bytes(), one.floats(), n);
+        n.y_RC = y.data(), n.rstd_R = rstd_two.data();
+        rms_norm_forward(s, n);
+      }
+      quantize_rows(s, two.bytes(), two.floats(), numbers_of(y), R, C);
+      // Sums in another order round some numbers of the output, and then of e4m3, the other way.
+      const std::vector<double> values = one.numbers(), expected = two.numbers();
+      double signal = 0, noise = 0;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        signal += expected[i] * expected[i], noise += std::pow(values[i] - expected[i], 2);
+      }
+      CHECK(noise <= 1e-5 * signal);
+      Array statistic(DType::f32, R), statistic_two(DType::f32, R);
+      rstd.read(statistic), rstd_two.read(statistic_two);
+      CHECK(error_of(statistic, statistic_two.values()) <= tolerance(DType::f32));
+      if (!centred) continue;
+      mean.read(statistic), mean_two.read(statistic_two);
+      CHECK(error_of(statistic, statistic_two.values()) <= tolerance(DType::f32));
     }
   }
 }

@@ -9,11 +9,13 @@
 #include <cstdint>
 
 #include "kernels/common.h"
+#include "kernels/norm.h"
 
 namespace lt::kernels {
 
 // Sizes of products in e4m3 are multiples of it, because tensor cores load 16 bytes of a row at once.
 inline constexpr Size kQuantizedMultiple = 16;
+inline constexpr Size kMostQuantizedColumns = 131072;  // of a row
 
 // The scale of numbers with magnitudes up to `largest` >= 0: the smallest power of two from 2^-126 on that divides it
 // to at most 448; NaN for infinity and NaN.
@@ -25,17 +27,33 @@ constexpr float e4m3_scale(float largest) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(exponent < 1 ? 1 : exponent) << 23);
 }
 
-// y_RC = x_RC / scales_R, rounded to nearest even; each row's scale is that of its largest magnitude. x has `dtype`,
-// bf16 or f32.
+// y_RC = x_RC / scales_R, rounded to nearest even; each row's scale is that of its largest magnitude.
 template <class S>
-void quantize_rows(S stream, e4m3* y_RC, float* scales_R, DType dtype, const void* x_RC, Size R, Size C);
+void quantize_rows(S stream, e4m3* y_RC, float* scales_R, const bf16* x_RC, Size R, Size C);
+
+// quantize_rows() of what an operation makes of bf16 numbers, rounded to bf16 first, as if it had been written: GELU,
+// SwiGLU, their gradients, and the norms, whose statistics are written too and whose y_RC is ignored.
+template <class S>
+void quantize_gelu(S stream, e4m3* y_RC, float* scales_R, const bf16* x_RC, Size R, Size C);
+template <class S>
+void quantize_gelu_backward(S stream, e4m3* dx_RC, float* scales_R, const bf16* dy_RC, const bf16* x_RC, Size R,
+                            Size C);
+template <class S>
+void quantize_swiglu(S stream, e4m3* y_RF, float* scales_R, const bf16* x_R2F, Size R, Size F);
+template <class S>
+void quantize_swiglu_backward(S stream, e4m3* dx_R2F, float* scales_R, const bf16* dy_RF, const bf16* x_R2F, Size R,
+                              Size F);
+template <class S>
+void quantize_layer_norm(S stream, e4m3* y_RC, float* scales_R, const LayerNormForward& norm);
+template <class S>
+void quantize_rms_norm(S stream, e4m3* y_RC, float* scales_R, const RmsNormForward& norm);
 
 // All of scales_N = the largest of scales_R, or NaN if one is NaN.
 template <class S>
 void spread_largest_scale(S stream, float* scales_N, Size N, const float* scales_R, Size R);
 
 // y_CR = the transpose of x_RC / scale[0], rounded to nearest even, where scale[0] is no smaller than any row's. x has
-// `dtype`: bf16 or f32; or e4m3 with the scales scales_R, null for the others.
+// `dtype`: bf16, or e4m3 with the scales scales_R, which are null for bf16.
 template <class S>
 void quantize_transposed(S stream, e4m3* y_CR, const float* scale, DType dtype, const void* x_RC, const float* scales_R,
                          Size R, Size C);

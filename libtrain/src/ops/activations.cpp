@@ -1,8 +1,11 @@
 // The activations gelu, silu and swiglu. Their outputs are cheap to recompute from their inputs.
 #include "kernels/elementwise.h"
+#include "kernels/quantize.h"
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
+#include "ops/quantized.h"
 #include "tensor/dispatch.h"
+#include "tensor/storage.h"
 
 namespace lt::ops {
 namespace {
@@ -13,8 +16,15 @@ struct GeluKernels {
   static void forward(auto s, const Tensor& y, const Tensor& x) {
     kernels::gelu_forward(s, y.dtype(), y.data(), x.data(), y.elements());
   }
-  static void backward(auto s, const GradientOutput& dx, const Tensor& dy, const Tensor& x) {
-    kernels::gelu_backward(s, dy.dtype(), dx.data(), dy.data(), x.data(), dy.elements(), dx.accumulate());
+  static void backward(auto s, void* dx, bool accumulate, const Tensor& dy, const Tensor& x) {
+    kernels::gelu_backward(s, dy.dtype(), dx, dy.data(), x.data(), dy.elements(), accumulate);
+  }
+  static void quantize(auto s, const Tensor& values, const Tensor& scales, const Tensor& x) {
+    kernels::quantize_gelu(s, values.data<e4m3>(), scales.data<float>(), x.data<bf16>(), rows(x), x.dim(-1));
+  }
+  static void quantize_gradient(auto s, const Tensor& values, const Tensor& scales, const Tensor& dy, const Tensor& x) {
+    kernels::quantize_gelu_backward(s, values.data<e4m3>(), scales.data<float>(), dy.data<bf16>(), x.data<bf16>(),
+                                    rows(x), x.dim(-1));
   }
 };
 
@@ -23,8 +33,8 @@ struct SiluKernels {
   static void forward(auto s, const Tensor& y, const Tensor& x) {
     kernels::silu_forward(s, y.dtype(), y.data(), x.data(), y.elements());
   }
-  static void backward(auto s, const GradientOutput& dx, const Tensor& dy, const Tensor& x) {
-    kernels::silu_backward(s, dy.dtype(), dx.data(), dy.data(), x.data(), dy.elements(), dx.accumulate());
+  static void backward(auto s, void* dx, bool accumulate, const Tensor& dy, const Tensor& x) {
+    kernels::silu_backward(s, dy.dtype(), dx, dy.data(), x.data(), dy.elements(), accumulate);
   }
 };
 
@@ -33,9 +43,22 @@ struct SwiGluKernels {
   static void forward(auto s, const Tensor& y, const Tensor& x) {
     kernels::swiglu_forward(s, y.dtype(), y.data(), x.data(), rows(y), y.dim(-1));
   }
-  static void backward(auto s, const GradientOutput& dx, const Tensor& dy, const Tensor& x) {
-    kernels::swiglu_backward(s, dy.dtype(), dx.data(), dy.data(), x.data(), rows(dy), dy.dim(-1), dx.accumulate());
+  static void backward(auto s, void* dx, bool accumulate, const Tensor& dy, const Tensor& x) {
+    kernels::swiglu_backward(s, dy.dtype(), dx, dy.data(), x.data(), rows(dy), dy.dim(-1), accumulate);
   }
+  static void quantize(auto s, const Tensor& values, const Tensor& scales, const Tensor& x) {
+    kernels::quantize_swiglu(s, values.data<e4m3>(), scales.data<float>(), x.data<bf16>(), rows(x), x.dim(-1) / 2);
+  }
+  static void quantize_gradient(auto s, const Tensor& values, const Tensor& scales, const Tensor& dy, const Tensor& x) {
+    kernels::quantize_swiglu_backward(s, values.data<e4m3>(), scales.data<float>(), dy.data<bf16>(), x.data<bf16>(),
+                                      rows(dy), dy.dim(-1));
+  }
+};
+
+// Whether products in e4m3 can have an activation and its gradient without a pass between them.
+template <class Kernels>
+constexpr bool kQuantizes = requires {
+  &Kernels::template quantize<CpuStream>;
 };
 
 // y = f(x). The gradient overwrites x's storage if nothing else needs its values.
@@ -44,9 +67,13 @@ struct Activate final : Function {
   const char* name() const override { return Kernels::kName; }
 
   Saved x_;
+  bool stays_quantized_ = false;  // y, and the gradient of x
 
   Tensor forward(const Tensor& x, const Shape& y_shape) {
     x_ = x;
+    if constexpr (kQuantizes<Kernels>)
+      stays_quantized_ = may_stay_quantized(x, y_shape[-1]) && may_stay_quantized(x, x.dim(-1));
+    if (stays_quantized_) return TensorStorage::without_values(y_shape, x.dtype(), x.device());
     const Tensor y = Tensor::empty(y_shape, x.dtype(), x.device());
     recompute(y);
     return y;
@@ -57,11 +84,31 @@ struct Activate final : Function {
     const Tensor& x = x_.get();
     dispatch(y.device(), [&](auto s) { Kernels::forward(s, y, x); });
   }
+  void quantize(const Tensor& values, const Tensor& scales) override {
+    if constexpr (kQuantizes<Kernels>) {
+      const Tensor& x = x_.get();
+      dispatch(values.device(), [&](auto s) { Kernels::quantize(s, values, scales, x); });
+    }
+  }
 
   void backward(const Tensor& dy) override {
+    if (stays_quantized_ && x_.slot() != nullptr) return x_.slot()->add(gradient_without_values(dy, x_.get()));
     GradientOutput dx(x_.slot(), dy.dtype(), x_.reusable());
-    dispatch(dy.device(), [&](auto s) { Kernels::backward(s, dx, dy, x_.get()); });
+    dispatch(dy.device(), [&](auto s) { Kernels::backward(s, dx.data(), dx.accumulate(), dy, x_.get()); });
     dx.finish();
+  }
+
+  static Tensor gradient_without_values(const Tensor& dy, const Tensor& x) {
+    const Tensor dx = TensorStorage::without_values(x.shape(), x.dtype(), x.device());
+    if constexpr (kQuantizes<Kernels>) {
+      TensorStorage::set_recipe(dx, [dy, x](const Tensor& out) {
+        dispatch(out.device(), [&](auto s) { Kernels::backward(s, out.data(), false, dy, x); });
+      });
+      TensorStorage::set_quantize(dx, [dy, x](const Tensor& values, const Tensor& scales) {
+        dispatch(values.device(), [&](auto s) { Kernels::quantize_gradient(s, values, scales, dy, x); });
+      });
+    }
+    return dx;
   }
 };
 

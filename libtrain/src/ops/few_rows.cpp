@@ -18,7 +18,7 @@ bool is_one_kernel(const Tensor& x) {
 }
 
 Tensor multiply_normed(const Tensor& x, const Tensor& norm_weight, float eps, const Tensor& weight, const Tensor& bias,
-                bool gated) {
+                       bool gated) {
   const Size columns = weight.dim(0) / (gated ? 2 : 1);
   const Tensor y = Tensor::empty(with_last(x, columns), x.dtype(), x.device());
   count_product(rows(x), weight.dim(0), weight.dim(1));

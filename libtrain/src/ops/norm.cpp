@@ -1,8 +1,11 @@
 // layer_norm and rms_norm over the last dimension. Their outputs are cheap to recompute from their inputs.
 #include "kernels/norm.h"
+#include "kernels/quantize.h"
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
+#include "ops/quantized.h"
 #include "tensor/dispatch.h"
+#include "tensor/storage.h"
 
 namespace lt::ops {
 namespace {
@@ -19,26 +22,32 @@ struct LayerNorm final : Function {
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps) {
     x_ = x, weight_ = weight, eps_ = eps, bias_ = bias;
     mean_ = statistics(x), rstd_ = statistics(x);
-    const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-    recompute(y);
+    const Tensor y = output_for_products(x, x.shape());
+    if (y.is_bound()) recompute(y);
     return y;
   }
 
   bool is_cheap() const override { return true; }
   void recompute(const Tensor& y) override {
-    const Tensor &x = x_.get(), &w = weight_.get();
-    dispatch(y.device(), [&](auto s) {
-      kernels::layer_norm_forward(s, {.dtype = y.dtype(),
-                                      .R = rows(x),
-                                      .C = x.dim(-1),
-                                      .y_RC = y.data(),
-                                      .mean_R = mean_.data(),
-                                      .rstd_R = rstd_.data(),
-                                      .x_RC = x.data(),
-                                      .w_C = w.data(),
-                                      .b_C = bias_.defined() ? bias_.get().data() : nullptr,
-                                      .eps = eps_});
+    dispatch(y.device(), [&](auto s) { kernels::layer_norm_forward(s, call(y.data())); });
+  }
+  void quantize(const Tensor& values, const Tensor& scales) override {
+    dispatch(values.device(), [&](auto s) {
+      kernels::quantize_layer_norm(s, values.data<e4m3>(), scales.data<float>(), call(nullptr));
     });
+  }
+  kernels::LayerNormForward call(void* y) const {
+    const Tensor& x = x_.get();
+    return {.dtype = x.dtype(),
+            .R = rows(x),
+            .C = x.dim(-1),
+            .y_RC = y,
+            .mean_R = mean_.data(),
+            .rstd_R = rstd_.data(),
+            .x_RC = x.data(),
+            .w_C = weight_.get().data(),
+            .b_C = bias_.defined() ? bias_.get().data() : nullptr,
+            .eps = eps_};
   }
 
   void backward(const Tensor& dy) override {
@@ -76,24 +85,29 @@ struct RmsNorm final : Function {
   Tensor forward(const Tensor& x, const Tensor& weight, float eps) {
     x_ = x, weight_ = weight, eps_ = eps;
     rstd_ = statistics(x);
-    const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-    recompute(y);
+    const Tensor y = output_for_products(x, x.shape());
+    if (y.is_bound()) recompute(y);
     return y;
   }
 
   bool is_cheap() const override { return true; }
   void recompute(const Tensor& y) override {
-    const Tensor &x = x_.get(), &w = weight_.get();
-    dispatch(y.device(), [&](auto s) {
-      kernels::rms_norm_forward(s, {.dtype = y.dtype(),
-                                    .R = rows(x),
-                                    .C = x.dim(-1),
-                                    .y_RC = y.data(),
-                                    .rstd_R = rstd_.data(),
-                                    .x_RC = x.data(),
-                                    .w_C = w.data(),
-                                    .eps = eps_});
-    });
+    dispatch(y.device(), [&](auto s) { kernels::rms_norm_forward(s, call(y.data())); });
+  }
+  void quantize(const Tensor& values, const Tensor& scales) override {
+    dispatch(values.device(),
+             [&](auto s) { kernels::quantize_rms_norm(s, values.data<e4m3>(), scales.data<float>(), call(nullptr)); });
+  }
+  kernels::RmsNormForward call(void* y) const {
+    const Tensor& x = x_.get();
+    return {.dtype = x.dtype(),
+            .R = rows(x),
+            .C = x.dim(-1),
+            .y_RC = y,
+            .rstd_R = rstd_.data(),
+            .x_RC = x.data(),
+            .w_C = weight_.get().data(),
+            .eps = eps_};
   }
 
   void backward(const Tensor& dy) override {

@@ -7,6 +7,7 @@
 #include "libtrain/device/context.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
+#include "tensor/storage.h"
 
 namespace lt::ops {
 namespace {
@@ -43,11 +44,24 @@ bool is_quantized(const Tensor& x, const Tensor& weight) {
   return false;
 }
 
+bool may_stay_quantized(const Tensor& x, Size C) {
+  const Context& context = Context::current();
+  return context.kernels.fp8 && context.in_block && x.dtype() == DType::bf16 &&
+         rows(x) % kernels::kQuantizedMultiple == 0 && C % kernels::kQuantizedMultiple == 0 &&
+         C <= kernels::kMostQuantizedColumns;
+}
+
+Tensor output_for_products(const Tensor& x, const Shape& shape) {
+  return may_stay_quantized(x, shape[-1]) ? TensorStorage::without_values(shape, x.dtype(), x.device())
+                                          : Tensor::empty(shape, x.dtype(), x.device());
+}
+
 Quantized quantize_rows(const Tensor& x) {
   const Size R = rows(x), C = x.dim(-1);
   Quantized y{Tensor::empty({R, C}, DType::e4m3, x.device()), Tensor::empty({R}, DType::f32, x.device())};
+  if (TensorStorage::quantize(x, y.values, y.scales)) return y;
   dispatch(x.device(), [&](auto s) {
-    kernels::quantize_rows(s, y.values.data<e4m3>(), y.scales.data<float>(), x.dtype(), x.data(), R, C);
+    kernels::quantize_rows(s, y.values.data<e4m3>(), y.scales.data<float>(), x.data<bf16>(), R, C);
   });
   return y;
 }

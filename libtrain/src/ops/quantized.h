@@ -16,6 +16,13 @@ struct Quantized {
 // the sizes are not multiples of kernels::kQuantizedMultiple, gives notice that they do not.
 bool is_quantized(const Tensor& x, const Tensor& weight);
 
+// Whether the output [..., C] of an operation on x may be one without values, because the next product is likely to take
+// it quantized.
+bool may_stay_quantized(const Tensor& x, Size C);
+// The output of an operation on x whose Function has quantize() and recompute(): without values if it may be, else for
+// recompute() to write.
+Tensor output_for_products(const Tensor& x, const Shape& shape);
+
 // Quantizes a matrix, or the rows of x [..., C], each by its own scale.
 Quantized quantize_rows(const Tensor& x);
 // The transpose [C, R], with `count` copies of its one scale, the largest of the rows'.

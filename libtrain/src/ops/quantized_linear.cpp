@@ -9,6 +9,7 @@
 #include "ops/check.h"
 #include "ops/linear_products.h"
 #include "ops/quantized.h"
+#include "profile/activity_clock.h"
 #include "tensor/dispatch.h"
 
 namespace lt::ops {
@@ -59,6 +60,7 @@ struct QuantizedLinear final : Function {
 
   // The weight gradient comes first, so that its reduction can start early.
   void backward(const Tensor& dy) override {
+    if (bias_ != nullptr) dy.data();  // its gradient takes the values
     const Quantized dy_rows = quantize_rows(dy);
     if (weight_.slot() != nullptr) add_weight_gradient(dy_rows);
     add_parameter_gradients(nullptr, bias_, dy, {});
@@ -75,7 +77,10 @@ struct QuantizedLinear final : Function {
 
   void add_weight_gradient(const Quantized& dy_rows) {
     const GradientTarget dw = weight_.slot()->next();
-    if (!rows_.defined()) rows_ = quantize_rows(x_.get());
+    if (!rows_.defined()) {
+      const ActivityScope activity(Activity::recompute);
+      rows_ = quantize_rows(x_.with_or_without_values());
+    }
     const Quantized a = transpose(dy_rows, 1), b = transpose(rows_, 1);
     rows_ = {};
     kernels::Gemm product = product_of(a, b, true, dw.dst);

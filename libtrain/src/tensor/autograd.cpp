@@ -85,15 +85,32 @@ namespace detail {
 
 bool wants_gradient(const Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
 
+namespace {
+
+void set_recipe(const std::shared_ptr<Function>& function, const Tensor& output) {
+  TensorStorage::set_recipe(output, [function](const Tensor& out) {
+    const OperationScope operation(function->name());
+    function->recompute(out);
+  });
+}
+
+}  // namespace
+
+void complete_output(const std::shared_ptr<Function>& function, const Tensor& output) {
+  if (output.is_bound()) return;
+  set_recipe(function, output);
+  TensorStorage::set_quantize(output, [function](const Tensor& values, const Tensor& scales) {
+    const OperationScope operation(function->name());
+    function->quantize(values, scales);
+  });
+}
+
 Tensor record_output(std::shared_ptr<Function> function, Tensor output) {
   output.set_result_of_operation();
   function->set_output(output);
   Tape* const tape = Context::current().tape;
   if (!tape->keeps_values() && function->is_cheap()) {
-    TensorStorage::set_recipe(output, [function](const Tensor& out) {
-      const OperationScope operation(function->name());
-      function->recompute(out);
-    });
+    set_recipe(function, output);
     tape->mark_recomputable(output);
   }
   tape->push(std::move(function));

@@ -23,6 +23,7 @@ struct Tensor::Impl {
   Size offset = 0;  // of the first element, bytes from the buffer's start
   std::shared_ptr<GradientSlot> gradient;
   std::function<void(const Tensor&)> recipe;
+  TensorStorage::Quantize quantize;
   std::string name;  // set by unbound()
 };
 
@@ -287,6 +288,20 @@ bool Tensor::shares_storage(const Tensor& other) const { return impl_->buffer ==
 
 void TensorStorage::set_recipe(const Tensor& tensor, std::function<void(const Tensor&)> recipe) {
   tensor.impl_->recipe = std::move(recipe);
+}
+
+Tensor TensorStorage::without_values(const Shape& shape, DType dtype, Device device) {
+  return Tensor::unbound(shape, dtype, device, "");
+}
+
+void TensorStorage::set_quantize(const Tensor& tensor, Quantize quantize) {
+  tensor.impl_->quantize = std::move(quantize);
+}
+
+bool TensorStorage::quantize(const Tensor& tensor, const Tensor& values, const Tensor& scales) {
+  if (tensor.is_bound() || !tensor.impl_->quantize) return false;
+  tensor.impl_->quantize(values, scales);
+  return true;
 }
 
 void Tensor::release_values() const {

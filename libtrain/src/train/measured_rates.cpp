@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "io/json_file.h"
@@ -14,6 +15,8 @@ namespace lt {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::e4m3};  // of rows that are rates
 
 class RatesReader {
  public:
@@ -101,8 +104,10 @@ class RatesReader {
       return;
     }
     const std::string dtype_name = text("dtype");
-    if (dtype_name != "f32" && dtype_name != "bf16") return;
-    const DType dtype = dtype_name == "f32" ? DType::f32 : DType::bf16;
+    const auto known = std::find_if(std::begin(kDTypes), std::end(kDTypes),
+                                    [&](DType dtype) { return lt::dtype_name(dtype) == dtype_name; });
+    if (known == std::end(kDTypes)) return;
+    const DType dtype = *known;
     Size a = 0, b = 0, c = 0, d = 0, e = 0;
     if (name.starts_with("gemm.")) {
       require(std::sscanf(shape.c_str(), "M=%ld N=%ld K=%ld", &a, &b, &c) == 3 && std::min({a, b, c}) > 0,

@@ -30,14 +30,19 @@ double ratio(Size a, Size b) { return std::fabs(std::log(static_cast<double>(a) 
 
 RunRates::RunRates(const MeasuredRates& rates, const RatesUse& use)
     : scale_(rates.gpu.empty() ? static_cast<double>(rates.threads) / use.cores : 1) {
-  double flops = 0, ms = 0;
+  const auto mean_tflops = [&](DType dtype) {
+    double flops = 0, ms = 0;
+    for (const MeasuredRates::Product& product : rates.products) {
+      if (product.dtype != dtype) continue;
+      flops += 2.0 * static_cast<double>(product.M) * static_cast<double>(product.N) * static_cast<double>(product.K);
+      ms += product.ms;
+    }
+    return ms > 0 ? flops / ms * 1e-9 : 0;
+  };
+  mean_tflops_ = mean_tflops(use.dtype), quantized_tflops_ = mean_tflops(DType::e4m3);
   for (const MeasuredRates::Product& product : rates.products) {
-    if (product.dtype != use.dtype) continue;
-    products_.push_back(product);
-    flops += 2.0 * static_cast<double>(product.M) * static_cast<double>(product.N) * static_cast<double>(product.K);
-    ms += product.ms;
+    if (product.dtype == use.dtype) products_.push_back(product);
   }
-  if (ms > 0) mean_tflops_ = flops / ms * 1e-9;
   for (const bool backward : {false, true}) {
     double nearest = HUGE_VAL;
     for (const MeasuredRates::Attention& row : rates.attention) {
@@ -87,6 +92,10 @@ double RunRates::ms(Size M, Size N, Size K) const {
 }
 
 double RunRates::products_ms(double flops) const { return flops / mean_tflops_ * 1e-9 * scale_; }
+
+std::optional<double> RunRates::quantized_products_ms(double flops) const {
+  return quantized_tflops_ > 0 ? std::optional(flops / quantized_tflops_ * 1e-9 * scale_) : std::nullopt;
+}
 
 std::optional<double> RunRates::attention_ms(double forward_flops, double backward_flops) const {
   const auto [forward, backward] = attention_tflops_;

@@ -29,6 +29,7 @@ class RunRates final : public ProductTimes {
   // At the rate of the measured product whose sizes are nearest by ratio. There must be products.
   double ms(Size M, Size N, Size K) const override;
   double products_ms(double flops) const;  // at the mean rate
+  std::optional<double> quantized_products_ms(double flops) const;
   std::optional<double> attention_ms(double forward_flops, double backward_flops) const;
   std::optional<double> traffic_ms(double bytes) const;
   std::optional<double> optimizer_ms(double bytes) const;
@@ -46,6 +47,7 @@ class RunRates final : public ProductTimes {
   std::vector<MeasuredRates::Product> products_;
   double scale_;                                  // of times: measured threads over the run's cores
   double mean_tflops_ = 0;                        // of all products
+  double quantized_tflops_ = 0;                   // the same in e4m3; 0: not measured
   std::array<double, 2> attention_tflops_{};      // forward, backward; 0: not measured
   double traffic_gb_s_ = 0, optimizer_gb_s_ = 0;  // 0: not measured
   std::array<Curve, 3> curves_;                   // all_gather, reduce_scatter, all_reduce

@@ -19,17 +19,19 @@ void StepClock::compute() {
 
 double StepClock::products_ms(const WorkCount& now) const {
   const double flops = now.product_flops - counted_.product_flops;
-  const double quantized_flops = now.quantized_flops - counted_.quantized_flops;
-  // Measured rates have no products in FP8. CPUs make them in bf16.
-  const bool measured = work_.times != nullptr && !use_.device.overlaps;
-  const double quantized_ms = measured ? use_.rates->products_ms(quantized_flops)
-                                       : quantized_flops * per_tera() / use_.device.product_tflops_fp8;
+  const double quantized_ms = quantized_products_ms(now.quantized_flops - counted_.quantized_flops);
   if (work_.times != nullptr) {
-    return quantized_ms + now.timed_ms - counted_.timed_ms +
-           use_.rates->products_ms(flops - (now.timed_flops - counted_.timed_flops));
+    const double timed_ms = now.timed_ms - counted_.timed_ms;
+    return quantized_ms + timed_ms + use_.rates->products_ms(flops - (now.timed_flops - counted_.timed_flops));
   }
-  return quantized_ms +
-         flops * per_tera() / (is_low() ? use_.device.product_tflops_bf16 : use_.device.product_tflops_f32);
+  const DeviceModel& device = use_.device;
+  return quantized_ms + flops * per_tera() / (is_low() ? device.product_tflops_bf16 : device.product_tflops_f32);
+}
+
+double StepClock::quantized_products_ms(double flops) const {
+  if (flops == 0) return 0;
+  const auto measured = use_.rates != nullptr ? use_.rates->quantized_products_ms(flops) : std::nullopt;
+  return measured.value_or(flops * per_tera() / use_.device.product_tflops_fp8);
 }
 
 double StepClock::attention_ms(const WorkCount& now) const {

@@ -51,6 +51,7 @@ class StepClock final : public Timeline {
   void wait_for(Span& span, const CollectiveCost& cost);
   // The time of the work counted since the last call of compute(). `now` is all counted work.
   double products_ms(const WorkCount& now) const;
+  double quantized_products_ms(double flops) const;  // in e4m3
   double attention_ms(const WorkCount& now) const;
   double traffic_ms(const WorkCount& now) const;
   bool is_low() const;                                   // products run at the rate of bf16

@@ -92,6 +92,8 @@ class Saved {
     tensor_.require_values();
     return tensor_;
   }
+  // For what can do without values that were dropped.
+  const Tensor& with_or_without_values() const { return tensor_; }
   // The storage, for a gradient of the same shape and dtype, if nobody else uses the values; otherwise undefined. For a
   // backward kernel that can read the values and write the gradient in place.
   Tensor reusable() const { return get().is_sole_owner() ? tensor_.detach() : Tensor(); }
@@ -113,6 +115,9 @@ class Function : public TapeNode {
   // Recomputes the values of `output` from saved inputs. Only for operations with is_cheap().
   virtual void recompute(const Tensor& output) { (void)output; }
   virtual bool is_cheap() const { return false; }
+  // For cheap operations whose forward() may return a tensor without values (ops/quantized.h): writes its rows in e4m3,
+  // and their scales, instead of the values.
+  virtual void quantize(const Tensor& values, const Tensor& scales) { (void)values, (void)scales; }
 
   void run_backward() final;
   void set_output(const Tensor& output) { output_gradient_ = output.gradient_slot(); }
@@ -122,6 +127,8 @@ class Function : public TapeNode {
 };
 
 namespace detail {
+// Gives an output without values the means to get them.
+void complete_output(const std::shared_ptr<Function>& function, const Tensor& output);
 Tensor record_output(std::shared_ptr<Function> function, Tensor output);
 bool wants_gradient(const Tensor& tensor);
 inline bool wants_gradient_any() { return false; }
@@ -144,6 +151,7 @@ Tensor record(const Args&... args) {
   auto function = std::make_shared<F>();
   const OperationScope operation(function->name());
   Tensor output = function->forward(args...);
+  detail::complete_output(function, output);
   if (Context::current().tape == nullptr || !detail::wants_gradient_any(args...)) return output;
   return detail::record_output(std::move(function), std::move(output));
 }

@@ -1,0 +1,123 @@
+// FP8: quantization, and the products of a block in e4m3.
+#include <fmt/format.h>
+
+#include "kernel_case.h"
+#include "kernels/gemm.h"
+#include "kernels/quantize.h"
+#include "tensor/dispatch.h"
+
+namespace lt::bench {
+namespace {
+
+struct Operand {
+  Tensor values, scales;
+
+  Operand(Size R, Size C, Device device)
+      : values(Tensor::empty({R, C}, DType::e4m3, device)), scales(Tensor::empty({R}, DType::f32, device)) {}
+  void quantize(const Tensor& x, Size R, Size C) const {
+    dispatch(x.device(), [&](auto s) {
+      kernels::quantize_rows(s, values.data<e4m3>(), scales.data<float>(), x.data<bf16>(), R, C);
+    });
+  }
+};
+
+Operand random_operand(Size R, Size C, Device device) {
+  const Operand operand(R, C, device);
+  operand.quantize(random_values({R, C}, DType::bf16, device), R, C);
+  return operand;
+}
+
+KernelCase rows_case(Size R, Size C, Device device) {
+  return {"quantize_rows", fmt::format("R={} C={}", R, C), DType::bf16, Work::elementwise, 2 * R * C, 3 * R * C, [=] {
+            const Tensor x = random_values({R, C}, DType::bf16, device);
+            const Operand y(R, C, device);
+            return PreparedKernel{[=] { y.quantize(x, R, C); }};
+          }};
+}
+
+KernelCase transpose_case(Size R, Size C, bool from_quantized, Device device) {
+  const Size bytes = (from_quantized ? 2 : 3) * R * C;
+  return {from_quantized ? "transpose_quantized" : "quantize_transposed",
+          fmt::format("R={} C={}", R, C),
+          DType::bf16,
+          Work::elementwise,
+          2 * R * C,
+          bytes,
+          [=] {
+            const Tensor x = random_values({R, C}, DType::bf16, device);
+            const Operand rows(R, C, device), y(C, R, device);
+            rows.quantize(x, R, C);
+            return PreparedKernel{[=] {
+              dispatch(device, [&](auto s) {
+                kernels::spread_largest_scale(s, y.scales.data<float>(), 1, rows.scales.data<float>(), R);
+                kernels::quantize_transposed(s, y.values.data<e4m3>(), y.scales.data<float>(),
+                                             from_quantized ? DType::e4m3 : DType::bf16,
+                                             from_quantized ? rows.values.data() : x.data(),
+                                             from_quantized ? rows.scales.data<float>() : nullptr, R, C);
+              });
+            }};
+          }};
+}
+
+// d [M, N] = a [M, K] b^T.
+KernelCase product_case(const std::string& name, Size M, Size N, Size K, DType out, bool one_scale, Device device) {
+  return {name,
+          fmt::format("M={} N={} K={}", M, N, K),
+          DType::e4m3,
+          Work::product,
+          2 * M * N * K,
+          (M + N) * K + M * N * dtype_bytes(out),
+          [=] {
+            const Operand a = random_operand(M, K, device), b = random_operand(N, K, device);
+            const Tensor d = Tensor::empty({M, N}, out, device);
+            return PreparedKernel{[=] {
+              dispatch(device, [&](auto s) {
+                kernels::gemm(s, {.M = M,
+                                  .N = N,
+                                  .K = K,
+                                  .a = a.values.data(),
+                                  .b = b.values.data(),
+                                  .d = d.data(),
+                                  .transpose_b = true,
+                                  .dtype = DType::e4m3,
+                                  .out = out,
+                                  .a_scales = a.scales.data<float>(),
+                                  .b_scales = b.scales.data<float>(),
+                                  .one_scale = one_scale});
+              });
+            }};
+          }};
+}
+
+}  // namespace
+
+void add_quantized_cases(KernelCases& cases, const KernelSizes& sizes) {
+  const nn::TransformerSpec& spec = sizes.spec;
+  const Size M = sizes.M(), C = spec.width, F = spec.ffn, gates = sizes.ffn_inputs();
+  struct Linear {
+    std::string_view name;
+    Size in, out;
+  };
+  for (const Linear& l : {Linear{"qkv", C, sizes.row()},
+                          {"attention_out", spec.heads * spec.head_dim, C},
+                          {"ffn_in", C, gates * F},
+                          {"ffn_out", F, C}}) {
+    const auto add = [&](std::string_view pass, Size m, Size n, Size k, DType out, bool one_scale) {
+      if (m % kernels::kQuantizedMultiple + n % kernels::kQuantizedMultiple + k % kernels::kQuantizedMultiple > 0)
+        return;
+      cases.push_back(product_case(fmt::format("gemm.{}.{}", l.name, pass), m, n, k, out, one_scale, sizes.device));
+    };
+    add("forward", M, l.out, l.in, DType::bf16, false);
+    add("weight_gradient", l.out, l.in, M, DType::f32, true);
+    add("input_gradient", M, l.in, l.out, DType::bf16, false);
+  }
+  for (const Size columns : {C, F}) {
+    if (M % kernels::kQuantizedMultiple + columns % kernels::kQuantizedMultiple > 0) continue;
+    cases.push_back(rows_case(M, columns, sizes.device));
+    for (const bool from_quantized : {true, false}) {
+      cases.push_back(transpose_case(M, columns, from_quantized, sizes.device));
+    }
+  }
+}
+
+}  // namespace lt::bench
