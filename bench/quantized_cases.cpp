@@ -50,10 +50,13 @@ KernelCase transpose_case(Size R, Size C, bool from_quantized, Device device) {
             return PreparedKernel{[=] {
               dispatch(device, [&](auto s) {
                 kernels::spread_largest_scale(s, y.scales.data<float>(), 1, rows.scales.data<float>(), R);
-                kernels::quantize_transposed(s, y.values.data<e4m3>(), y.scales.data<float>(),
-                                             from_quantized ? DType::e4m3 : DType::bf16,
-                                             from_quantized ? rows.values.data() : x.data(),
-                                             from_quantized ? rows.scales.data<float>() : nullptr, R, C);
+                kernels::quantize_transposed(s, {.y_CR = y.values.data<e4m3>(),
+                                                 .scale = y.scales.data<float>(),
+                                                 .dtype = from_quantized ? DType::e4m3 : DType::bf16,
+                                                 .x_RC = from_quantized ? rows.values.data() : x.data(),
+                                                 .scales_R = from_quantized ? rows.scales.data<float>() : nullptr,
+                                                 .R = R,
+                                                 .C = C});
               });
             }};
           }};

@@ -46,31 +46,44 @@ void spread_largest_scale(CpuStream, float* scales_N, Size N, const float* scale
 }
 
 template <>
-void quantize_transposed(CpuStream, e4m3* y_CR, const float* scale, DType dtype, const void* x_RC,
-                         const float* scales_R, Size R, Size C) {
-  const float largest = *scale;
+void quantize_transposed(CpuStream, const QuantizeTransposed& q) {
+  const float largest = *q.scale;
   const auto write = [&]<class T>() {
-    const T* const x = static_cast<const T*>(x_RC);
+    const T* const x_RC = static_cast<const T*>(q.x_RC);
+    e4m3* const y_CR = q.y_CR;
+    const float* const scales_R = q.scales_R;
+    float* const sums_C = q.sums_C;
+    const Size R = q.R, C = q.C;
+    const bool accumulate = q.accumulate_sums;
     parallel_for((C + kBlock - 1) / kBlock, row_grain(R * kBlock), [=](Size begin, Size end) LT_VECTOR_BODY {
       std::uint8_t bytes[kBlock][kBlock];  // of rows, converted before they are scattered
       for (Size column = begin * kBlock; column < std::min(C, end * kBlock); column += kBlock) {
         const Size columns = std::min(kBlock, C - column);
+        float sums[kBlock] = {};
         for (Size row = 0; row < R; row += kBlock) {
           const Size rows = std::min(kBlock, R - row);
           for (Size r = 0; r < rows; ++r) {
-            const T* const x_C = x + (row + r) * C + column;
+            const T* const x_C = x_RC + (row + r) * C + column;
             const float factor = (scales_R != nullptr ? scales_R[row + r] : 1.0f) / largest;
 #pragma omp simd
-            for (Size c = 0; c < columns; ++c) bytes[r][c] = e4m3(value_of(x_C[c]) * factor).bits;
+            for (Size c = 0; c < columns; ++c) {
+              const float scaled = value_of(x_C[c]) * factor;
+              bytes[r][c] = e4m3(scaled).bits;
+              sums[c] += scaled;
+            }
           }
           for (Size c = 0; c < columns; ++c) {
             for (Size r = 0; r < rows; ++r) y_CR[(column + c) * R + row + r].bits = bytes[r][c];
           }
         }
+        if (sums_C == nullptr) continue;
+        for (Size c = 0; c < columns; ++c) {
+          sums_C[column + c] = (accumulate ? sums_C[column + c] : 0.0f) + sums[c] * largest;
+        }
       }
     });
   };
-  dtype == DType::e4m3 ? write.template operator()<e4m3>() : write.template operator()<bf16>();
+  q.dtype == DType::e4m3 ? write.template operator()<e4m3>() : write.template operator()<bf16>();
 }
 
 // The operation writes to scratch memory of a type that no other kernel uses at that time.

@@ -1,6 +1,7 @@
 // Quantization to e4m3 on the GPU.
 #include "kernels/quantize.h"
 
+#include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/quantize_rows.cuh"
 
 namespace lt::kernels {
@@ -19,10 +20,17 @@ struct Plain {
   }
 };
 
-// Each block finds the maximum for itself.
-__global__ void spread_largest_scale_kernel(float* scales_N, Size N, const float* scales_R, Size R) {
+constexpr int kSpreadThreads = 1024;
+
+// Each block finds the maximum for itself. R4 = R / 4.
+__global__ void __launch_bounds__(kSpreadThreads)
+    spread_largest_scale_kernel(float* scales_N, Size N, const float4* scales_R4, Size R4) {
   std::uint32_t largest = 0;
-  for (Size r = threadIdx.x; r < R; r += blockDim.x) largest = max(largest, magnitude(scales_R[r]));
+#pragma unroll 4
+  for (Size r = threadIdx.x; r < R4; r += blockDim.x) {
+    const float4 s = scales_R4[r];
+    largest = max(max(largest, max(magnitude(s.x), magnitude(s.y))), max(magnitude(s.z), magnitude(s.w)));
+  }
   const float result = __uint_as_float(block_max(largest, 0u));
   for (Size n = thread_index(); n < N; n += thread_count()) scales_N[n] = result;
 }
@@ -35,26 +43,56 @@ static_assert(kColumnParts * kRowParts == kThreads);
 // warp in different banks both when they write, 4 parts of 8 sixteens of columns, and when they read a whole column.
 __device__ int word_at(int column, int part) { return column * kRowParts + (part ^ (column / 16 * 4)); }
 
-// One block a tile.
-template <class T>
+// 16 numbers of a row times a power of two, in e4m3. The products' numbers go to visit(k, value), for k = 0 .. 15.
+template <class F>
+__device__ uint4 scaled(const Sixteen<bf16>& x, float factor, F&&) {
+  return sixteen_e4m3([&](int k) { return x[k] * factor; });
+}
+// In f16: a product that is too small for it is 0 in e4m3.
+template <class F>
+__device__ uint4 scaled(const Sixteen<e4m3>& x, float factor, F&& visit) {
+  const __half2 factors = __float2half2_rn(factor);
+  const std::uint32_t words[4] = {x.bytes.x, x.bytes.y, x.bytes.z, x.bytes.w};
+  std::uint32_t results[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const auto pair = [&](int first) -> std::uint32_t {
+      const auto two = static_cast<__nv_fp8x2_storage_t>(words[i] >> (8 * first));
+      const __half2 product = __hmul2(__half2(__nv_cvt_fp8x2_to_halfraw2(two, __NV_E4M3)), factors);
+      visit(4 * i + first, __low2float(product));
+      visit(4 * i + first + 1, __high2float(product));
+      return __nv_cvt_halfraw2_to_fp8x2(product, __NV_SATFINITE, __NV_E4M3);
+    };
+    results[i] = pair(0) | pair(2) << 16;
+  }
+  return make_uint4(results[0], results[1], results[2], results[3]);
+}
+
+// One block a tile. partial[row of tiles][c] = the sum of column c over the tile's rows, as a multiple of *scale.
+template <bool kSums, class T>
 __global__ void __launch_bounds__(kThreads)
-    quantize_transposed_kernel(e4m3* y_CR, const float* scale, const T* x_RC, const float* scales_R, Size R, Size C) {
+    quantize_transposed_kernel(e4m3* y_CR, const float* scale, const T* x_RC, const float* scales_R, Size R, Size C,
+                               float* partial) {
   __shared__ std::uint32_t tile[kTile * kRowParts];
   const Size first_row = static_cast<Size>(blockIdx.y) * kTile, first_column = static_cast<Size>(blockIdx.x) * kTile;
   const int columns = static_cast<int>(threadIdx.x) % kColumnParts, part = static_cast<int>(threadIdx.x) / kColumnParts;
   const float largest = *scale;
-  uint4 rows[kWordBytes];
+  float sums[16] = {};
   if (first_row + part * kWordBytes < R && first_column + columns * 16 < C) {
     Sixteen<T> values[kWordBytes];
+    float factors[kWordBytes];
 #pragma unroll
     for (int i = 0; i < kWordBytes; ++i) {
-      values[i] = Sixteen<T>::at(x_RC + (first_row + part * kWordBytes + i) * C + first_column + columns * 16);
+      const Size r = first_row + part * kWordBytes + i;
+      values[i] = Sixteen<T>::at(x_RC + r * C + first_column + columns * 16);
+      factors[i] = (scales_R != nullptr ? scales_R[r] : 1.0f) / largest;
     }
+    uint4 rows[kWordBytes];
 #pragma unroll
     for (int i = 0; i < kWordBytes; ++i) {
-      const float own = scales_R != nullptr ? scales_R[first_row + part * kWordBytes + i] : 1.0f;
-      const float factor = own / largest;
-      rows[i] = sixteen_e4m3([&](int k) { return values[i][k] * factor; });
+      rows[i] = scaled(values[i], factors[i], [&](int k, float value) {
+        if constexpr (kSums) sums[k] += value;
+      });
     }
 #pragma unroll
     for (int k = 0; k < 16; ++k) {
@@ -69,10 +107,23 @@ __global__ void __launch_bounds__(kThreads)
   }
   __syncthreads();
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  if (first_row + lane * kWordBytes >= R) return;
-  for (int column = warp; column < kTile && first_column + column < C; column += kThreads / kWarp) {
-    e4m3* const y = y_CR + (first_column + column) * R + first_row;
-    reinterpret_cast<std::uint32_t*>(y)[lane] = tile[word_at(column, lane)];
+  if (first_row + lane * kWordBytes < R) {
+    for (int column = warp; column < kTile && first_column + column < C; column += kThreads / kWarp) {
+      e4m3* const y = y_CR + (first_column + column) * R + first_row;
+      reinterpret_cast<std::uint32_t*>(y)[lane] = tile[word_at(column, lane)];
+    }
+  }
+  if constexpr (kSums) {
+    __syncthreads();
+    float* const parts = reinterpret_cast<float*>(tile);
+#pragma unroll
+    for (int k = 0; k < 16; ++k) parts[part * kTile + columns * 16 + k] = sums[k];
+    __syncthreads();
+    const int column = static_cast<int>(threadIdx.x);
+    if (column >= kTile || first_column + column >= C) return;
+    float sum = 0;
+    for (int i = 0; i < kRowParts; ++i) sum += parts[i * kTile + column];
+    partial[blockIdx.y * C + first_column + column] = sum * largest;
   }
 }
 
@@ -91,24 +142,28 @@ void quantize_rows(CudaStream stream, e4m3* y_RC, float* scales_R, const bf16* x
 
 template <>
 void spread_largest_scale(CudaStream stream, float* scales_N, Size N, const float* scales_R, Size R) {
-  constexpr int kBlock = 1024;
-  const unsigned blocks = N > kBlock ? 8 : 1;
-  spread_largest_scale_kernel<<<blocks, kBlock, 0, stream_of(stream)>>>(scales_N, N, scales_R, R);
+  require_multiples(R, kQuantizedMultiple);
+  const unsigned blocks = N > kSpreadThreads ? 8 : 1;
+  spread_largest_scale_kernel<<<blocks, kSpreadThreads, 0, stream_of(stream)>>>(
+      scales_N, N, reinterpret_cast<const float4*>(scales_R), R / 4);
   check_launch("spread_largest_scale");
 }
 
 template <>
-void quantize_transposed(CudaStream stream, e4m3* y_CR, const float* scale, DType dtype, const void* x_RC,
-                         const float* scales_R, Size R, Size C) {
-  require_multiples(R, C);
-  if (R == 0 || C == 0) return;
-  const dim3 tiles(static_cast<unsigned>((C + kTile - 1) / kTile), static_cast<unsigned>((R + kTile - 1) / kTile));
-  const auto launch = [&]<class T>() {
-    quantize_transposed_kernel<<<tiles, kThreads, 0, stream_of(stream)>>>(y_CR, scale, static_cast<const T*>(x_RC),
-                                                                          scales_R, R, C);
+void quantize_transposed(CudaStream stream, const QuantizeTransposed& q) {
+  require_multiples(q.R, q.C);
+  if (q.R == 0 || q.C == 0) return;
+  const auto tiles = [](Size n) { return static_cast<unsigned>((n + kTile - 1) / kTile); };
+  const auto launch = [&]<class T>(auto sums, float* partial) {
+    quantize_transposed_kernel<sums.value><<<dim3(tiles(q.C), tiles(q.R)), kThreads, 0, stream_of(stream)>>>(
+        q.y_CR, q.scale, static_cast<const T*>(q.x_RC), q.scales_R, q.R, q.C, partial);
     check_launch("quantize_transposed");
   };
-  dtype == DType::e4m3 ? launch.template operator()<e4m3>() : launch.template operator()<bf16>();
+  if (q.dtype != DType::e4m3) return launch.template operator()<bf16>(std::false_type{}, nullptr);
+  if (q.sums_C == nullptr) return launch.template operator()<e4m3>(std::false_type{}, nullptr);
+  auto* const partial = reinterpret_cast<float*>(cuda::scratch(stream, tiles(q.R) * q.C * 4));
+  launch.template operator()<e4m3>(std::true_type{}, partial);
+  combine_partials<float>(stream, q.sums_C, q.accumulate_sums, partial, tiles(q.R), q.C);
 }
 
 }  // namespace lt::kernels

@@ -78,7 +78,8 @@ struct HeldRow {
 
 // One block a row of C columns. source.load<kHeld>(row, r) fills a HeldRow.
 template <int kHeld, class Source>
-__global__ void quantize_rows_kernel(e4m3* y_RC, float* scales_R, Source source, Size C) {
+__global__ void __launch_bounds__(kHeld == 8 ? 1024 : 512)
+    quantize_rows_kernel(e4m3* y_RC, float* scales_R, Source source, Size C) {
   constexpr int kParts = Source::kParts;
   const Size r = blockIdx.x;
   HeldRow<kHeld, kParts> row;

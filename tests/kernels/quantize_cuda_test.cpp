@@ -36,19 +36,24 @@ TEST_CASE("cuda: quantization has the CPU's bits", "[cuda]") {
       for (Size c = 0; c < C; ++c) values.set((R / 2) * C + c, 0);
       if (is_bad) values.set(3 * C + 5, HUGE_VAL);
       const int x = both.exact(both.add(std::move(values))), y = bytes_of(both, R * C), again = bytes_of(both, R * C),
-                direct = bytes_of(both, R * C), scales = both.exact(both.array(DType::f32, R)),
-                largest = both.exact(both.array(DType::f32, C));
+                again_with_sums = bytes_of(both, R * C), direct = bytes_of(both, R * C),
+                scales = both.exact(both.array(DType::f32, R)), largest = both.exact(both.array(DType::f32, C)),
+                sums = both.array(DType::f32, C), added = both.array(DType::f32, C);
+      both.by_row(sums, C), both.by_row(added, C);
       both.run([&, R = R, C = C](auto s, auto at) {
         const auto bytes = [&](int index) { return static_cast<e4m3*>(at(index)); };
         const auto floats = [&](int index) { return static_cast<float*>(at(index)); };
         quantize_rows(s, bytes(y), floats(scales), static_cast<const bf16*>(at(x)), R, C);
         spread_largest_scale(s, floats(largest), C, floats(scales), R);
-        quantize_transposed(s, bytes(again), floats(largest), DType::e4m3, bytes(y), floats(scales), R, C);
-        quantize_transposed(s, bytes(direct), floats(largest), DType::bf16, at(x), nullptr, R, C);
+        quantize_transposed(s, {bytes(again), floats(largest), DType::e4m3, bytes(y), floats(scales), R, C});
+        quantize_transposed(s, {bytes(again_with_sums), floats(largest), DType::e4m3, bytes(y), floats(scales), R, C,
+                                is_bad ? nullptr : floats(sums)});
+        quantize_transposed(s, {bytes(again), floats(largest), DType::e4m3, bytes(y), floats(scales), R, C,
+                                is_bad ? nullptr : floats(added), true});
+        quantize_transposed(s, {bytes(direct), floats(largest), DType::bf16, at(x), nullptr, R, C});
       });
     }
   }
-}
 }
 
 TEST_CASE("cuda: matrix products in e4m3", "[cuda][cublas]") {
@@ -91,7 +96,7 @@ TEST_CASE("cuda: matrix products in e4m3", "[cuda][cublas]") {
                 }
                 gemm(s, g);
               },
-              one_scale ? 2 : 400);
+              one_scale ? 20 : 400);
         }
       }
     }
@@ -100,8 +105,8 @@ TEST_CASE("cuda: matrix products in e4m3", "[cuda][cublas]") {
 
 namespace {
 
-// Rows in e4m3 on the device.
-struct Rows {
+// RowsOnDevice in e4m3 on the device.
+struct RowsOnDevice {
   Size R, C;
   DeviceArray values{R * C}, scales{R * 4};
 
@@ -135,7 +140,7 @@ TEST_CASE("cuda: what an activation quantizes as it writes has the bits of two p
     DeviceArray x(rows_of_all_sizes(DType::bf16, R, C, 1)), dy(rows_of_all_sizes(DType::bf16, R, C, 2));
     DeviceArray written(R * C * 2);
     const auto check = [&, R = R](Size columns, auto&& fused, auto&& operation) {
-      Rows one{R, columns}, two{R, columns};
+      RowsOnDevice one{R, columns}, two{R, columns};
       fused(one);
       operation(written.data());
       quantize_rows(gpu_stream(), two.bytes(), two.floats(), numbers_of(written), R, columns);
@@ -146,20 +151,21 @@ TEST_CASE("cuda: what an activation quantizes as it writes has the bits of two p
     };
     const CudaStream s = gpu_stream();
     check(
-        C, [&, R = R, C = C](Rows& y) { quantize_gelu(s, y.bytes(), y.floats(), numbers_of(x), R, C); },
+        C, [&, R = R, C = C](RowsOnDevice& y) { quantize_gelu(s, y.bytes(), y.floats(), numbers_of(x), R, C); },
         [&, R = R, C = C](void* y) { gelu_forward(s, DType::bf16, y, x.data(), R * C); });
     check(
         C,
-        [&, R = R, C = C](Rows& y) {
+        [&, R = R, C = C](RowsOnDevice& y) {
           quantize_gelu_backward(s, y.bytes(), y.floats(), numbers_of(dy), numbers_of(x), R, C);
         },
         [&, R = R, C = C](void* y) { gelu_backward(s, DType::bf16, y, dy.data(), x.data(), R * C, false); });
     check(
-        C / 2, [&, R = R, C = C](Rows& y) { quantize_swiglu(s, y.bytes(), y.floats(), numbers_of(x), R, C / 2); },
+        C / 2,
+        [&, R = R, C = C](RowsOnDevice& y) { quantize_swiglu(s, y.bytes(), y.floats(), numbers_of(x), R, C / 2); },
         [&, R = R, C = C](void* y) { swiglu_forward(s, DType::bf16, y, x.data(), R, C / 2); });
     check(
         C,
-        [&, R = R, C = C](Rows& y) {
+        [&, R = R, C = C](RowsOnDevice& y) {
           quantize_swiglu_backward(s, y.bytes(), y.floats(), numbers_of(dy), numbers_of(x), R, C / 2);
         },
         [&, R = R, C = C](void* y) { swiglu_backward(s, DType::bf16, y, dy.data(), x.data(), R, C / 2, false); });
@@ -173,7 +179,7 @@ TEST_CASE("cuda: what a norm quantizes as it writes", "[cuda]") {
       CAPTURE(R, C, centred);
       DeviceArray x(rows_of_all_sizes(DType::bf16, R, C, 1)), w(random_array(DType::bf16, C, 2)),
           b(random_array(DType::bf16, C, 3)), mean(R * 4), rstd(R * 4), mean_two(R * 4), rstd_two(R * 4), y(R * C * 2);
-      Rows one{R, C}, two{R, C};
+      RowsOnDevice one{R, C}, two{R, C};
       const CudaStream s = gpu_stream();
       if (centred) {
         LayerNormForward n{DType::bf16, R, C, nullptr, mean.data(), rstd.data(), x.data(), w.data(), b.data(), 1e-5f};

@@ -2,6 +2,7 @@
 #include "kernels/quantize.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -38,7 +39,7 @@ Matrix quantized(const Array& x, Size R, Size C) {
 Matrix transposed(DType dtype, const void* x, const Matrix& rows, const float* row_scales) {
   Matrix y{rows.C, rows.R, std::vector<e4m3>(rows.values.size()), std::vector<float>(1)};
   spread_largest_scale(CpuStream{}, y.scales.data(), 1, rows.scales.data(), rows.R);
-  quantize_transposed(CpuStream{}, y.values.data(), y.scales.data(), dtype, x, row_scales, rows.R, rows.C);
+  quantize_transposed(CpuStream{}, {y.values.data(), y.scales.data(), dtype, x, row_scales, rows.R, rows.C});
   return y;
 }
 
@@ -91,6 +92,27 @@ TEST_CASE("quantize: each row by the smallest power of two that holds it, rounde
     }
     CHECK(equal);
     CHECK(close);
+  }
+}
+
+TEST_CASE("quantize: a transpose with the sums over rows", "[kernels]") {
+  const Size R = 150, C = 70;
+  const Matrix x = quantized(rows_of_all_sizes(DType::bf16, R, C, 1), R, C);
+  Matrix y = transposed(DType::e4m3, x.values.data(), x, x.scales.data());
+  const std::vector<e4m3> without = y.values;
+  std::vector<float> sums(static_cast<std::size_t>(C), 5.0f);
+  for (const bool accumulate : {false, true}) {
+    quantize_transposed(CpuStream{}, {y.values.data(), y.scales.data(), DType::e4m3, x.values.data(), x.scales.data(),
+                                      R, C, sums.data(), accumulate});
+    double worst = 0, largest = 0;
+    for (Size c = 0; c < C; ++c) {
+      double expected = 0;
+      for (Size r = 0; r < R; ++r) expected += (accumulate ? 2 : 1) * x(r, c);
+      worst = std::max(worst, std::abs(static_cast<double>(sums[static_cast<std::size_t>(c)]) - expected));
+      largest = std::max(largest, std::abs(expected));
+    }
+    CHECK(worst <= test::tolerance(DType::f32) * largest);
+    CHECK(std::memcmp(y.values.data(), without.data(), without.size()) == 0);
   }
 }
 

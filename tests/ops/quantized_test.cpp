@@ -66,7 +66,7 @@ TEST_CASE("linear in e4m3: more than 20 dB above the noise of quantization", "[o
     CHECK(decibels(fp8.dx, exact.dx.to_vector<double>()) > 25);
     CHECK(decibels(fp8.dw, exact.dw.to_vector<double>()) > 25);
     CHECK(decibels(fp8.dw, exact.dw.to_vector<double>()) < 60);
-    CHECK(fp8.dbias.to_vector<double>() == exact.dbias.to_vector<double>());
+    CHECK(decibels(fp8.dbias, exact.dbias.to_vector<double>()) > 25);
     CHECK(fp8.dresidual.to_vector<double>() == exact.dresidual.to_vector<double>());
     for (const auto& [a, b] : {std::pair{fp8.y, again.y}, {fp8.dx, again.dx}, {fp8.dw, again.dw}}) {
       CHECK(a.to_vector<double>() == b.to_vector<double>());

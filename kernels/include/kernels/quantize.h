@@ -53,9 +53,19 @@ template <class S>
 void spread_largest_scale(S stream, float* scales_N, Size N, const float* scales_R, Size R);
 
 // y_CR = the transpose of x_RC / scale[0], rounded to nearest even, where scale[0] is no smaller than any row's. x has
-// `dtype`: bf16, or e4m3 with the scales scales_R, which are null for bf16.
+// `dtype`: bf16, or e4m3 with the scales scales_R. For e4m3 also sums_C (+)= the sums over the rows of x in f32, unless
+// null: with the gradient of a linear layer's output in x they are that of its bias.
+struct QuantizeTransposed {
+  e4m3* y_CR;
+  const float* scale;
+  DType dtype;
+  const void* x_RC;
+  const float* scales_R;  // null for bf16
+  Size R, C;
+  float* sums_C = nullptr;
+  bool accumulate_sums = false;
+};
 template <class S>
-void quantize_transposed(S stream, e4m3* y_CR, const float* scale, DType dtype, const void* x_RC, const float* scales_R,
-                         Size R, Size C);
+void quantize_transposed(S stream, const QuantizeTransposed& q);
 
 }  // namespace lt::kernels

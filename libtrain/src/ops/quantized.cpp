@@ -20,13 +20,21 @@ Tensor spread_largest(const Tensor& row_scales, Size count) {
   return scales;
 }
 
-// `row_scales` are those of `values`, or undefined if these are not quantized.
-Quantized transposed(const Tensor& values, const Tensor& row_scales, const Tensor& scales) {
+// `row_scales` are those of `values`, or undefined if these are not quantized. `sums`: see transpose().
+Quantized transposed(const Tensor& values, const Tensor& row_scales, const Tensor& scales,
+                     const GradientTarget& sums = {{}, false}) {
   const Size R = rows(values), C = values.dim(-1);
   Quantized y{Tensor::empty({C, R}, DType::e4m3, values.device()), scales};
   dispatch(values.device(), [&](auto s) {
-    kernels::quantize_transposed(s, y.values.data<e4m3>(), scales.data<float>(), values.dtype(), values.data(),
-                                 row_scales.defined() ? row_scales.data<float>() : nullptr, R, C);
+    kernels::quantize_transposed(s, {.y_CR = y.values.data<e4m3>(),
+                                     .scale = scales.data<float>(),
+                                     .dtype = values.dtype(),
+                                     .x_RC = values.data(),
+                                     .scales_R = row_scales.defined() ? row_scales.data<float>() : nullptr,
+                                     .R = R,
+                                     .C = C,
+                                     .sums_C = sums.dst.defined() ? sums.dst.data<float>() : nullptr,
+                                     .accumulate_sums = sums.accumulate});
   });
   return y;
 }
@@ -66,8 +74,8 @@ Quantized quantize_rows(const Tensor& x) {
   return y;
 }
 
-Quantized transpose(const Quantized& x, Size count) {
-  return transposed(x.values, x.scales, spread_largest(x.scales, count));
+Quantized transpose(const Quantized& x, Size count, const GradientTarget& sums) {
+  return transposed(x.values, x.scales, spread_largest(x.scales, count), sums);
 }
 
 Quantized quantize_transposed(const Tensor& x, const Tensor& row_scales, Size count) {

@@ -1,7 +1,7 @@
 // Matrices in e4m3 for a linear layer's products (docs/numerics.md, "FP8").
 #pragma once
 
-#include "libtrain/tensor/tensor.h"
+#include "libtrain/tensor/autograd.h"
 
 namespace lt::ops {
 
@@ -25,8 +25,9 @@ Tensor output_for_products(const Tensor& x, const Shape& shape);
 
 // Quantizes a matrix, or the rows of x [..., C], each by its own scale.
 Quantized quantize_rows(const Tensor& x);
-// The transpose [C, R], with `count` copies of its one scale, the largest of the rows'.
-Quantized transpose(const Quantized& x, Size count);
+// The transpose [C, R], with `count` copies of its one scale, the largest of the rows'. If `sums.dst` is defined, [C] in
+// f32, it gets the sums over the rows of x.
+Quantized transpose(const Quantized& x, Size count, const GradientTarget& sums = {{}, false});
 // The transpose of x [..., C] itself, rounded once, with the scale that its rows' scales give.
 Quantized quantize_transposed(const Tensor& x, const Tensor& row_scales, Size count);
 

@@ -1,7 +1,7 @@
 // linear() with products in e4m3. Contraction runs along rows of both operands, so y = x W^T takes x and W as they are,
 // dx = dy W the transpose of W, and dW = dy^T x the transposes of dy and x. Rows of x, W and dy have a scale each; a
-// transpose has one, because a row's scale would lie along the sum. Sums are f32; the bias, its gradient and the
-// residual stay as in linear().
+// transpose has one, because a row's scale would lie along the sum. Sums are f32. Bias and residual are those of
+// linear(); the bias's gradient is the sum of the quantized dy.
 #include "ops/quantized_linear.h"
 
 #include "kernels/gemm.h"
@@ -60,10 +60,9 @@ struct QuantizedLinear final : Function {
 
   // The weight gradient comes first, so that its reduction can start early.
   void backward(const Tensor& dy) override {
-    if (bias_ != nullptr) dy.data();  // its gradient takes the values
     const Quantized dy_rows = quantize_rows(dy);
-    if (weight_.slot() != nullptr) add_weight_gradient(dy_rows);
-    add_parameter_gradients(nullptr, bias_, dy, {});
+    if (weight_.slot() != nullptr) add_weight_and_bias_gradients(dy_rows);
+    if (weight_.slot() == nullptr) add_parameter_gradients(nullptr, bias_, dy, {});
     if (x_slot_ != nullptr) {
       const GradientTarget dx = x_slot_->next();
       const Tensor& weight = weight_.get();
@@ -75,13 +74,15 @@ struct QuantizedLinear final : Function {
     if (residual_ != nullptr) residual_->add(dy);
   }
 
-  void add_weight_gradient(const Quantized& dy_rows) {
+  // The bias has the gradient of a weight whose input is 1, so it takes the same dy.
+  void add_weight_and_bias_gradients(const Quantized& dy_rows) {
     const GradientTarget dw = weight_.slot()->next();
     if (!rows_.defined()) {
       const ActivityScope activity(Activity::recompute);
       rows_ = quantize_rows(x_.with_or_without_values());
     }
-    const Quantized a = transpose(dy_rows, 1), b = transpose(rows_, 1);
+    const GradientTarget db = bias_ != nullptr ? bias_->next() : GradientTarget{{}, false};
+    const Quantized a = transpose(dy_rows, 1, db), b = transpose(rows_, 1);
     rows_ = {};
     kernels::Gemm product = product_of(a, b, true, dw.dst);
     product.accumulate = dw.accumulate;
