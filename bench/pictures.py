@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the pictures of the README from bench/results: speed beside PyTorch, and scaling over GPUs, as SVG.
+"""Draws pictures of the documents from bench/results: speed beside PyTorch, scaling over GPUs, losses in FP8, as SVG.
 
 python3 bench/pictures.py [FOLDER]    default: docs. The same results give the same bytes.
 """
@@ -14,6 +14,7 @@ BESIDE = [(1, "one H200", [(name, "ddp") for name in ("gpt2-124m-64x1024", "gpt2
           (8, "eight H200, beside DDP", [(name, "ddp") for name in ("gpt2-124m-64x1024", "gpt2-1.5b-16x1024",
                                                                     "llama-1b-4x4096")]),
           (8, "eight H200, ZeRO-3 beside FSDP2", [("llama-8b-2x4096", "zero3")])]
+LEARNING = "2026-11-26-h200-1x-learning-llama-1b"
 SCALING = "4x-scaling-gpt2-1.5b"  # all its numbers are from one call on one machine
 COLOURS = ["#0072b2", "#d55e00", "#008f68", "#b4588f"]
 STYLE = """<style>text { fill: #1b1f24; } .soft { fill: #59636e; } .paper { fill: #ffffff; } .rule { stroke: #d5dae0; }
@@ -96,9 +97,30 @@ def scaling():
     return drawing(640, 380, "Scaling of gpt2-1.5b, bf16, over H200 GPUs: speed / speed of one (dashed: in proportion)", parts)
 
 
+def learning():
+    """Lines: losses by step of the same run in bf16 and in FP8."""
+    runs = json.loads((RESULTS / f"{LEARNING}.json").read_text())["runs"]
+    left, right, top, bottom, most = 52, 600, 70, 330, 3
+    x = lambda step: left + step / 2000 * (right - left)
+    y = lambda loss: bottom - min(loss, most) / most * (bottom - top)
+    parts = legend(list(runs), 48)
+    for loss in range(most + 1):
+        parts.append(f'<line class="rule" x1="{left}" x2="{right}" y1="{y(loss):.1f}" y2="{y(loss):.1f}"/>'
+                     f'<text class="soft" x="{left - 8}" y="{y(loss) + 4:.1f}" text-anchor="end">{loss}</text>')
+    for step in range(0, 2001, 500):
+        parts.append(f'<text class="soft" x="{x(step):.1f}" y="{bottom + 18}" text-anchor="middle">{step}</text>')
+    parts.append(f'<text class="soft" x="{(left + right) / 2}" y="{bottom + 36}" text-anchor="middle">step</text>')
+    for run, colour in zip(runs.values(), COLOURS):
+        points = "L".join(f"{x(step):.1f} {y(loss):.1f}" for step, loss in run["training"])
+        parts.append(f'<path fill="none" stroke="{colour}" stroke-width="1.5" d="M{points}"/>')
+        parts += [f'<circle cx="{x(step):.1f}" cy="{y(loss):.1f}" r="3.5" fill="{colour}"/>' for step, loss in run["evaluations"]]
+    return drawing(640, 380, "llama-1b in bf16 and FP8: training loss, and validation loss as points", parts)
+
+
 def main():
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else RESULTS.parents[1] / "docs")
-    for name, text in (("beside_pytorch.svg", beside_pytorch()), ("scaling.svg", scaling())):
+    for name, text in (("beside_pytorch.svg", beside_pytorch()), ("scaling.svg", scaling()),
+                       ("fp8_learning.svg", learning())):
         (folder / name).write_text(text)
 
 

@@ -39,7 +39,7 @@ void dequantize(bf16* y_RC, const void* x_RC, const float* scales, bool one_scal
       const e4m3* const x = x_begin + r * C;
       bf16* const y = y_RC + r * C;
 #pragma omp simd
-      for (Size c = 0; c < C; ++c) y[c].bits = bf16(static_cast<float>(x[c]) * scale).bits;  // a struct would stop vectors
+      for (Size c = 0; c < C; ++c) y[c].bits = bf16(static_cast<float>(x[c]) * scale).bits;
     }
   });
 }

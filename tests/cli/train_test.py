@@ -41,10 +41,11 @@ class Train(TrainingTest):
         self.assertEqual(sum(start["ledger"].values()), start["predicted_peak_bytes"])
 
     def test_resuming_is_bit_equal_to_a_run_that_was_never_stopped(self):
-        for ranks, strategy, dtype in ((1, "ddp", "f32"), (2, "zero1", "bf16"), (2, "zero3", "f32"), (3, "zero2", "f32")):
+        for ranks, strategy, dtype in ((1, "ddp", "f32"), (2, "zero1", "bf16"), (2, "zero3", "f32"), (2, "zero3", "fp8"),
+                                       (3, "zero2", "f32")):
             options = (f"--parallel.strategy={strategy}", f"--train.dtype={dtype}", "--train.deterministic=true",
                        "--optim.schedule=constant", "--model.dropout=0.1")
-            name = f"{strategy}-{ranks}"
+            name = f"{strategy}-{dtype}-{ranks}"
             self.trained(*options, run=f"{name}-whole", ranks=ranks, steps=6)
             self.trained(*options, run=f"{name}-parts", ranks=ranks, steps=4)
             out = self.trained(*options, run=f"{name}-parts", ranks=ranks, steps=6)
@@ -313,14 +314,35 @@ class Train(TrainingTest):
         self.assertFalse((self.folder / "new").exists())
 
     def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(self):
-        done = self.train("--optim.lr=1e30", "--optim.clip=0", "--checkpoint.every=1", steps=20, ranks=2)
-        self.assertEqual(done.returncode, 5, done.stderr)
-        self.assertEqual(done.stderr.count("error:"), 1)
-        self.assertNotIn("-nan", done.stderr)
-        self.assertIn("error: [train] step", (self.folder / "run/log.txt").read_text())
-        saved = [row["step"] for row in self.lines() if row.get("event") == "checkpoint"]
-        skipped = [row["step"] for row in self.lines() if row.get("event") == "skip"]
-        self.assertTrue(skipped and max(saved, default=0) < skipped[0])
+        for dtype in ("f32", "fp8"):
+            done = self.train("--optim.lr=1e30", "--optim.clip=0", "--checkpoint.every=1", f"--train.dtype={dtype}", run=dtype,
+                              steps=20, ranks=2)
+            self.assertEqual(done.returncode, 5, done.stderr)
+            self.assertEqual(done.stderr.count("error:"), 1)
+            self.assertNotIn("-nan", done.stderr)
+            self.assertIn("error: [train] step", (self.folder / dtype / "log.txt").read_text())
+            saved = [row["step"] for row in self.lines(dtype) if row.get("event") == "checkpoint"]
+            skipped = [row["step"] for row in self.lines(dtype) if row.get("event") == "skip"]
+            self.assertTrue(skipped and max(saved, default=0) < skipped[0])
+
+    def test_fp8_learns_as_bf16_does(self):
+        losses = {}
+        for dtype in ("bf16", "fp8"):
+            out = self.trained(f"--train.dtype={dtype}", "--train.micro_batch=4", "--train.eval_every=20", "--optim.lr=0.01",
+                               f"--data.val={self.folder}/data/val.bin", run=dtype, steps=100, ranks=2)
+            self.assertIn(f"recompute none, {dtype};", out)
+            losses[dtype] = [row["loss"] for row in self.lines(dtype) if row.get("event") == "eval"]
+        self.assertNotEqual(losses["bf16"], losses["fp8"])
+        self.assertAlmostEqual(losses["fp8"][0] / losses["bf16"][0], 1, delta=0.02)
+        for dtype, values in losses.items():
+            self.assertLess(values[-1], 0.3, dtype)
+
+    def test_fp8_names_what_it_does_not_multiply_and_refuses_adapters(self):
+        out = self.trained("--train.dtype=fp8", "--model.ffn=40", steps=3)
+        self.assertIn("products of 32 x 40 x 32 run in bf16: FP8 takes sizes in multiples of 16", out)
+        refused = self.train("--train.dtype=fp8", '--model.lora={"rank": 2}', run="refused")
+        self.assert_error(refused, 2, "[config] train.dtype: expected bf16, f16 or f32 with adapters (model.lora), got fp8 (from "
+                                      "the command line)")
 
     def test_f16_skips_what_is_not_finite_until_its_loss_scale_is_1(self):
         done = self.train("--optim.lr=1e30", "--optim.clip=0", "--train.dtype=f16", steps=30, ranks=2)

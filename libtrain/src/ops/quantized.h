@@ -16,17 +16,17 @@ struct Quantized {
 // the sizes are not multiples of kernels::kQuantizedMultiple, gives notice that they do not.
 bool is_quantized(const Tensor& x, const Tensor& weight);
 
-// Whether the output [..., C] of an operation on x may be one without values, because the next product is likely to take
-// it quantized.
+// Whether the output [..., C] of an operation on x may stay without values, because the next product is likely to take it
+// quantized: in blocks in FP8.
 bool may_stay_quantized(const Tensor& x, Size C);
-// The output of an operation on x whose Function has quantize() and recompute(): without values if it may be, else for
+// The output of an operation on x whose Function has quantize(): without values if it may stay so, otherwise for
 // recompute() to write.
 Tensor output_for_products(const Tensor& x, const Shape& shape);
 
 // Quantizes a matrix, or the rows of x [..., C], each by its own scale.
 Quantized quantize_rows(const Tensor& x);
-// The transpose [C, R], with `count` copies of its one scale, the largest of the rows'. If `sums.dst` is defined, [C] in
-// f32, it gets the sums over the rows of x.
+// The transpose [C, R], with `count` copies of its one scale, the largest of the rows'. If `sums.dst` is defined, [C]
+// in f32, it gets the sums over the rows of x.
 Quantized transpose(const Quantized& x, Size count, const GradientTarget& sums = {{}, false});
 // The transpose of x [..., C] itself, rounded once, with the scale that its rows' scales give.
 Quantized quantize_transposed(const Tensor& x, const Tensor& row_scales, Size count);

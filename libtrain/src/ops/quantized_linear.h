@@ -1,3 +1,4 @@
+// linear() with products in e4m3.
 #pragma once
 
 #include "libtrain/tensor/tensor.h"

@@ -122,7 +122,7 @@ void fill_in(Config& config, DeviceType automatic) {
                                  config.train.dtype, config.train.device));
   }
   if (config.train.dtype == kFp8 && nn::has_adapters(config.model)) {
-    throw UsageError("config", "train.dtype: expected bf16, f16 or f32 with adapters (model.lora_rank), got fp8");
+    throw UsageError("config", "train.dtype: expected bf16, f16 or f32 with adapters (model.lora), got fp8");
   }
   if (config.record.profile_steps > 0 && config.train.device != "cuda") {
     throw UsageError("config",
