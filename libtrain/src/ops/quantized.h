@@ -16,8 +16,8 @@ struct Quantized {
 // the sizes are not multiples of kernels::kQuantizedMultiple, gives notice that they do not.
 bool is_quantized(const Tensor& x, const Tensor& weight);
 
-// Whether the output [..., C] of an operation on x may stay without values, because the next product is likely to take it
-// quantized: in blocks in FP8.
+// Whether the output [..., C] of an operation on x may stay without values, because the next product is likely to take
+// it quantized: in blocks in FP8.
 bool may_stay_quantized(const Tensor& x, Size C);
 // The output of an operation on x whose Function has quantize(): without values if it may stay so, otherwise for
 // recompute() to write.
