@@ -75,7 +75,7 @@ def commands(o, model, dtype, strategy):
                       "--threads", str(o.threads)]
     theirs = [os.path.join(HERE, "peers", "torch_gpu.py"), *shape, "--strategy", PEER_STRATEGY[strategy]]
     if o.ranks == 1:
-        return ours, [o.python, *theirs, "--mode", o.mode]
+        return ours, [o.python, *theirs, "--mode", o.mode, "--variant-seconds", str(o.variant_seconds)]
     launcher = [o.python, "-m", "torch.distributed.run", "--nproc-per-node", str(o.ranks), "--master-port", "29501"]
     return ["mpirun", *o.mpirun.split(), "-n", str(o.ranks), *ours], [*launcher, *theirs]
 
@@ -163,6 +163,7 @@ def main():
                    help="of libtrain; PyTorch's compiler decides for itself")
     p.add_argument("--mpirun", default="", help="options of mpirun, in one argument")
     p.add_argument("--mode", choices=("eager", "compile", "best"), default="best", help="of PyTorch on the CPU and on one GPU")
+    p.add_argument("--variant-seconds", type=int, default=900, metavar="S", help="on one GPU, for each of PyTorch's variants")
     p.add_argument("--batch", type=int, default=8, help="samples a step")
     p.add_argument("--seq", type=int, default=256, help="tokens of a sample")
     p.add_argument("--threads", type=int, default=2)

@@ -10,12 +10,6 @@
 namespace lt::bench {
 namespace {
 
-// y [rows, out] = x [rows, in] w^T with w [out, in].
-struct Linear {
-  std::string_view name;
-  Size rows, in, out;
-};
-
 KernelCase product(const std::string& name, const kernels::Gemm& g, Device device) {
   const Size read = (g.M * g.K + g.K * g.N) * dtype_bytes(g.dtype), written = g.M * g.N * dtype_bytes(g.out);
   return {name,
@@ -40,14 +34,15 @@ KernelCase product(const std::string& name, const kernels::Gemm& g, Device devic
 
 void add_gemm_cases(KernelCases& cases, const KernelSizes& sizes) {
   const nn::TransformerSpec& spec = sizes.spec;
-  const Size M = sizes.M(), C = spec.width, F = spec.ffn, gates = sizes.ffn_inputs();
-  const Linear linears[] = {{"qkv", M, C, sizes.row()},
-                            {"attention_out", M, spec.heads * spec.head_dim, C},
-                            {"ffn_in", M, C, gates * F},
-                            {"ffn_out", M, F, C},
-                            {"head", ops::head_chunk_rows(sizes.device.type, M, spec.vocab), C, spec.vocab}};
+  struct Product : KernelSizes::Linear {
+    Size rows;
+  };
+  std::vector<Product> products;
+  for (const KernelSizes::Linear& l : sizes.linears()) products.push_back({l, sizes.M()});
+  products.push_back(
+      {{"head", spec.width, spec.vocab}, ops::head_chunk_rows(sizes.device.type, sizes.M(), spec.vocab)});
   for (const DType dtype : kBenchDTypes) {
-    for (const Linear& l : linears) {
+    for (const Product& l : products) {
       const auto add = [&](std::string_view pass, const kernels::Gemm& g) {
         cases.push_back(product(fmt::format("gemm.{}.{}", l.name, pass), g, sizes.device));
       };

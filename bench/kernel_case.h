@@ -6,8 +6,10 @@
 // counts the visible half only, and no T x T matrix.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libtrain/tensor/tensor.h"
@@ -46,6 +48,18 @@ struct KernelSizes {
   Size ffn_inputs() const {
     return nn::find_family(spec.family).gated_ffn ? 2 : 1;
   }  // matrices before the activation: gate and up, or up alone
+
+  // y [M, out] = x [M, in] w^T with w [out, in], of a block.
+  struct Linear {
+    std::string_view name;
+    Size in, out;
+  };
+  std::array<Linear, 4> linears() const {
+    return {{{"qkv", spec.width, row()},
+             {"attention_out", spec.heads * spec.head_dim, spec.width},
+             {"ffn_in", spec.width, ffn_inputs() * spec.ffn},
+             {"ffn_out", spec.ffn, spec.width}}};
+  }
 };
 
 // Cases with larger T x T matrices are skipped.

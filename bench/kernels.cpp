@@ -21,13 +21,14 @@ constexpr double kBlockMs = 1000;  // time budget of a block; slow kernels get f
 
 struct Peaks {
   Floor floor;
+  bool is_cuda;
   double bf16_products = 0;  // 0: not needed
 
+  // In e4m3, GPUs make twice as many products as in bf16; CPUs make them in bf16.
   double flops_of(const KernelCase& c) const {
-    if (is_of_matrices(c)) return c.dtype == DType::e4m3 && floor.copies ? 2 * bf16_products : bf16_products;
-    return floor.multiply_add_flops;
+    if (!is_of_matrices(c)) return floor.multiply_add_flops;
+    return c.dtype == DType::e4m3 && is_cuda ? 2 * bf16_products : bf16_products;
   }
-  // In e4m3, GPUs make twice as many as in bf16; CPUs make them in bf16.
   static bool is_of_matrices(const KernelCase& c) {
     return c.work == Work::product && (c.dtype == DType::bf16 || c.dtype == DType::e4m3);
   }
@@ -63,7 +64,7 @@ KernelCases chosen_cases(const Config& config, Device device, const std::string&
 }
 
 Peaks measure_peaks(const KernelCases& cases, Device device) {
-  Peaks peaks{measure_floor(device)};
+  Peaks peaks{measure_floor(device), device.type == DeviceType::cuda};
   for (const KernelCase& c : cases) {
     if (Peaks::is_of_matrices(c)) {
       peaks.bf16_products = measure_bf16_products(device);

@@ -96,15 +96,8 @@ KernelCase product_case(const std::string& name, Size M, Size N, Size K, DType o
 
 void add_quantized_cases(KernelCases& cases, const KernelSizes& sizes) {
   const nn::TransformerSpec& spec = sizes.spec;
-  const Size M = sizes.M(), C = spec.width, F = spec.ffn, gates = sizes.ffn_inputs();
-  struct Linear {
-    std::string_view name;
-    Size in, out;
-  };
-  for (const Linear& l : {Linear{"qkv", C, sizes.row()},
-                          {"attention_out", spec.heads * spec.head_dim, C},
-                          {"ffn_in", C, gates * F},
-                          {"ffn_out", F, C}}) {
+  const Size M = sizes.M();
+  for (const KernelSizes::Linear& l : sizes.linears()) {
     const auto add = [&](std::string_view pass, Size m, Size n, Size k, DType out, bool one_scale) {
       if (m % kernels::kQuantizedMultiple + n % kernels::kQuantizedMultiple + k % kernels::kQuantizedMultiple > 0)
         return;
@@ -114,7 +107,7 @@ void add_quantized_cases(KernelCases& cases, const KernelSizes& sizes) {
     add("weight_gradient", l.out, l.in, M, DType::f32, true);
     add("input_gradient", M, l.in, l.out, DType::bf16, false);
   }
-  for (const Size columns : {C, F}) {
+  for (const Size columns : {spec.width, spec.ffn}) {
     if (M % kernels::kQuantizedMultiple + columns % kernels::kQuantizedMultiple > 0) continue;
     cases.push_back(rows_case(M, columns, sizes.device));
     for (const bool from_quantized : {true, false}) {

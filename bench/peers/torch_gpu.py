@@ -8,7 +8,8 @@
 bf16: `ddp` (and one device) keeps f32 parameters and computes under autocast, the model compiled as a whole; `fsdp2`
 shards f32 parameters block by block (fully_shard), gathers them in bf16 and reduces gradients in f32, each block and the
 loss compiled. `zero2` is fsdp2 without resharding after the forward pass. On one device --mode best times the VARIANTS
-below and goes on with the fastest, whose name is in the settings.
+below, each in a process of its own, because a kernel that the compiler tries can end a process's use of the device. It
+goes on with the fastest, whose name is in the settings, beside the times of all and what failed.
 
 --serve: prints the settings as one JSON line when warm, then for each line "run N" of standard input runs N timed steps
 and prints {"ms": [...]}; ends with the input. `ltrain bench step --serve` speaks the same.
@@ -18,6 +19,7 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
 
@@ -96,27 +98,32 @@ class Trainer:
 
 
 def trainer_of(o, variant):
-    torch._dynamo.reset()
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
     strategy, compiled, compiler = VARIANTS[variant]
     return Trainer(argparse.Namespace(**{**vars(o), "strategy": strategy}), compiled, compiler)
 
 
-def best_trainer(o, timed=10):
-    """The fastest of VARIANTS by the median of `timed` steps, and what the settings say of it."""
-    times = {}
+def variant_ms(o, variant):
+    """The median step in a process of its own, or a text that says why there is none."""
+    command = [sys.executable, os.path.abspath(__file__), "--model", o.model, "--batch", str(o.batch), "--seq", str(o.seq),
+               "--warmup", str(o.warmup), "--steps", "10", "--variant", variant]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, timeout=o.variant_seconds)
+    except subprocess.TimeoutExpired:
+        return f"more than {o.variant_seconds} s"
+    return round(json.loads(done.stdout)["median_ms"], 1) if done.returncode == 0 else f"exit code {done.returncode}"
+
+
+def best_variant(o):
+    """The fastest of VARIANTS, and what the settings say of it."""
+    results = {}
     for variant in VARIANTS:
-        try:
-            trainer = trainer_of(o, variant)
-            trainer.run(o.warmup)
-            times[variant] = statistics.median(trainer.run(timed))
-            print(f"{variant}: {times[variant]:.1f} ms", file=sys.stderr, flush=True)
-        except torch.cuda.OutOfMemoryError:
-            print(f"{variant}: out of memory", file=sys.stderr, flush=True)
-        trainer = None
+        results[variant] = variant_ms(o, variant)
+        print(f"{variant}: {results[variant]}", file=sys.stderr, flush=True)
+    times = {variant: ms for variant, ms in results.items() if not isinstance(ms, str)}
+    if not times:
+        raise SystemExit("--mode best: no variant ran, their own errors stand above")
     best = min(times, key=times.get)
-    return trainer_of(o, best), {"variant": best, "variants_ms": {name: round(ms, 1) for name, ms in times.items()}}
+    return best, {"variant": best, "variants_ms": results}
 
 
 def options():
@@ -128,6 +135,8 @@ def options():
     p.add_argument("--seq", type=int, default=1024, help="tokens of a sample")
     p.add_argument("--steps", type=int, default=20, help="timed steps")
     p.add_argument("--warmup", type=int, default=5)
+    p.add_argument("--variant", choices=list(VARIANTS), help="on one device, in place of --strategy and --mode")
+    p.add_argument("--variant-seconds", type=int, default=900, metavar="S", help="for each variant of --mode best")
     p.add_argument("--serve", action="store_true", help="take `run N` from standard input")
     return p.parse_args()
 
@@ -164,15 +173,18 @@ def main():
     begin = time.perf_counter()
     o = options()
     ranks, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+    if ranks > 1 and (o.variant or o.mode == "best"):
+        raise SystemExit("--mode best and --variant: expected one device")
+    best = {}
+    if o.mode == "best":
+        o.variant, best = best_variant(o)
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     torch.set_float32_matmul_precision("high")
-    if o.mode == "best" and ranks > 1:
-        raise SystemExit("--mode best: expected one device")
-    if ranks > 1 or o.strategy != "ddp" or o.mode == "best":
+    if ranks > 1 or o.strategy != "ddp" or o.variant:
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         os.environ.setdefault("MASTER_PORT", "29555")
         dist.init_process_group("nccl", rank=rank, world_size=ranks, device_id=torch.device("cuda", torch.cuda.current_device()))
-    trainer, best = best_trainer(o) if o.mode == "best" else (Trainer(o), {})
+    trainer = trainer_of(o, o.variant) if o.variant else Trainer(o)
     trainer.run(o.warmup)
     if o.serve:
         if rank == 0:

@@ -86,53 +86,58 @@ void quantize_transposed(CpuStream, const QuantizeTransposed& q) {
   q.dtype == DType::e4m3 ? write.template operator()<e4m3>() : write.template operator()<bf16>();
 }
 
-// The operation writes to scratch memory of a type that no other kernel uses at that time.
+namespace {
+
+// Quantizes what write(y) writes to scratch memory, of a type that no other kernel uses at that time.
+template <class F>
+void quantize_written(CpuStream stream, e4m3* y_RC, float* scales_R, Size R, Size C, F&& write) {
+  bf16* const written = scratch<bf16>(R * C);
+  write(written);
+  quantize_rows(stream, y_RC, scales_R, written, R, C);
+}
+
+}  // namespace
+
 template <>
 void quantize_gelu(CpuStream stream, e4m3* y_RC, float* scales_R, const bf16* x_RC, Size R, Size C) {
-  bf16* const y = scratch<bf16>(R * C);
-  gelu_forward(stream, DType::bf16, y, x_RC, R * C);
-  quantize_rows(stream, y_RC, scales_R, y, R, C);
+  quantize_written(stream, y_RC, scales_R, R, C, [&](bf16* y) { gelu_forward(stream, DType::bf16, y, x_RC, R * C); });
 }
 
 template <>
 void quantize_gelu_backward(CpuStream stream, e4m3* dx_RC, float* scales_R, const bf16* dy_RC, const bf16* x_RC, Size R,
                             Size C) {
-  bf16* const dx = scratch<bf16>(R * C);
-  gelu_backward(stream, DType::bf16, dx, dy_RC, x_RC, R * C, false);
-  quantize_rows(stream, dx_RC, scales_R, dx, R, C);
+  quantize_written(stream, dx_RC, scales_R, R, C,
+                   [&](bf16* dx) { gelu_backward(stream, DType::bf16, dx, dy_RC, x_RC, R * C, false); });
 }
 
 template <>
 void quantize_swiglu(CpuStream stream, e4m3* y_RF, float* scales_R, const bf16* x_R2F, Size R, Size F) {
-  bf16* const y = scratch<bf16>(R * F);
-  swiglu_forward(stream, DType::bf16, y, x_R2F, R, F);
-  quantize_rows(stream, y_RF, scales_R, y, R, F);
+  quantize_written(stream, y_RF, scales_R, R, F, [&](bf16* y) { swiglu_forward(stream, DType::bf16, y, x_R2F, R, F); });
 }
 
 template <>
 void quantize_swiglu_backward(CpuStream stream, e4m3* dx_R2F, float* scales_R, const bf16* dy_RF, const bf16* x_R2F,
                               Size R, Size F) {
-  bf16* const dx = scratch<bf16>(R * 2 * F);
-  swiglu_backward(stream, DType::bf16, dx, dy_RF, x_R2F, R, F, false);
-  quantize_rows(stream, dx_R2F, scales_R, dx, R, 2 * F);
+  quantize_written(stream, dx_R2F, scales_R, R, 2 * F,
+                   [&](bf16* dx) { swiglu_backward(stream, DType::bf16, dx, dy_RF, x_R2F, R, F, false); });
 }
 
 template <>
 void quantize_layer_norm(CpuStream stream, e4m3* y_RC, float* scales_R, const LayerNormForward& norm) {
-  LayerNormForward written = norm;
-  bf16* const y = scratch<bf16>(norm.R * norm.C);
-  written.y_RC = y;
-  layer_norm_forward(stream, written);
-  quantize_rows(stream, y_RC, scales_R, y, norm.R, norm.C);
+  quantize_written(stream, y_RC, scales_R, norm.R, norm.C, [&](bf16* y) {
+    LayerNormForward written = norm;
+    written.y_RC = y;
+    layer_norm_forward(stream, written);
+  });
 }
 
 template <>
 void quantize_rms_norm(CpuStream stream, e4m3* y_RC, float* scales_R, const RmsNormForward& norm) {
-  RmsNormForward written = norm;
-  bf16* const y = scratch<bf16>(norm.R * norm.C);
-  written.y_RC = y;
-  rms_norm_forward(stream, written);
-  quantize_rows(stream, y_RC, scales_R, y, norm.R, norm.C);
+  quantize_written(stream, y_RC, scales_R, norm.R, norm.C, [&](bf16* y) {
+    RmsNormForward written = norm;
+    written.y_RC = y;
+    rms_norm_forward(stream, written);
+  });
 }
 
 }  // namespace lt::kernels

@@ -1,7 +1,7 @@
 // GELU, SiLU and SwiGLU on the GPU.
+#include "kernels/cuda/activation_functions.cuh"
 #include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/map.cuh"
-#include "kernels/cuda/activation_functions.cuh"
 #include "kernels/elementwise.h"
 
 namespace lt::kernels {

@@ -21,7 +21,7 @@
 namespace lt::kernels {
 namespace {
 
-constexpr const char* kFormat = "5";
+constexpr const char* kFormat = "6";
 constexpr std::chrono::seconds kMostWaiting{10};
 constexpr char kDigits[] = "0123456789abcdef";
 

@@ -6,10 +6,10 @@
 // product.
 #include "kernels/few_rows.h"
 
+#include "kernels/cuda/activation_functions.cuh"
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/packed.cuh"
-#include "kernels/cuda/activation_functions.cuh"
 
 namespace lt::kernels {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/quantize_rows.cuh"
+#include "kernels/elementwise.h"
 
 namespace lt::kernels {
 namespace {
@@ -43,12 +44,11 @@ static_assert(kColumnParts * kRowParts == kThreads);
 // warp in different banks both when they write, 4 parts of 8 sixteens of columns, and when they read a whole column.
 __device__ int word_at(int column, int part) { return column * kRowParts + (part ^ (column / 16 * 4)); }
 
-// 16 numbers of a row times a power of two, in e4m3. The products' numbers go to visit(k, value), for k = 0 .. 15.
-template <class F>
-__device__ uint4 scaled(const Sixteen<bf16>& x, float factor, F&&) {
+// 16 numbers of a row times a power of two, in e4m3.
+__device__ uint4 scaled(const Sixteen<bf16>& x, float factor) {
   return sixteen_e4m3([&](int k) { return x[k] * factor; });
 }
-// In f16: a product that is too small for it is 0 in e4m3.
+// In f16: a product that is too small for it is 0 in e4m3. visit(k, product) is called for each of the 16.
 template <class F>
 __device__ uint4 scaled(const Sixteen<e4m3>& x, float factor, F&& visit) {
   const __half2 factors = __float2half2_rn(factor);
@@ -68,11 +68,12 @@ __device__ uint4 scaled(const Sixteen<e4m3>& x, float factor, F&& visit) {
   return make_uint4(results[0], results[1], results[2], results[3]);
 }
 
-// One block a tile. partial[row of tiles][c] = the sum of column c over the tile's rows, as a multiple of *scale.
+// One block a tile of R rows, whose columns are `stride` elements apart in y. partial[row of tiles][c] = the sum of
+// column c over the tile's rows, as a multiple of *scale.
 template <bool kSums, class T>
 __global__ void __launch_bounds__(kThreads)
     quantize_transposed_kernel(e4m3* y_CR, const float* scale, const T* x_RC, const float* scales_R, Size R, Size C,
-                               float* partial) {
+                               Size stride, float* partial) {
   __shared__ std::uint32_t tile[kTile * kRowParts];
   const Size first_row = static_cast<Size>(blockIdx.y) * kTile, first_column = static_cast<Size>(blockIdx.x) * kTile;
   const int columns = static_cast<int>(threadIdx.x) % kColumnParts, part = static_cast<int>(threadIdx.x) / kColumnParts;
@@ -90,9 +91,13 @@ __global__ void __launch_bounds__(kThreads)
     uint4 rows[kWordBytes];
 #pragma unroll
     for (int i = 0; i < kWordBytes; ++i) {
-      rows[i] = scaled(values[i], factors[i], [&](int k, float value) {
-        if constexpr (kSums) sums[k] += value;
-      });
+      if constexpr (std::is_same_v<T, bf16>) {
+        rows[i] = scaled(values[i], factors[i]);
+      } else {
+        rows[i] = scaled(values[i], factors[i], [&](int k, float product) {
+          if constexpr (kSums) sums[k] += product;
+        });
+      }
     }
 #pragma unroll
     for (int k = 0; k < 16; ++k) {
@@ -109,7 +114,7 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   if (first_row + lane * kWordBytes < R) {
     for (int column = warp; column < kTile && first_column + column < C; column += kThreads / kWarp) {
-      e4m3* const y = y_CR + (first_column + column) * R + first_row;
+      e4m3* const y = y_CR + (first_column + column) * stride + first_row;
       reinterpret_cast<std::uint32_t*>(y)[lane] = tile[word_at(column, lane)];
     }
   }
@@ -152,18 +157,28 @@ void spread_largest_scale(CudaStream stream, float* scales_N, Size N, const floa
 template <>
 void quantize_transposed(CudaStream stream, const QuantizeTransposed& q) {
   require_multiples(q.R, q.C);
-  if (q.R == 0 || q.C == 0) return;
   const auto tiles = [](Size n) { return static_cast<unsigned>((n + kTile - 1) / kTile); };
-  const auto launch = [&]<class T>(auto sums, float* partial) {
-    quantize_transposed_kernel<sums.value><<<dim3(tiles(q.C), tiles(q.R)), kThreads, 0, stream_of(stream)>>>(
-        q.y_CR, q.scale, static_cast<const T*>(q.x_RC), q.scales_R, q.R, q.C, partial);
+  const auto launch = [&]<class T>(auto sums, Size first, Size rows, float* partial) {
+    quantize_transposed_kernel<sums.value><<<dim3(tiles(q.C), tiles(rows)), kThreads, 0, stream_of(stream)>>>(
+        q.y_CR + first, q.scale, static_cast<const T*>(q.x_RC) + first * q.C,
+        q.scales_R != nullptr ? q.scales_R + first : nullptr, rows, q.C, q.R, partial);
     check_launch("quantize_transposed");
   };
-  if (q.dtype != DType::e4m3) return launch.template operator()<bf16>(std::false_type{}, nullptr);
-  if (q.sums_C == nullptr) return launch.template operator()<e4m3>(std::false_type{}, nullptr);
-  auto* const partial = reinterpret_cast<float*>(cuda::scratch(stream, tiles(q.R) * q.C * 4));
-  launch.template operator()<e4m3>(std::true_type{}, partial);
-  combine_partials<float>(stream, q.sums_C, q.accumulate_sums, partial, tiles(q.R), q.C);
+  if (q.C == 0) return;
+  if (q.sums_C == nullptr) {
+    if (q.R == 0) return;
+    if (q.dtype == DType::e4m3) return launch.template operator()<e4m3>(std::false_type{}, 0, q.R, nullptr);
+    return launch.template operator()<bf16>(std::false_type{}, 0, q.R, nullptr);
+  }
+  if (q.R == 0 && !q.accumulate_sums) fill_zero(stream, q.sums_C, q.C * 4);
+  // As many rows at a time as have room for their tiles' sums.
+  const Size most = cuda::kScratchBytes / (q.C * 4) * kTile;
+  for (Size first = 0; first < q.R; first += most) {
+    const Size rows = std::min(most, q.R - first);
+    auto* const partial = reinterpret_cast<float*>(cuda::scratch(stream, tiles(rows) * q.C * 4));
+    launch.template operator()<e4m3>(std::true_type{}, first, rows, partial);
+    combine_partials<float>(stream, q.sums_C, q.accumulate_sums || first > 0, partial, tiles(rows), q.C);
+  }
 }
 
 }  // namespace lt::kernels

@@ -76,7 +76,7 @@ struct HeldRow {
   }
 };
 
-// One block a row of C columns. source.load<kHeld>(row, r) fills a HeldRow.
+// One block a row of C columns. source.load(row, r) fills a HeldRow.
 template <int kHeld, class Source>
 __global__ void __launch_bounds__(kHeld == 8 ? 1024 : 512)
     quantize_rows_kernel(e4m3* y_RC, float* scales_R, Source source, Size C) {
@@ -101,8 +101,8 @@ __global__ void __launch_bounds__(kHeld == 8 ? 1024 : 512)
 template <class Source>
 void launch_quantize_rows(CudaStream stream, e4m3* y_RC, float* scales_R, const Source& source, Size R, Size C) {
   if (C % (kQuantizedMultiple * Source::kParts) != 0 || C > kMostQuantizedColumns) {
-    throw InternalError("kernels",
-                        "quantize: expected up to 131072 columns in multiples of 16, found " + std::to_string(C));
+    throw InternalError("kernels", "quantize: expected up to " + std::to_string(kMostQuantizedColumns) +
+                                       " columns in multiples of 16, found " + std::to_string(C));
   }
   if (R == 0) return;
   const auto launch = [&](auto held, int threads) {

@@ -12,6 +12,13 @@ inline Array random_array(DType dtype, Size count, std::uint64_t key, double ran
   return a;
 }
 
+// Rows of different sizes: row r within 2^(step_exponent (3 - r % 7)).
+inline Array rows_of_all_sizes(DType dtype, Size R, Size C, std::uint64_t key, int step_exponent = 6) {
+  Array x = Array::random(dtype, R * C, key);
+  for (Size i = 0; i < R * C; ++i) x.set(i, std::ldexp(x[i], static_cast<int>(step_exponent * (3 - i / C % 7))));
+  return x;
+}
+
 inline Array copy_of(const Array& a) {
   Array copy(a.dtype(), a.count());
   std::memcpy(copy.data(), a.data(), static_cast<std::size_t>(a.bytes()));

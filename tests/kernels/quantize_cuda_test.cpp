@@ -17,12 +17,6 @@ namespace {
 // Bytes, in an array of four-byte words.
 int bytes_of(OnBoth& both, Size count) { return both.exact(both.array(DType::f32, count / 4)); }
 
-Array rows_of_all_sizes(DType dtype, Size R, Size C, std::uint64_t key) {
-  Array x = random_array(dtype, R * C, key);
-  for (Size i = 0; i < R * C; ++i) x.set(i, std::ldexp(x[i], static_cast<int>(2 * (3 - i / C % 7))));
-  return x;
-}
-
 }  // namespace
 
 TEST_CASE("cuda: quantization has the CPU's bits", "[cuda]") {
@@ -64,8 +58,8 @@ TEST_CASE("cuda: matrix products in e4m3", "[cuda][cublas]") {
         for (const DType out : {DType::bf16, DType::f32}) {
           CAPTURE(M, N, K, one_scale, deterministic, dtype_name(out));
           OnBoth both;
-          const int a = both.add(rows_of_all_sizes(DType::bf16, M, K, 1)),
-                    b = both.add(rows_of_all_sizes(DType::bf16, N, K, 2)), a8 = bytes_of(both, M * K),
+          const int a = both.add(rows_of_all_sizes(DType::bf16, M, K, 1, 2)),
+                    b = both.add(rows_of_all_sizes(DType::bf16, N, K, 2, 2)), a8 = bytes_of(both, M * K),
                     b8 = bytes_of(both, N * K), a_scales = both.exact(both.array(DType::f32, M)),
                     b_scales = both.exact(both.array(DType::f32, N)), d = both.array(out, M * N),
                     plain = both.array(out, M * N), bias = both.array(DType::bf16, N), add = both.array(out, M * N);
@@ -105,7 +99,7 @@ TEST_CASE("cuda: matrix products in e4m3", "[cuda][cublas]") {
 
 namespace {
 
-// RowsOnDevice in e4m3 on the device.
+// Rows in e4m3 on the device, with their scales.
 struct RowsOnDevice {
   Size R, C;
   DeviceArray values{R * C}, scales{R * 4};
@@ -137,7 +131,7 @@ TEST_CASE("cuda: what an activation quantizes as it writes has the bits of two p
   if (!has_gpu()) return;
   for (const auto& [R, C] : {std::pair<Size, Size>{16, 32}, {48, 1600}, {32, 6400}, {16, 28672}, {16, 57344}}) {
     CAPTURE(R, C);
-    DeviceArray x(rows_of_all_sizes(DType::bf16, R, C, 1)), dy(rows_of_all_sizes(DType::bf16, R, C, 2));
+    DeviceArray x(rows_of_all_sizes(DType::bf16, R, C, 1, 2)), dy(rows_of_all_sizes(DType::bf16, R, C, 2, 2));
     DeviceArray written(R * C * 2);
     const auto check = [&, R = R](Size columns, auto&& fused, auto&& operation) {
       RowsOnDevice one{R, columns}, two{R, columns};
@@ -177,7 +171,7 @@ TEST_CASE("cuda: what a norm quantizes as it writes", "[cuda]") {
   for (const auto& [R, C] : {std::pair<Size, Size>{16, 32}, {48, 1600}, {32, 4096}, {16, 16384}}) {
     for (const bool centred : {true, false}) {
       CAPTURE(R, C, centred);
-      DeviceArray x(rows_of_all_sizes(DType::bf16, R, C, 1)), w(random_array(DType::bf16, C, 2)),
+      DeviceArray x(rows_of_all_sizes(DType::bf16, R, C, 1, 2)), w(random_array(DType::bf16, C, 2)),
           b(random_array(DType::bf16, C, 3)), mean(R * 4), rstd(R * 4), mean_two(R * 4), rstd_two(R * 4), y(R * C * 2);
       RowsOnDevice one{R, C}, two{R, C};
       const CudaStream s = gpu_stream();

@@ -8,6 +8,7 @@
 
 #include "kernels/array.h"
 #include "kernels/gemm.h"
+#include "kernels/inputs.h"
 #include "kernels/tolerance.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
@@ -15,6 +16,7 @@
 using namespace lt;
 using namespace lt::kernels;
 using test::Array;
+using test::rows_of_all_sizes;
 
 namespace {
 
@@ -41,13 +43,6 @@ Matrix transposed(DType dtype, const void* x, const Matrix& rows, const float* r
   spread_largest_scale(CpuStream{}, y.scales.data(), 1, rows.scales.data(), rows.R);
   quantize_transposed(CpuStream{}, {y.values.data(), y.scales.data(), dtype, x, row_scales, rows.R, rows.C});
   return y;
-}
-
-// Rows of different sizes: row r lies within 4^(3 - r % 7).
-Array rows_of_all_sizes(DType dtype, Size R, Size C, std::uint64_t key) {
-  Array x = Array::random(dtype, R * C, key);
-  for (Size i = 0; i < R * C; ++i) x.set(i, std::ldexp(x[i], static_cast<int>(2 * (3 - i / C % 7))));
-  return x;
 }
 
 }  // namespace
@@ -133,8 +128,8 @@ TEST_CASE("quantize: infinity and NaN reach their row's scale, and a transpose's
 TEST_CASE("gemm in e4m3: scales of rows, and one for all", "[kernels]") {
   for (const auto& [M, N, K] : {std::array<Size, 3>{16, 32, 48}, {33, 20, 65}, {96, 64, 256}}) {
     for (const bool one_scale : {false, true}) {
-      const Array a_values = rows_of_all_sizes(DType::bf16, M, K, 1),
-                  b_values = rows_of_all_sizes(DType::bf16, N, K, 2);
+      const Array a_values = rows_of_all_sizes(DType::bf16, M, K, 1, 2),
+                  b_values = rows_of_all_sizes(DType::bf16, N, K, 2, 2);
       Matrix a = quantized(a_values, M, K), b = quantized(b_values, N, K);
       if (one_scale) a.scales.resize(1), b.scales.resize(1);
       for (const DType out : {DType::bf16, DType::f32}) {

@@ -15,6 +15,7 @@ constexpr Size kSteps = 4;
 void check_all_equal(const std::string& preset) {
   const Group& group = ranks();
   const nn::TransformerSpec spec = small_spec(preset);
+  std::vector<float> in_bf16;
   for (const auto& [dtype, fp8] :
        {std::pair{DType::f32, false}, {DType::bf16, false}, {DType::f16, false}, {DType::bf16, true}}) {
     for (const Size accum : {1, 2}) {
@@ -24,6 +25,8 @@ void check_all_equal(const std::string& preset) {
       // The model learns: random tokens of a small vocabulary become slightly predictable within a few steps.
       CHECK(expected.losses[0] == Approx(std::log(static_cast<double>(spec.vocab))).epsilon(0.02));
       CHECK(expected.losses[0] != expected.losses[1]);
+      if (dtype == DType::bf16 && !fp8) in_bf16 = expected.losses;
+      if (fp8) CHECK(expected.losses != in_bf16);
       for (const Strategy& strategy : kStrategies) {
         for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
           for (const Size every : {1, 2}) {
@@ -67,6 +70,51 @@ class Stack final : public nn::Model {
 
  private:
   Body& body_;
+};
+
+// Blocks whose norms and activations go to other operations than linear layers, to several at once, or out of the
+// block.
+class Mixed final : public nn::Model {
+ public:
+  static constexpr Size kVocab = 48, kWidth = 32;
+  struct Embed final : nn::Module {
+    Embed() : table(add<nn::Embedding>("table", kVocab, kWidth, nn::Init::normal(0.5f))) {}
+    nn::Embedding& table;
+  };
+  struct Block final : nn::Module {
+    Block()
+        : first(add<nn::LayerNorm>("first", kWidth)),
+          last(add<nn::RmsNorm>("last", kWidth)),
+          up(add<nn::Linear>("up", kWidth, 2 * kWidth, true, nn::Init::normal(0.2f))),
+          down(add<nn::Linear>("down", kWidth, kWidth, true, nn::Init::normal(0.2f))),
+          mix(add<nn::Linear>("mix", kWidth, kWidth, false, nn::Init::normal(0.2f))) {}
+    Tensor forward(const Tensor& x) const {
+      const Tensor h = first(ops::gelu(x));
+      const Tensor gated = ops::swiglu(up(h));
+      const Tensor a = ops::gelu(down(gated, h));
+      const Tensor b = ops::add(ops::mul(a, gated), ops::gelu(mix(a)));
+      return last(ops::add(x, ops::add(mix(ops::relu(b)), h)));
+    }
+    nn::LayerNorm& first;
+    nn::RmsNorm& last;
+    nn::Linear &up, &down, &mix;
+  };
+
+  Mixed() : embed_(add_unit<Embed>("embed")) {
+    for (int i = 0; i < 2; ++i) blocks_.push_back(&add_block<Block>("blocks." + std::to_string(i)));
+    head_ = &add_unit<nn::Linear>("head", kWidth, kVocab, true, nn::Init::normal(0.1f));
+  }
+
+  Tensor loss(const Batch& batch) override {
+    Tensor x = run(embed_, [this, batch] { return embed_.table(batch.inputs); });
+    for (Block* block : blocks_) x = run(*block, [block, x] { return block->forward(x); });
+    return run(*head_, [this, x, batch] { return nn::cross_entropy((*head_)(x), batch.targets); });
+  }
+
+ private:
+  Embed& embed_;
+  std::vector<Block*> blocks_;
+  nn::Linear* head_ = nullptr;
 };
 
 // Momentum SGD, as a CPU loop.
@@ -261,4 +309,32 @@ TEST_CASE("hybrid sharding with frozen parameters, groups, bf16 moments and no m
   CHECK(expected.losses.front() != expected.losses.back());
   CHECK(train(Strategy::zero2) == expected);
   CHECK(train(Strategy::zero3) == expected);
+}
+
+TEST_CASE("equality: blocks that use norms and activations in every way, in bf16 and FP8", "[parallel]") {
+  std::vector<Curve> curves;
+  for (const bool fp8 : {false, true}) {
+    std::optional<Curve> expected;
+    for (const Strategy& strategy : kStrategies) {
+      for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        CAPTURE(fp8, strategy.name, static_cast<int>(recompute));
+        Mixed model;
+        const StepOptions options{
+            .micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16, .device = device(), .fp8 = fp8};
+        Engine engine(model, ranks(), {.strategy = strategy, .recompute = recompute, .deterministic = true},
+                      AdamW{.lr = 1e-3f}, options);
+        Curve curve;
+        for (Size step = 0; step < kSteps; ++step) {
+          const StepResult result = engine.step(rows_of_step(engine.batch_shape(), step, Mixed::kVocab));
+          curve.losses.push_back(result.loss()), curve.norms.push_back(result.norm());
+        }
+        curve.state = state_checksum(engine, ranks());
+        if (!expected) expected = curve;
+        CHECK(curve == *expected);
+        CHECK(std::isfinite(engine.evaluate(rows_of_step(engine.batch_shape(), 0, Mixed::kVocab))[0].loss));
+      }
+    }
+    curves.push_back(*expected);
+  }
+  CHECK(curves[0].losses != curves[1].losses);
 }

@@ -129,9 +129,6 @@ TEST_CASE("plan = run: dtypes, determinism, evaluation, hybrid, every second blo
       const std::pair<std::string, std::string> chosen{"parallel.strategy", strategy};
       check(model, {chosen, {"train.dtype", "bf16"}});
       check(model, {chosen, {"train.dtype", "f16"}});
-      for (const char* recompute : {"none", "selective", "full"}) {
-        check(model, {chosen, {"train.dtype", "fp8"}, {"train.accum", "2"}, {"parallel.recompute", recompute}});
-      }
       check(model, {chosen, {"train.dtype", "bf16"}, {"parallel.reduce_dtype", "bf16"}});
       check(model, {chosen, {"train.deterministic", "true"}});
       check(model, {chosen, {"train.eval_every", "1"}, {"parallel.recompute", "full"}});
@@ -141,6 +138,19 @@ TEST_CASE("plan = run: dtypes, determinism, evaluation, hybrid, every second blo
     if (world().size() != 4) continue;
     for (const char* strategy : {"zero1", "zero2", "zero3"}) {
       check(model, {{"parallel.strategy", strategy}, {"parallel.shard_size", "2"}, {"parallel.recompute", "full"}});
+    }
+  }
+}
+
+TEST_CASE("plan = run: FP8 with every recomputation", "[train]") {
+  for (const Options& model : {kLlama, kGpt}) {
+    for (const char* strategy : {"ddp", "zero1", "zero3"}) {
+      for (const char* recompute : {"none", "selective", "full"}) {
+        check(model, {{"parallel.strategy", strategy},
+                      {"train.dtype", "fp8"},
+                      {"train.accum", "2"},
+                      {"parallel.recompute", recompute}});
+      }
     }
   }
 }

@@ -37,6 +37,7 @@ struct UnitNode final : TapeNode {
     const TapeScope recording(&tape);
     const ContextMemberScope<&Context::in_block> in_block(true);  // only blocks are recomputed
     const Tensor again = body();
+    again.require_values();  // what backward needs of a norm comes with its values
     body = nullptr;
     if (again.requires_grad()) *again.gradient_slot() = std::move(*output);
   }
@@ -46,8 +47,9 @@ struct UnitNode final : TapeNode {
 
 Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
   const int index = index_of(unit);
-  const auto& [name, module, is_block, borrows] = units_[static_cast<std::size_t>(index)];
-  const ContextMemberScope<&Context::in_block> in_block(is_block);
+  const UnitInfo& info = units_[static_cast<std::size_t>(index)];
+  const std::string& name = info.name;
+  const ContextMemberScope<&Context::in_block> in_block(info.is_block);
   const SpanScope span(Lane::compute, name);
   Tape* outer = Context::current().tape;
   const Recompute mode = observer_ != nullptr && outer != nullptr ? observer_->recompute(index) : Recompute::none;
@@ -57,6 +59,7 @@ Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
   if (outer == nullptr || (observer_ != nullptr && !observer_->wants_backward(index))) {
     const TapeScope no_recording(nullptr);
     output = body();
+    output.require_values();  // while the unit's parameters are here
   } else {
     auto node = std::make_shared<UnitNode>(observer_, index, name, mode);
     if (mode == Recompute::full) {
@@ -69,6 +72,7 @@ Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
     } else {
       const TapeScope recording(&node->tape);
       output = body();
+      output.require_values();
       node->tape.release_values(output);
     }
     outer->push(std::move(node));

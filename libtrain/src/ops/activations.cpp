@@ -67,48 +67,56 @@ struct Activate final : Function {
   const char* name() const override { return Kernels::kName; }
 
   Saved x_;
-  bool stays_quantized_ = false;  // y, and the gradient of x
+  bool defers_ = false;  // y, and the gradient of x
 
   Tensor forward(const Tensor& x, const Shape& y_shape) {
     x_ = x;
-    if constexpr (kQuantizes<Kernels>)
-      stays_quantized_ = may_stay_quantized(x, y_shape[-1]) && may_stay_quantized(x, x.dim(-1));
-    if (stays_quantized_) return TensorStorage::without_values(y_shape, x.dtype(), x.device());
+    if constexpr (kQuantizes<Kernels>) {
+      defers_ = x.dims() > 0 && should_defer(x, y_shape[-1]) && should_defer(x, x.dim(-1));
+      if (defers_) return deferred_output(x, y_shape);
+    }
     const Tensor y = Tensor::empty(y_shape, x.dtype(), x.device());
     recompute(y);
     return y;
   }
 
   bool is_cheap() const override { return true; }
-  void recompute(const Tensor& y) override {
-    const Tensor& x = x_.get();
-    dispatch(y.device(), [&](auto s) { Kernels::forward(s, y, x); });
-  }
-  void quantize(const Tensor& values, const Tensor& scales) override {
-    if constexpr (kQuantizes<Kernels>) {
-      const Tensor& x = x_.get();
-      dispatch(values.device(), [&](auto s) { Kernels::quantize(s, values, scales, x); });
-    }
-  }
+  void recompute(const Tensor& y) override { write(y, x_.get()); }
 
   void backward(const Tensor& dy) override {
-    if (stays_quantized_ && x_.slot() != nullptr) return x_.slot()->add(gradient_without_values(dy, x_.get()));
+    if constexpr (kQuantizes<Kernels>) {
+      if (defers_ && x_.slot() != nullptr) return x_.slot()->add(deferred_gradient(dy, x_.get().detach()));
+    }
     GradientOutput dx(x_.slot(), dy.dtype(), x_.reusable());
     dispatch(dy.device(), [&](auto s) { Kernels::backward(s, dx.data(), dx.accumulate(), dy, x_.get()); });
     dx.finish();
   }
 
-  static Tensor gradient_without_values(const Tensor& dy, const Tensor& x) {
-    const Tensor dx = TensorStorage::without_values(x.shape(), x.dtype(), x.device());
-    if constexpr (kQuantizes<Kernels>) {
-      TensorStorage::set_recipe(dx, [dy, x](const Tensor& out) {
-        dispatch(out.device(), [&](auto s) { Kernels::backward(s, out.data(), false, dy, x); });
-      });
-      TensorStorage::set_quantize(dx, [dy, x](const Tensor& values, const Tensor& scales) {
-        dispatch(values.device(), [&](auto s) { Kernels::quantize_gradient(s, values, scales, dy, x); });
-      });
-    }
-    return dx;
+  static void write(const Tensor& y, const Tensor& x) {
+    dispatch(y.device(), [&](auto s) { Kernels::forward(s, y, x); });
+  }
+
+  static Tensor deferred_output(const Tensor& x, const Shape& y_shape) {
+    const auto write_values = [x](const Tensor& y) {
+      x.require_values();
+      write(y, x);
+    };
+    const auto write_quantized = [x](const Tensor& values, const Tensor& scales) {
+      x.require_values();
+      dispatch(values.device(), [&](auto s) { Kernels::quantize(s, values, scales, x); });
+    };
+    return TensorStorage::deferred(y_shape, x.dtype(), x.device(), {write_values, write_quantized});
+  }
+
+  // `x` has no slot, so that the slot does not own itself.
+  static Tensor deferred_gradient(const Tensor& dy, const Tensor& x) {
+    const auto write_values = [dy, x](const Tensor& dx) {
+      dispatch(dx.device(), [&](auto s) { Kernels::backward(s, dx.data(), false, dy, x); });
+    };
+    const auto write_quantized = [dy, x](const Tensor& values, const Tensor& scales) {
+      dispatch(values.device(), [&](auto s) { Kernels::quantize_gradient(s, values, scales, dy, x); });
+    };
+    return TensorStorage::deferred(x.shape(), x.dtype(), x.device(), {write_values, write_quantized});
   }
 };
 

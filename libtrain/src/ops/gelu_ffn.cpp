@@ -83,7 +83,7 @@ Tensor gelu_ffn(const Tensor& x, const Tensor& up, const Tensor& up_bias, const 
     require_shape("gelu_ffn", "residual", residual, with_last(x, down.dim(0)));
   }
   // Quantization comes between GELU and the next product.
-  if (is_quantized(x, up)) return linear(gelu(linear(x, up, up_bias)), down, down_bias, residual);
+  if (multiplies_in_fp8(x, up)) return linear(gelu(linear(x, up, up_bias)), down, down_bias, residual);
   return record<GeluFfn>(x, up, up_bias, down, down_bias, residual);
 }
 

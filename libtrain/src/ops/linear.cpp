@@ -40,7 +40,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const T
     require_like("linear", "residual", residual, x);
     require_shape("linear", "residual", residual, with_last(x, weight.dim(0)));
   }
-  if (is_quantized(x, weight)) return quantized_linear(x, weight, bias, residual);
+  if (multiplies_in_fp8(x, weight)) return quantized_linear(x, weight, bias, residual);
   return record<Linear>(x, weight, bias, residual);
 }
 

@@ -10,6 +10,17 @@
 namespace lt::ops {
 namespace {
 
+// The output of a norm that other operations may take quantized. A copy of the norm stays with it.
+template <class Norm>
+Tensor deferred(const Norm& norm) {
+  const auto copy = std::make_shared<Norm>(norm);
+  const Tensor& x = norm.x_.get();
+  return TensorStorage::deferred(
+      x.shape(), x.dtype(), x.device(),
+      {.values = [copy](const Tensor& y) { copy->recompute(y); },
+       .quantized = [copy](const Tensor& values, const Tensor& scales) { copy->quantize(values, scales); }});
+}
+
 Tensor statistics(const Tensor& x) { return Tensor::empty({rows(x)}, gradient_dtype(x.dtype()), x.device()); }
 
 struct LayerNorm final : Function {
@@ -22,19 +33,21 @@ struct LayerNorm final : Function {
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps) {
     x_ = x, weight_ = weight, eps_ = eps, bias_ = bias;
     mean_ = statistics(x), rstd_ = statistics(x);
-    const Tensor y = output_for_products(x, x.shape());
-    if (y.is_bound()) recompute(y);
+    if (should_defer(x, x.dim(-1))) return deferred(*this);
+    const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+    recompute(y);
     return y;
   }
 
   bool is_cheap() const override { return true; }
   void recompute(const Tensor& y) override {
-    dispatch(y.device(), [&](auto s) { kernels::layer_norm_forward(s, call(y.data())); });
+    const kernels::LayerNormForward norm = call(y.data());
+    dispatch(y.device(), [&](auto s) { kernels::layer_norm_forward(s, norm); });
   }
-  void quantize(const Tensor& values, const Tensor& scales) override {
-    dispatch(values.device(), [&](auto s) {
-      kernels::quantize_layer_norm(s, values.data<e4m3>(), scales.data<float>(), call(nullptr));
-    });
+  void quantize(const Tensor& values, const Tensor& scales) const {
+    const kernels::LayerNormForward norm = call(nullptr);
+    dispatch(values.device(),
+             [&](auto s) { kernels::quantize_layer_norm(s, values.data<e4m3>(), scales.data<float>(), norm); });
   }
   kernels::LayerNormForward call(void* y) const {
     const Tensor& x = x_.get();
@@ -85,18 +98,21 @@ struct RmsNorm final : Function {
   Tensor forward(const Tensor& x, const Tensor& weight, float eps) {
     x_ = x, weight_ = weight, eps_ = eps;
     rstd_ = statistics(x);
-    const Tensor y = output_for_products(x, x.shape());
-    if (y.is_bound()) recompute(y);
+    if (should_defer(x, x.dim(-1))) return deferred(*this);
+    const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+    recompute(y);
     return y;
   }
 
   bool is_cheap() const override { return true; }
   void recompute(const Tensor& y) override {
-    dispatch(y.device(), [&](auto s) { kernels::rms_norm_forward(s, call(y.data())); });
+    const kernels::RmsNormForward norm = call(y.data());
+    dispatch(y.device(), [&](auto s) { kernels::rms_norm_forward(s, norm); });
   }
-  void quantize(const Tensor& values, const Tensor& scales) override {
+  void quantize(const Tensor& values, const Tensor& scales) const {
+    const kernels::RmsNormForward norm = call(nullptr);
     dispatch(values.device(),
-             [&](auto s) { kernels::quantize_rms_norm(s, values.data<e4m3>(), scales.data<float>(), call(nullptr)); });
+             [&](auto s) { kernels::quantize_rms_norm(s, values.data<e4m3>(), scales.data<float>(), norm); });
   }
   kernels::RmsNormForward call(void* y) const {
     const Tensor& x = x_.get();

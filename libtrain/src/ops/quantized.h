@@ -14,14 +14,11 @@ struct Quantized {
 
 // Whether the products of x W^T take operands in e4m3: those of a block's weights in bf16, if the context says so. If
 // the sizes are not multiples of kernels::kQuantizedMultiple, gives notice that they do not.
-bool is_quantized(const Tensor& x, const Tensor& weight);
+bool multiplies_in_fp8(const Tensor& x, const Tensor& weight);
 
-// Whether the output [..., C] of an operation on x may stay without values, because the next product is likely to take
-// it quantized: in blocks in FP8.
-bool may_stay_quantized(const Tensor& x, Size C);
-// The output of an operation on x whose Function has quantize(): without values if it may stay so, otherwise for
-// recompute() to write.
-Tensor output_for_products(const Tensor& x, const Shape& shape);
+// Whether an operation on x should defer its output [..., C], because the next product is likely to take it quantized:
+// in blocks in FP8.
+bool should_defer(const Tensor& x, Size C);
 
 // Quantizes a matrix, or the rows of x [..., C], each by its own scale.
 Quantized quantize_rows(const Tensor& x);

@@ -10,7 +10,7 @@
 #include "ops/linear_products.h"
 #include "ops/quantized.h"
 #include "profile/activity_clock.h"
-#include "tensor/dispatch.h"
+#include "tensor/storage.h"
 
 namespace lt::ops {
 namespace {
@@ -33,15 +33,19 @@ kernels::Gemm product_of(const Quantized& a, const Quantized& b, bool one_scale,
 
 struct QuantizedLinear final : Function {
   const char* name() const override { return "linear"; }
+  bool takes_deferred() const override { return true; }
 
   Saved x_;         // if the tape drops values that are cheap to recompute
   Quantized rows_;  // of x, otherwise: half of its bytes
+  bool from_values_ = false;
   Saved weight_;
   Tensor weight_scales_;  // [N]
   Slot x_slot_, bias_, residual_;
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
+    if (residual.defined()) residual.require_values();
     weight_ = weight, x_slot_ = x.gradient_slot(), bias_ = bias.gradient_slot(), residual_ = residual.gradient_slot();
+    from_values_ = x.is_bound();
     const Tensor y = Tensor::empty(with_last(x, weight.dim(0)), x.dtype(), x.device());
     const Quantized a = quantize_rows(x), b = quantize_rows(weight);
     kernels::Gemm product = product_of(a, b, false, y);
@@ -50,10 +54,11 @@ struct QuantizedLinear final : Function {
     multiply(x.device(), product);
     weight_scales_ = b.scales;
     const Tape* const tape = Context::current().tape;
-    if (tape != nullptr && !tape->keeps_values()) {
-      x_ = x;
-    } else {
+    if (tape == nullptr || weight_.slot() == nullptr) return y;
+    if (tape->keeps_values()) {
       rows_ = a;
+    } else {
+      x_ = x;
     }
     return y;
   }
@@ -61,32 +66,46 @@ struct QuantizedLinear final : Function {
   // The weight gradient comes first, so that its reduction can start early.
   void backward(const Tensor& dy) override {
     const Quantized dy_rows = quantize_rows(dy);
-    if (weight_.slot() != nullptr) add_weight_and_bias_gradients(dy_rows);
-    if (weight_.slot() == nullptr) add_parameter_gradients(nullptr, bias_, dy, {});
+    if (weight_.slot() != nullptr) {
+      add_weight_and_bias_gradients(dy, dy_rows);
+    } else {
+      if (bias_ != nullptr) dy.require_values();
+      add_parameter_gradients(nullptr, bias_, dy, {});
+    }
+    if (residual_ == nullptr) TensorStorage::forget(dy);  // what it would be made of is not needed any more
     if (x_slot_ != nullptr) {
       const GradientTarget dx = x_slot_->next();
       const Tensor& weight = weight_.get();
-      const Quantized transpose = quantize_transposed(weight, weight_scales_, weight.dim(1));
-      kernels::Gemm product = product_of(dy_rows, transpose, false, dx.dst);
+      const Quantized columns = quantize_transposed(weight, weight_scales_, weight.dim(1));
+      kernels::Gemm product = product_of(dy_rows, columns, false, dx.dst);
       product.accumulate = dx.accumulate;
-      multiply(dy.device(), product);
+      multiply(dy_rows.values.device(), product);
     }
     if (residual_ != nullptr) residual_->add(dy);
   }
 
-  // The bias has the gradient of a weight whose input is 1, so it takes the same dy.
-  void add_weight_and_bias_gradients(const Quantized& dy_rows) {
+  // A bias that is a parameter has the gradient of a weight whose input is 1: it takes the quantized dy.
+  void add_weight_and_bias_gradients(const Tensor& dy, const Quantized& dy_rows) {
     const GradientTarget dw = weight_.slot()->next();
-    if (!rows_.defined()) {
-      const ActivityScope activity(Activity::recompute);
-      rows_ = quantize_rows(x_.with_or_without_values());
+    GradientTarget db{{}, false};
+    if (bias_ != nullptr && bias_->dtype == DType::f32) {
+      db = bias_->next();
+    } else if (bias_ != nullptr) {
+      dy.require_values();
+      add_parameter_gradients(nullptr, bias_, dy, {});
     }
-    const GradientTarget db = bias_ != nullptr ? bias_->next() : GradientTarget{{}, false};
+    if (!rows_.defined()) quantize_again();
     const Quantized a = transpose(dy_rows, 1, db), b = transpose(rows_, 1);
     rows_ = {};
     kernels::Gemm product = product_of(a, b, true, dw.dst);
     product.accumulate = dw.accumulate;
     multiply(a.values.device(), product);
+  }
+
+  // As in the forward pass: with x's values, or without.
+  void quantize_again() {
+    const ActivityScope activity(Activity::recompute);
+    rows_ = quantize_rows(from_values_ ? x_.get() : x_.handle());
   }
 };
 

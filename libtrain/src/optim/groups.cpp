@@ -100,7 +100,8 @@ void require_whole(const OptimizerGroups& groups, const std::vector<GroupMember>
 DType weight_dtype(const OptimizerGroups& groups, DType compute) {
   if (groups.groups[0].optimizer.masters) return DType::f32;
   if (compute == DType::bf16) return DType::bf16;
-  throw UsageError("config", "optim.master: none needs train.dtype bf16, got " + std::string(dtype_name(compute)));
+  throw UsageError("config",
+                   "optim.master: none needs train.dtype bf16 or fp8, got " + std::string(dtype_name(compute)));
 }
 
 bool is_frozen(const OptimizerGroups& groups, const std::string& parameter) {

@@ -41,9 +41,13 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
     throw UsageError("config", "fp8: expected the dtype bf16 for the rest of the computation, got " +
                                    std::string(dtype_name(step.dtype)));
   }
-  if (step.fp8 && step.device.type == DeviceType::cuda && cuda::compute_capability(step.device.index) < 90) {
-    throw UsageError("config", "train.dtype: fp8 needs a GPU of compute capability 9.0, " +
-                                   cuda::name(step.device.index) + " has a lower one");
+  if (step.fp8 && step.device.type == DeviceType::cuda) {
+    const int capability = cuda::compute_capability(step.device.index);  // cuBLASLt has scales of rows for 9.0 alone
+    if (capability != 90) {
+      throw UsageError("config", "train.dtype: fp8 needs a GPU of compute capability 9.0, " +
+                                     cuda::name(step.device.index) + " has " + std::to_string(capability / 10) + "." +
+                                     std::to_string(capability % 10));
+    }
   }
   if (step.micro_batch < 1 || step.accum < 1 || parallel.recompute_every < 1) {
     throw UsageError("config", "train.micro_batch, train.accum and parallel.recompute_every: expected at least 1");

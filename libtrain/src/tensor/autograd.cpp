@@ -11,6 +11,7 @@ namespace lt {
 
 GradientTarget GradientSlot::next() {
   if (!value.defined()) value = Tensor::empty(shape, dtype, device);
+  detail::require_values(value);
   const bool accumulate = written;
   written = true;
   return {value, accumulate};
@@ -27,6 +28,7 @@ void GradientSlot::add(Tensor gradient) {
     return;
   }
   const GradientTarget target = next();
+  detail::require_values(gradient);
   dispatch(device, [&](auto stream) {
     kernels::convert(stream, dtype, target.dst.data(), gradient.dtype(), gradient.data(), gradient.elements(),
                      target.accumulate);
@@ -78,6 +80,7 @@ void Function::run_backward() {
   output_gradient_->value = Tensor();
   output_gradient_->written = false;
   const OperationScope operation(name());
+  if (!takes_deferred()) detail::require_values(dy);
   backward(dy);
 }
 
@@ -85,24 +88,8 @@ namespace detail {
 
 bool wants_gradient(const Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
 
-namespace {
-
-void set_recipe(const std::shared_ptr<Function>& function, const Tensor& output) {
-  TensorStorage::set_recipe(output, [function](const Tensor& out) {
-    const OperationScope operation(function->name());
-    function->recompute(out);
-  });
-}
-
-}  // namespace
-
-void complete_output(const std::shared_ptr<Function>& function, const Tensor& output) {
-  if (output.is_bound()) return;
-  set_recipe(function, output);
-  TensorStorage::set_quantize(output, [function](const Tensor& values, const Tensor& scales) {
-    const OperationScope operation(function->name());
-    function->quantize(values, scales);
-  });
+void require_values(const Tensor& tensor) {
+  if (TensorStorage::is_deferred(tensor)) tensor.require_values();
 }
 
 Tensor record_output(std::shared_ptr<Function> function, Tensor output) {
@@ -110,7 +97,10 @@ Tensor record_output(std::shared_ptr<Function> function, Tensor output) {
   function->set_output(output);
   Tape* const tape = Context::current().tape;
   if (!tape->keeps_values() && function->is_cheap()) {
-    set_recipe(function, output);
+    TensorStorage::set_recipe(output, [function](const Tensor& out) {
+      const OperationScope operation(function->name());
+      function->recompute(out);
+    });
     tape->mark_recomputable(output);
   }
   tape->push(std::move(function));

@@ -12,13 +12,19 @@ struct TensorStorage {
   // `offset`. Throws InternalError if the dtypes differ, `storage` is not contiguous or the range does not fit.
   static void rebind(const Tensor& tensor, const Tensor& storage, Size offset);
   static void unbind(const Tensor& tensor);
-  // A tensor that is not bound: its values come to exist at the first data(), by set_recipe().
-  static Tensor without_values(const Shape& shape, DType dtype, Device device);
-  // Lets quantize() write what the tensor stands for, in e4m3 with a scale for each row, without its values.
-  using Quantize = std::function<void(const Tensor& values, const Tensor& scales)>;
-  static void set_quantize(const Tensor& tensor, Quantize quantize);
-  // Returns false, and does nothing, if the tensor has values or cannot.
+  // Writes what a tensor stands for: its values; and its rows in e4m3, with a scale for each, if it has that recipe.
+  struct Recipe {
+    std::function<void(const Tensor& out)> values;
+    std::function<void(const Tensor& values, const Tensor& scales)> quantized = nullptr;
+  };
+  // A tensor whose values come to exist at the first data() or require_values(). Operations call one of these before a
+  // dispatch, so that a rehearsal on meta allocates what a step allocates.
+  static Tensor deferred(const Shape& shape, DType dtype, Device device, Recipe recipe);
+  static bool is_deferred(const Tensor& tensor);
+  // Writes the rows in e4m3. Returns false, and does nothing, if the tensor has values or no such recipe.
   static bool quantize(const Tensor& tensor, const Tensor& values, const Tensor& scales);
+  // Lets go of what the recipe holds. The tensor must not be used any more.
+  static void forget(const Tensor& tensor);
   // Lets release_values() drop the values; `recipe` recomputes them on the next data().
   static void set_recipe(const Tensor& tensor, std::function<void(const Tensor& out)> recipe);
 };

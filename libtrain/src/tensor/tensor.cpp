@@ -22,8 +22,7 @@ struct Tensor::Impl {
   std::shared_ptr<Buffer> buffer;
   Size offset = 0;  // of the first element, bytes from the buffer's start
   std::shared_ptr<GradientSlot> gradient;
-  std::function<void(const Tensor&)> recipe;
-  TensorStorage::Quantize quantize;
+  TensorStorage::Recipe recipe;
   std::string name;  // set by unbound()
 };
 
@@ -128,14 +127,14 @@ bool Tensor::is_contiguous() const {
 
 void Tensor::require_values() const {
   if (impl_->buffer == nullptr) {
-    if (!impl_->recipe) {
+    if (!impl_->recipe.values) {
       throw InternalError("tensor", "the values of " + (impl_->name.empty() ? "a released tensor" : impl_->name) + " " +
                                         lt::to_string(impl_->shape) +
                                         " are not here: its unit is not gathered at this point");
     }
     impl_->buffer = std::make_shared<Buffer>(elements() * dtype_bytes(impl_->dtype), impl_->device);
     const ActivityScope recompute(Activity::recompute);
-    impl_->recipe(*this);
+    impl_->recipe.values(*this);
   }
 }
 
@@ -287,25 +286,29 @@ bool Tensor::is_sole_owner() const { return impl_.use_count() == 1 && impl_->buf
 bool Tensor::shares_storage(const Tensor& other) const { return impl_->buffer == other.impl_->buffer; }
 
 void TensorStorage::set_recipe(const Tensor& tensor, std::function<void(const Tensor&)> recipe) {
+  tensor.impl_->recipe.values = std::move(recipe);
+}
+
+Tensor TensorStorage::deferred(const Shape& shape, DType dtype, Device device, Recipe recipe) {
+  Tensor tensor = Tensor::unbound(shape, dtype, device, "");
   tensor.impl_->recipe = std::move(recipe);
+  return tensor;
 }
 
-Tensor TensorStorage::without_values(const Shape& shape, DType dtype, Device device) {
-  return Tensor::unbound(shape, dtype, device, "");
-}
-
-void TensorStorage::set_quantize(const Tensor& tensor, Quantize quantize) {
-  tensor.impl_->quantize = std::move(quantize);
+bool TensorStorage::is_deferred(const Tensor& tensor) {
+  return tensor.defined() && !tensor.is_bound() && tensor.impl_->recipe.values;
 }
 
 bool TensorStorage::quantize(const Tensor& tensor, const Tensor& values, const Tensor& scales) {
-  if (tensor.is_bound() || !tensor.impl_->quantize) return false;
-  tensor.impl_->quantize(values, scales);
+  if (tensor.is_bound() || !tensor.impl_->recipe.quantized) return false;
+  tensor.impl_->recipe.quantized(values, scales);
   return true;
 }
 
+void TensorStorage::forget(const Tensor& tensor) { tensor.impl_->recipe = {}; }
+
 void Tensor::release_values() const {
-  if (impl_->recipe) impl_->buffer.reset();
+  if (impl_->recipe.values) impl_->buffer.reset();
 }
 
 namespace {

@@ -34,7 +34,12 @@ struct Bound {
 
 std::string products_advice(const Plan& plan) {
   const DeviceModel& device = find_device_model(plan.machine.device);
-  if (plan.dtype != "f32") return "matrix products, as it should be";
+  if (plan.dtype != "f32") {
+    const double gain = device.product_tflops_fp8 / device.product_tflops_bf16;
+    if (plan.dtype == kFp8 || gain <= 1) return "matrix products, as it should be";
+    return fmt::format(
+        "matrix products, as it should be; in train.dtype=fp8 the device does {:.2g} times as many a second", gain);
+  }
   return fmt::format("matrix products: in train.dtype=bf16 the device does {:.2g} times as many a second",
                      device.product_tflops_bf16 / device.product_tflops_f32);
 }

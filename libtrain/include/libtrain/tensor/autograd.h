@@ -93,7 +93,7 @@ class Saved {
     return tensor_;
   }
   // For what can do without values that were dropped.
-  const Tensor& with_or_without_values() const { return tensor_; }
+  const Tensor& handle() const { return tensor_; }
   // The storage, for a gradient of the same shape and dtype, if nobody else uses the values; otherwise undefined. For a
   // backward kernel that can read the values and write the gradient in place.
   Tensor reusable() const { return get().is_sole_owner() ? tensor_.detach() : Tensor(); }
@@ -115,9 +115,9 @@ class Function : public TapeNode {
   // Recomputes the values of `output` from saved inputs. Only for operations with is_cheap().
   virtual void recompute(const Tensor& output) { (void)output; }
   virtual bool is_cheap() const { return false; }
-  // For cheap operations whose forward() may return a tensor without values (ops/quantized.h): writes its rows in e4m3,
-  // and their scales, instead of the values.
-  virtual void quantize(const Tensor& values, const Tensor& scales) { (void)values, (void)scales; }
+  // Whether it takes inputs and output gradients that have no values yet (src/tensor/storage.h). Others get them with
+  // values.
+  virtual bool takes_deferred() const { return false; }
 
   void run_backward() final;
   void set_output(const Tensor& output) { output_gradient_ = output.gradient_slot(); }
@@ -127,10 +127,15 @@ class Function : public TapeNode {
 };
 
 namespace detail {
-// Gives an output without values the means to get them.
-void complete_output(const std::shared_ptr<Function>& function, const Tensor& output);
 Tensor record_output(std::shared_ptr<Function> function, Tensor output);
 bool wants_gradient(const Tensor& tensor);
+void require_values(const Tensor& tensor);  // if it is deferred
+template <class A>
+void require_values(const A& argument) {
+  if constexpr (std::is_same_v<A, std::vector<Tensor>>) {
+    for (const Tensor& tensor : argument) require_values(tensor);
+  }
+}
 inline bool wants_gradient_any() { return false; }
 template <class A, class... Rest>
 bool wants_gradient_any(const A& first, const Rest&... rest) {
@@ -150,8 +155,8 @@ template <class F, class... Args>
 Tensor record(const Args&... args) {
   auto function = std::make_shared<F>();
   const OperationScope operation(function->name());
+  if (!function->takes_deferred()) (detail::require_values(args), ...);
   Tensor output = function->forward(args...);
-  detail::complete_output(function, output);
   if (Context::current().tape == nullptr || !detail::wants_gradient_any(args...)) return output;
   return detail::record_output(std::move(function), std::move(output));
 }
