@@ -13,15 +13,15 @@ RESULTS = pathlib.Path(__file__).resolve().parents[2] / "bench" / "results"
 
 
 def measured_on_gpus():
-    """Every step that a file of bench/results measured: model, micro-batch, seq, strategy, recompute, ranks; ms."""
+    """Every step that a file of bench/results measured: model, dtype, micro-batch, seq, strategy, recompute, ranks; ms."""
     for file in sorted(RESULTS.glob("*.json")):
         result = json.loads(file.read_text())
         for row in result.get("results", []):
             recompute = "selective" if "selective" in file.name else "none"  # some files do not name it
-            yield (row["model"], result["batch"], result["seq"], row["strategy"], recompute, row["ranks"]), row["libtrain"]["median_ms"]
+            yield (row["model"], row["dtype"], result["batch"], result["seq"], row["strategy"], recompute, row["ranks"]), row["libtrain"]["median_ms"]
         for row in result["rows"] if result.get("benchmark") in ("step", "scaling") else []:
             samples, seq = (int(re.search(f" {key}=([0-9]+)", row["shape"])[1]) for key in ("micro_batch", "seq"))
-            yield ((row["name"], samples, seq, row["strategy"].replace("single", "ddp"), row["recompute"], row["ranks"]),
+            yield ((row["name"], row["dtype"], samples, seq, row["strategy"].replace("single", "ddp"), row["recompute"], row["ranks"]),
                    row["ms"]["median"])
 
 
@@ -237,19 +237,19 @@ class Plan(TrainingTest):
     def test_estimates_by_measured_rates_are_within_7_percent_on_one_and_two_gpus(self):
         estimates, differences = {}, {}
         for settings, ms in measured_on_gpus():
-            model, samples, seq, strategy, recompute, ranks = settings
+            model, dtype, samples, seq, strategy, recompute, ranks = settings
             if ranks > 2:
                 continue
             if settings not in estimates:
                 kernels, = RESULTS.glob(f"*-1x-kernels-{model}-*.json")
                 plan = program.run("plan", f"--model.preset={model}", f"--train.micro_batch={samples}", f"--train.seq={seq}",
-                                   "--train.dtype=bf16", f"--parallel.strategy={strategy}", f"--parallel.recompute={recompute}",
+                                   f"--train.dtype={dtype}", f"--parallel.strategy={strategy}", f"--parallel.recompute={recompute}",
                                    "--ranks", ranks, "--rates", kernels, "--rates", RESULTS / "2026-11-21-h200-2x-comm.json",
                                    "--json")
                 estimates[settings] = json.loads(plan.stdout)["step_ms_estimate"]
             self.assertEqual(estimates[settings]["device"], "h200")
             differences.setdefault(settings, []).append(estimates[settings]["total"] / ms - 1)
-        self.assertEqual(len(estimates), 18)
+        self.assertEqual(len(estimates), 26)
         for settings, found in differences.items():
             self.assertLess(max(map(abs, found)), 0.07, settings)
 
