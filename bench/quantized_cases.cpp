@@ -1,6 +1,9 @@
 // FP8: quantization, and the products of a block in e4m3.
 #include <fmt/format.h>
 
+#include <string_view>
+#include <utility>
+
 #include "kernel_case.h"
 #include "kernels/gemm.h"
 #include "kernels/quantize.h"
@@ -27,17 +30,23 @@ Operand random_operand(Size R, Size C, Device device) {
   return operand;
 }
 
-KernelCase rows_case(Size R, Size C, Device device) {
-  return {"quantize_rows", fmt::format("R={} C={}", R, C), DType::bf16, Work::elementwise, 2 * R * C, 3 * R * C, [=] {
+KernelCase rows_case(std::string_view of, Size R, Size C, Device device) {
+  return {fmt::format("quantize_rows.{}", of),
+          fmt::format("R={} C={}", R, C),
+          DType::bf16,
+          Work::elementwise,
+          2 * R * C,
+          3 * R * C,
+          [=] {
             const Tensor x = random_values({R, C}, DType::bf16, device);
             const Operand y(R, C, device);
             return PreparedKernel{[=] { y.quantize(x, R, C); }};
           }};
 }
 
-KernelCase transpose_case(Size R, Size C, bool from_quantized, Device device) {
+KernelCase transpose_case(std::string_view of, Size R, Size C, bool from_quantized, Device device) {
   const Size bytes = (from_quantized ? 2 : 3) * R * C;
-  return {from_quantized ? "transpose_quantized" : "quantize_transposed",
+  return {fmt::format("{}.{}", from_quantized ? "transpose_quantized" : "quantize_transposed", of),
           fmt::format("R={} C={}", R, C),
           DType::bf16,
           Work::elementwise,
@@ -107,11 +116,11 @@ void add_quantized_cases(KernelCases& cases, const KernelSizes& sizes) {
     add("weight_gradient", l.out, l.in, M, DType::f32, true);
     add("input_gradient", M, l.in, l.out, DType::bf16, false);
   }
-  for (const Size columns : {spec.width, spec.ffn}) {
+  for (const auto& [of, columns] : {std::pair<std::string_view, Size>{"width", spec.width}, {"ffn", spec.ffn}}) {
     if (M % kernels::kQuantizedMultiple + columns % kernels::kQuantizedMultiple > 0) continue;
-    cases.push_back(rows_case(M, columns, sizes.device));
+    cases.push_back(rows_case(of, M, columns, sizes.device));
     for (const bool from_quantized : {true, false}) {
-      cases.push_back(transpose_case(M, columns, from_quantized, sizes.device));
+      cases.push_back(transpose_case(of, M, columns, from_quantized, sizes.device));
     }
   }
 }

@@ -57,7 +57,7 @@ class Bench(program.CliTest):
             rate = max(max(memory["read_gb_per_s"], memory["update_gb_per_s"]) for memory in peaks["memory"]
                        if 2 * memory["bytes"] > row["footprint_bytes"])
             self.assertLessEqual(row["footprint_bytes"], row["bytes"])
-            products = row["dtype"] == "bf16" and row["name"].startswith(("gemm", "attention"))
+            products = row["dtype"] in ("bf16", "e4m3") and row["name"].startswith(("gemm", "attention"))
             compute = row["flops"] / peaks["bf16_product_gflops" if products else "multiply_add_gflops"] / 1e6
             memory = row["bytes"] / rate / 1e6
             self.assert_near(row["limit_ms"], max(compute, memory))
@@ -77,7 +77,8 @@ class Bench(program.CliTest):
                 for row in ways[1:]:
                     self.assertLessEqual(row["max_error"], row["tolerance"])
         families = {name.split(".")[0] for name, _, _ in rows}
-        self.assertEqual(families, {"gemm", "attention", "attention_documents", "layer_norm", "rms_norm", "gelu", "swiglu",
+        self.assertEqual(families, {"gemm", "quantize_rows", "quantize_transposed", "transpose_quantized", "attention",
+                                    "attention_documents", "layer_norm", "rms_norm", "gelu", "swiglu",
                                     "dropout", "rope", "embedding", "cross_entropy", "adamw", "sum_rows", "sum_ranks", "sum_squares",
                                     "convert"})
 
