@@ -3,8 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "libtrain/error.h"
 #include "memory/buffer.h"
@@ -15,35 +19,68 @@
 namespace lt::bench {
 namespace {
 
-// A collective. If its array lies in the group's peer memory, it has a separate row with implementation "window".
+// A collective. If its array and what arrives lie in the group's peer memory, it has a separate row with implementation
+// "window".
 struct Measured {
   CollectiveOp op;
   bool in_window = false;
   auto operator<=>(const Measured&) const = default;
 };
 
-constexpr Measured kMeasured[] = {{CollectiveOp::all_gather},
-                                  {CollectiveOp::all_gather, true},
-                                  {CollectiveOp::reduce_scatter},
-                                  {CollectiveOp::all_reduce},
+constexpr Measured kMeasured[] = {{CollectiveOp::all_gather},     {CollectiveOp::all_gather, true},
+                                  {CollectiveOp::reduce_scatter}, {CollectiveOp::reduce_scatter, true},
+                                  {CollectiveOp::all_reduce},     {CollectiveOp::all_reduce, true},
                                   {CollectiveOp::broadcast}};
 constexpr Size kPattern = 97;  // values repeat with this period, so a part at the wrong place is detected
 
 // Rank r's value at element i. Sums over 5000 ranks stay below 2^24, so they are exact.
 float value(int rank, Size i) { return static_cast<float>((i + rank) % kPattern); }
 
-// Holds the arrays of one collective, runs it and checks its result.
+// Takes each block from a source once and gives it again after it was released, as an arena does for the blocks of a
+// step: making a window is a collective.
+class KeptBlocks final : public BlockSource {
+ public:
+  explicit KeptBlocks(std::shared_ptr<BlockSource> from) : from_(std::move(from)) {}
+  ~KeptBlocks() override {
+    for (const Kept& kept : blocks_) from_->release(kept.block.index);
+  }
+
+  Block allocate(Size bytes, MemoryOwner owner) override {
+    const auto is_free = [&](const Kept& kept) { return !kept.in_use && kept.bytes == bytes; };
+    auto found = std::find_if(blocks_.begin(), blocks_.end(), is_free);
+    if (found == blocks_.end()) found = blocks_.insert(found, {from_->allocate(bytes, owner), bytes});
+    found->in_use = true;
+    return {found->block.data, static_cast<std::size_t>(found - blocks_.begin())};
+  }
+  void release(std::size_t index) noexcept override { blocks_[index].in_use = false; }
+
+ private:
+  struct Kept {
+    Block block;
+    Size bytes;
+    bool in_use = false;
+  };
+  std::shared_ptr<BlockSource> from_;
+  std::vector<Kept> blocks_;
+};
+
+// Holds the arrays of one collective, runs it and checks its result. All memory comes from `source` unless it is null.
 class Collective {
  public:
-  Collective(const Group& group, CollectiveOp op, Size bytes, Device device)
+  Collective(const Group& group, CollectiveOp op, Size bytes, Device device, std::shared_ptr<BlockSource> source)
       : group_(group),
         op_(op),
+        source_(std::move(source)),
+        device_(device),
+        scope_(std::in_place, source_, device),
         full_(Tensor::empty({bytes / 4}, DType::f32, device)),
         part_(full_.narrow(0, begin(), Group::part_size(bytes / 4, group.size(), group.rank()))) {
     if (op == CollectiveOp::reduce_scatter) part_ = Tensor::empty({part_.elements()}, DType::f32, device);
+    scope_.reset();
   }
 
   void run() const {
+    const AllocationScope scope(source_, device_);
     switch (op_) {
       case CollectiveOp::all_gather: return group_.all_gather("bench", full_, part_).wait();
       case CollectiveOp::reduce_scatter: return group_.reduce_scatter("bench", part_, full_, DType::f32).wait();
@@ -87,6 +124,9 @@ class Collective {
 
   const Group& group_;
   CollectiveOp op_;
+  std::shared_ptr<BlockSource> source_;
+  Device device_;
+  std::optional<AllocationScope> scope_;  // of the constructor
   Tensor full_, part_;  // part_ lies in full_, except for a reduce-scatter, which would overwrite its input
 };
 
@@ -100,13 +140,10 @@ std::vector<double> slowest(const Group& group, const std::vector<double>& mine)
   return most;
 }
 
-// Times `iterations` calls on newly allocated arrays, taken from `source` unless it is null.
+// Times `iterations` calls on newly allocated arrays, taken from `windows` unless it is null.
 std::vector<double> time_block(const Group& group, CollectiveOp op, Size bytes, Device device,
-                               const std::shared_ptr<BlockSource>& source, Size warmup, Size iterations) {
-  const Collective collective = [&] {
-    const AllocationScope scope(source, device);
-    return Collective(group, op, bytes, device);
-  }();
+                               const std::shared_ptr<BlockSource>& windows, Size warmup, Size iterations) {
+  const Collective collective(group, op, bytes, device, windows ? std::make_shared<KeptBlocks>(windows) : nullptr);
   collective.check();
   std::vector<double> mine;
   for (Size i = 0; i < warmup + iterations; ++i) {

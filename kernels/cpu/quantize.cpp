@@ -140,4 +140,14 @@ void quantize_rms_norm(CpuStream stream, e4m3* y_RC, float* scales_R, const RmsN
   });
 }
 
+template <>
+void write_layer_norm(CpuStream stream, const LayerNormForward& norm) {
+  layer_norm_forward(stream, norm);
+}
+
+template <>
+void write_rms_norm(CpuStream stream, const RmsNormForward& norm) {
+  rms_norm_forward(stream, norm);
+}
+
 }  // namespace lt::kernels

@@ -69,6 +69,7 @@ struct OfSwiGluGradient {
   }
 };
 
+// Products and sums are not left to the compiler to join, which might do so in one kernel and not in another.
 template <bool kCentred>
 struct OfNorm {
   static constexpr int kParts = 1;
@@ -88,12 +89,15 @@ struct OfNorm {
     const float mean = kCentred ? block_sum(sum) / static_cast<float>(C) : 0.0f;
     row.for_each([&](const Values& values, int, int) {
 #pragma unroll
-      for (int k = 0; k < 16; ++k) squares += (values[k] - mean) * (values[k] - mean);
+      for (int k = 0; k < 16; ++k) {
+        const float d = values[k] - mean;
+        squares = __fmaf_rn(d, d, squares);
+      }
     });
     const float rstd = 1 / sqrtf(block_sum(squares) / static_cast<float>(C) + eps);
     row.for_each([&](Values& values, int at, int) {
       const Values x = values, w = Values::at(w_C + 16 * at), b = b_C != nullptr ? Values::at(b_C + 16 * at) : Values{};
-      values = Values::of([&](int k) { return (x[k] - mean) * rstd * w[k] + b[k]; });
+      values = Values::of([&](int k) { return __fadd_rn(__fmul_rn(__fmul_rn(x[k] - mean, rstd), w[k]), b[k]); });
     });
     if (threadIdx.x > 0) return;
     if (kCentred) mean_R[r] = mean;
@@ -102,15 +106,18 @@ struct OfNorm {
 };
 
 template <bool kCentred>
-void quantize_norm(CudaStream stream, e4m3* y_RC, float* scales_R, const LayerNormForward& n) {
-  const OfNorm<kCentred> source{static_cast<float*>(n.mean_R),
-                                static_cast<float*>(n.rstd_R),
-                                static_cast<const bf16*>(n.x_RC),
-                                static_cast<const bf16*>(n.w_C),
-                                static_cast<const bf16*>(n.b_C),
-                                n.eps,
-                                n.C};
-  launch_quantize_rows(stream, y_RC, scales_R, source, n.R, n.C);
+OfNorm<kCentred> source_of(const LayerNormForward& n) {
+  return {static_cast<float*>(n.mean_R),
+          static_cast<float*>(n.rstd_R),
+          static_cast<const bf16*>(n.x_RC),
+          static_cast<const bf16*>(n.w_C),
+          static_cast<const bf16*>(n.b_C),
+          n.eps,
+          n.C};
+}
+
+LayerNormForward without_mean(const RmsNormForward& n) {
+  return {n.dtype, n.R, n.C, n.y_RC, nullptr, n.rstd_R, n.x_RC, n.w_C, nullptr, n.eps};
 }
 
 }  // namespace
@@ -138,14 +145,23 @@ void quantize_swiglu_backward(CudaStream stream, e4m3* dx_R2F, float* scales_R, 
 }
 
 template <>
-void quantize_layer_norm(CudaStream stream, e4m3* y_RC, float* scales_R, const LayerNormForward& norm) {
-  quantize_norm<true>(stream, y_RC, scales_R, norm);
+void quantize_layer_norm(CudaStream stream, e4m3* y_RC, float* scales_R, const LayerNormForward& n) {
+  launch_quantize_rows(stream, y_RC, scales_R, source_of<true>(n), n.R, n.C);
 }
 
 template <>
 void quantize_rms_norm(CudaStream stream, e4m3* y_RC, float* scales_R, const RmsNormForward& n) {
-  quantize_norm<false>(stream, y_RC, scales_R,
-                       {n.dtype, n.R, n.C, nullptr, nullptr, n.rstd_R, n.x_RC, n.w_C, nullptr, n.eps});
+  launch_quantize_rows(stream, y_RC, scales_R, source_of<false>(without_mean(n)), n.R, n.C);
+}
+
+template <>
+void write_layer_norm(CudaStream stream, const LayerNormForward& n) {
+  launch_write_rows(stream, static_cast<bf16*>(n.y_RC), source_of<true>(n), n.R, n.C);
+}
+
+template <>
+void write_rms_norm(CudaStream stream, const RmsNormForward& n) {
+  launch_write_rows(stream, static_cast<bf16*>(n.y_RC), source_of<false>(without_mean(n)), n.R, n.C);
 }
 
 }  // namespace lt::kernels

@@ -98,26 +98,54 @@ __global__ void __launch_bounds__(kHeld == 8 ? 1024 : 512)
   });
 }
 
-template <class Source>
-void launch_quantize_rows(CudaStream stream, e4m3* y_RC, float* scales_R, const Source& source, Size R, Size C) {
-  if (C % (kQuantizedMultiple * Source::kParts) != 0 || C > kMostQuantizedColumns) {
+// The same numbers in bf16.
+template <int kHeld, class Source>
+__global__ void __launch_bounds__(kHeld == 8 ? 1024 : 512) write_rows_kernel(bf16* y_RC, Source source, Size C) {
+  constexpr int kParts = Source::kParts;
+  const Size r = blockIdx.x;
+  HeldRow<kHeld, kParts> row;
+  row.count = static_cast<int>(C / 16 / kParts);
+  source.load(row, r);
+  auto* const y = reinterpret_cast<Packed<bf16>*>(y_RC + r * C);
+  row.for_each([&](const Sixteen<bf16>& values, int at, int part) {
+    for (int i = 0; i < 2; ++i) y[2 * (part * row.count + at) + i] = values.packs[i];
+  });
+}
+
+// Calls launch(held, threads) with what a block needs for a row of C columns in `parts` parts: std::integral_constant
+// with the sixteens that a thread holds of each part, and the number of threads.
+template <class Launch>
+void launch_for_row(Size C, int parts, Launch&& launch) {
+  if (C % (kQuantizedMultiple * parts) != 0 || C > kMostQuantizedColumns) {
     throw InternalError("kernels", "quantize: expected up to " + std::to_string(kMostQuantizedColumns) +
                                        " columns in multiples of 16, found " + std::to_string(C));
   }
-  if (R == 0) return;
-  const auto launch = [&](auto held, int threads) {
-    quantize_rows_kernel<held.value>
-        <<<static_cast<unsigned>(R), threads, 0, stream_of(stream)>>>(y_RC, scales_R, source, C);
-    check_launch("quantize_rows");
-  };
-  const Size sixteens = C / 16 / Source::kParts;
-  const auto threads = static_cast<int>((sixteens + kWarp - 1) / kWarp * kWarp);
+  const auto threads = static_cast<int>((C / 16 / parts + kWarp - 1) / kWarp * kWarp);
   using std::integral_constant;
   if (threads <= 256) return launch(integral_constant<int, 1>{}, threads);
   if (threads <= 512) return launch(integral_constant<int, 2>{}, 256);
   if (threads <= 1024) return launch(integral_constant<int, 4>{}, 256);
   if (threads <= 2048) return launch(integral_constant<int, 4>{}, 512);
   launch(integral_constant<int, 8>{}, 1024);
+}
+
+template <class Source>
+void launch_quantize_rows(CudaStream stream, e4m3* y_RC, float* scales_R, const Source& source, Size R, Size C) {
+  launch_for_row(C, Source::kParts, [&](auto held, int threads) {
+    if (R == 0) return;
+    quantize_rows_kernel<held.value>
+        <<<static_cast<unsigned>(R), threads, 0, stream_of(stream)>>>(y_RC, scales_R, source, C);
+    check_launch("quantize_rows");
+  });
+}
+
+template <class Source>
+void launch_write_rows(CudaStream stream, bf16* y_RC, const Source& source, Size R, Size C) {
+  launch_for_row(C, Source::kParts, [&](auto held, int threads) {
+    if (R == 0) return;
+    write_rows_kernel<held.value><<<static_cast<unsigned>(R), threads, 0, stream_of(stream)>>>(y_RC, source, C);
+    check_launch("write_rows");
+  });
 }
 
 }  // namespace lt::kernels

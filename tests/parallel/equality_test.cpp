@@ -92,7 +92,9 @@ class Mixed final : public nn::Model {
       const Tensor h = first(ops::gelu(x));
       const Tensor gated = ops::swiglu(up(h));
       const Tensor a = ops::gelu(down(gated, h));
-      const Tensor b = ops::add(ops::mul(a, gated), ops::gelu(mix(a)));
+      const Tensor still = Tensor::empty(a.shape(), a.dtype(), a.device());  // without a gradient
+      copy(still, a);
+      const Tensor b = ops::add(ops::mul(a, gated), ops::mul(ops::gelu(mix(a)), still));
       return last(ops::add(x, ops::add(mix(ops::relu(b)), h)));
     }
     nn::LayerNorm& first;

@@ -47,6 +47,11 @@ template <class S>
 void quantize_layer_norm(S stream, e4m3* y_RC, float* scales_R, const LayerNormForward& norm);
 template <class S>
 void quantize_rms_norm(S stream, e4m3* y_RC, float* scales_R, const RmsNormForward& norm);
+// The norms of bf16 numbers with the bits, of statistics too, that these two quantize.
+template <class S>
+void write_layer_norm(S stream, const LayerNormForward& norm);
+template <class S>
+void write_rms_norm(S stream, const RmsNormForward& norm);
 
 // All of scales_N = the largest of scales_R, or NaN if one is NaN.
 template <class S>

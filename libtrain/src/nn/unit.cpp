@@ -5,17 +5,24 @@
 #include "libtrain/profile/timeline.h"
 #include "libtrain/tensor/autograd.h"
 #include "profile/activity_clock.h"
+#include "tensor/storage.h"
 
 namespace lt::nn {
 namespace {
 
 struct UnitNode final : TapeNode {
-  UnitNode(UnitObserver* observer_, int unit_, const std::string& name_, Recompute mode_)
-      : observer(observer_), unit(unit_), name(name_), mode(mode_), tape(mode_ != Recompute::selective) {}
+  UnitNode(UnitObserver* observer_, int unit_, const UnitInfo& info, Recompute mode_)
+      : observer(observer_),
+        unit(unit_),
+        name(info.name),
+        is_block(info.is_block),
+        mode(mode_),
+        tape(mode_ != Recompute::selective) {}
 
   UnitObserver* observer;
   int unit;
   const std::string& name;  // belongs to the model's unit
+  bool is_block;
   Recompute mode;
   Tape tape;
   // Full recomputation only: the forward pass with its inputs, and the context that it ran under.
@@ -25,6 +32,7 @@ struct UnitNode final : TapeNode {
 
   void run_backward() override {
     const SpanScope span(Lane::compute, name);
+    const ContextMemberScope<&Context::in_block> in_block(is_block);
     if (observer != nullptr) observer->before_backward(unit);
     if (mode == Recompute::full) run_forward_again();
     tape.run_backward();
@@ -35,7 +43,6 @@ struct UnitNode final : TapeNode {
     const ActivityScope activity(Activity::recompute);
     const ForwardScope first_context(context);
     const TapeScope recording(&tape);
-    const ContextMemberScope<&Context::in_block> in_block(true);  // only blocks are recomputed
     const Tensor again = body();
     again.require_values();  // what backward needs of a norm comes with its values
     body = nullptr;
@@ -60,8 +67,9 @@ Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
     const TapeScope no_recording(nullptr);
     output = body();
     output.require_values();  // while the unit's parameters are here
+    TensorStorage::forget(output);
   } else {
-    auto node = std::make_shared<UnitNode>(observer_, index, name, mode);
+    auto node = std::make_shared<UnitNode>(observer_, index, info, mode);
     if (mode == Recompute::full) {
       const TapeScope no_recording(nullptr);
       output = body().detach();

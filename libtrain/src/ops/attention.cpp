@@ -99,6 +99,7 @@ Tensor attention(const Tensor& qkv, const Heads& heads, Size window, const Tenso
 Tensor attention_cached(Tensor qkv, const Heads& heads, KvCache& cache, Size window, double rope_base,
                         const RopeScaling& scaling) {
   check_attention("attention_cached", qkv, heads, window);
+  detail::require_values(qkv);
   if (rope_base > 0 && heads.head_dim % 2 != 0) {
     fail("attention_cached", "head_dim", "an even number", std::to_string(heads.head_dim));
   }

@@ -29,11 +29,13 @@ struct LayerNorm final : Function {
   Saved x_, weight_, bias_;
   Tensor mean_, rstd_;
   float eps_ = 0;
+  bool defers_ = false;  // y; then all its makers write the same bits
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps) {
     x_ = x, weight_ = weight, eps_ = eps, bias_ = bias;
     mean_ = statistics(x), rstd_ = statistics(x);
-    if (should_defer(x, x.dim(-1))) return deferred(*this);
+    defers_ = should_defer(x, x.dim(-1));
+    if (defers_) return deferred(*this);
     const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
     recompute(y);
     return y;
@@ -42,7 +44,8 @@ struct LayerNorm final : Function {
   bool is_cheap() const override { return true; }
   void recompute(const Tensor& y) override {
     const kernels::LayerNormForward norm = call(y.data());
-    dispatch(y.device(), [&](auto s) { kernels::layer_norm_forward(s, norm); });
+    dispatch(y.device(),
+             [&](auto s) { defers_ ? kernels::write_layer_norm(s, norm) : kernels::layer_norm_forward(s, norm); });
   }
   void quantize(const Tensor& values, const Tensor& scales) const {
     const kernels::LayerNormForward norm = call(nullptr);
@@ -94,11 +97,13 @@ struct RmsNorm final : Function {
   Saved x_, weight_;
   Tensor rstd_;
   float eps_ = 0;
+  bool defers_ = false;  // y; then all its makers write the same bits
 
   Tensor forward(const Tensor& x, const Tensor& weight, float eps) {
     x_ = x, weight_ = weight, eps_ = eps;
     rstd_ = statistics(x);
-    if (should_defer(x, x.dim(-1))) return deferred(*this);
+    defers_ = should_defer(x, x.dim(-1));
+    if (defers_) return deferred(*this);
     const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
     recompute(y);
     return y;
@@ -107,7 +112,8 @@ struct RmsNorm final : Function {
   bool is_cheap() const override { return true; }
   void recompute(const Tensor& y) override {
     const kernels::RmsNormForward norm = call(y.data());
-    dispatch(y.device(), [&](auto s) { kernels::rms_norm_forward(s, norm); });
+    dispatch(y.device(),
+             [&](auto s) { defers_ ? kernels::write_rms_norm(s, norm) : kernels::rms_norm_forward(s, norm); });
   }
   void quantize(const Tensor& values, const Tensor& scales) const {
     const kernels::RmsNormForward norm = call(nullptr);

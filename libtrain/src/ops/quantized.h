@@ -20,7 +20,8 @@ bool multiplies_in_fp8(const Tensor& x, const Tensor& weight);
 // in blocks in FP8.
 bool should_defer(const Tensor& x, Size C);
 
-// Quantizes a matrix, or the rows of x [..., C], each by its own scale.
+// Quantizes a matrix, or the rows of x [..., C], each by its own scale. Deferred rows give the bits of those with
+// values.
 Quantized quantize_rows(const Tensor& x);
 // The transpose [C, R], with `count` copies of its one scale, the largest of the rows'. If `sums.dst` is defined, [C]
 // in f32, it gets the sums over the rows of x.

@@ -37,7 +37,6 @@ struct QuantizedLinear final : Function {
 
   Saved x_;         // if the tape drops values that are cheap to recompute
   Quantized rows_;  // of x, otherwise: half of its bytes
-  bool from_values_ = false;
   Saved weight_;
   Tensor weight_scales_;  // [N]
   Slot x_slot_, bias_, residual_;
@@ -45,7 +44,6 @@ struct QuantizedLinear final : Function {
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
     if (residual.defined()) residual.require_values();
     weight_ = weight, x_slot_ = x.gradient_slot(), bias_ = bias.gradient_slot(), residual_ = residual.gradient_slot();
-    from_values_ = x.is_bound();
     const Tensor y = Tensor::empty(with_last(x, weight.dim(0)), x.dtype(), x.device());
     const Quantized a = quantize_rows(x), b = quantize_rows(weight);
     kernels::Gemm product = product_of(a, b, false, y);
@@ -94,7 +92,10 @@ struct QuantizedLinear final : Function {
       dy.require_values();
       add_parameter_gradients(nullptr, bias_, dy, {});
     }
-    if (!rows_.defined()) quantize_again();
+    if (!rows_.defined()) {
+      const ActivityScope activity(Activity::recompute);
+      rows_ = quantize_rows(x_.handle());
+    }
     const Quantized a = transpose(dy_rows, 1, db), b = transpose(rows_, 1);
     rows_ = {};
     kernels::Gemm product = product_of(a, b, true, dw.dst);
@@ -102,11 +103,6 @@ struct QuantizedLinear final : Function {
     multiply(a.values.device(), product);
   }
 
-  // As in the forward pass: with x's values, or without.
-  void quantize_again() {
-    const ActivityScope activity(Activity::recompute);
-    rows_ = quantize_rows(from_values_ ? x_.get() : x_.handle());
-  }
 };
 
 }  // namespace

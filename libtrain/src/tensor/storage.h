@@ -23,7 +23,7 @@ struct TensorStorage {
   static bool is_deferred(const Tensor& tensor);
   // Writes the rows in e4m3. Returns false, and does nothing, if the tensor has values or no such recipe.
   static bool quantize(const Tensor& tensor, const Tensor& values, const Tensor& scales);
-  // Lets go of what the recipe holds. The tensor must not be used any more.
+  // Lets go of what the recipe holds. A tensor without values must not be used any more.
   static void forget(const Tensor& tensor);
   // Lets release_values() drop the values; `recipe` recomputes them on the next data().
   static void set_recipe(const Tensor& tensor, std::function<void(const Tensor& out)> recipe);

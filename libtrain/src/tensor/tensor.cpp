@@ -2,6 +2,8 @@
 #include "libtrain/tensor/tensor.h"
 
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "device/copy_bytes.h"
 #include "kernels/elementwise.h"
@@ -23,7 +25,8 @@ struct Tensor::Impl {
   Size offset = 0;  // of the first element, bytes from the buffer's start
   std::shared_ptr<GradientSlot> gradient;
   TensorStorage::Recipe recipe;
-  std::string name;  // set by unbound()
+  bool had_values = false;  // which the recipe makes again
+  std::string name;         // set by unbound()
 };
 
 namespace {
@@ -133,7 +136,8 @@ void Tensor::require_values() const {
                                         " are not here: its unit is not gathered at this point");
     }
     impl_->buffer = std::make_shared<Buffer>(elements() * dtype_bytes(impl_->dtype), impl_->device);
-    const ActivityScope recompute(Activity::recompute);
+    std::optional<ActivityScope> recompute;
+    if (std::exchange(impl_->had_values, true)) recompute.emplace(Activity::recompute);
     impl_->recipe.values(*this);
   }
 }
@@ -287,6 +291,7 @@ bool Tensor::shares_storage(const Tensor& other) const { return impl_->buffer ==
 
 void TensorStorage::set_recipe(const Tensor& tensor, std::function<void(const Tensor&)> recipe) {
   tensor.impl_->recipe.values = std::move(recipe);
+  tensor.impl_->had_values = tensor.is_bound();
 }
 
 Tensor TensorStorage::deferred(const Shape& shape, DType dtype, Device device, Recipe recipe) {
@@ -339,6 +344,7 @@ void copy(const Tensor& dst, const Tensor& src) {
                                    to_string(dst.shape()) + " of " + to_string(dst.device()));
   }
   if (dst.elements() == 0) return;
+  detail::require_values(src), detail::require_values(dst);
   if (across) return copy_across(dst, src);
   if (dst.is_contiguous() && src.is_contiguous()) {
     dispatch(dst.device(), [&](auto stream) {
@@ -358,11 +364,13 @@ void copy(const Tensor& dst, const Tensor& src) {
 }
 
 void fill_zero(const Tensor& dst) {
+  detail::require_values(dst);
   if (!dst.is_contiguous()) return copy(dst, Tensor::zeros(dst.shape(), dst.dtype(), dst.device()));
   dispatch(dst.device(), [&](auto stream) { kernels::fill_zero(stream, dst.data(), dst.bytes()); });
 }
 
 void fill(const Tensor& dst, double value) {
+  detail::require_values(dst);
   if (!dst.is_contiguous())
     throw UsageError("tensor", "fill: expected a contiguous tensor, its shape is " + to_string(dst.shape()));
   dispatch(dst.device(), [&](auto stream) { kernels::fill(stream, dst.dtype(), dst.data(), value, dst.elements()); });

@@ -5,7 +5,10 @@
 // a temporary.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -130,32 +133,38 @@ namespace detail {
 Tensor record_output(std::shared_ptr<Function> function, Tensor output);
 bool wants_gradient(const Tensor& tensor);
 void require_values(const Tensor& tensor);  // if it is deferred
+// Calls visit(tensor) for each tensor of an argument of record(): a Tensor, or several in a vector or array, or one
+// that may be missing.
 template <class A>
-void require_values(const A& argument) {
-  if constexpr (std::is_same_v<A, std::vector<Tensor>>) {
-    for (const Tensor& tensor : argument) require_values(tensor);
+struct IsArrayOfTensors : std::false_type {};
+template <std::size_t kCount>
+struct IsArrayOfTensors<std::array<Tensor, kCount>> : std::true_type {};
+template <class A, class Visit>
+void for_each_tensor(const A& argument, Visit&& visit) {
+  if constexpr (std::is_same_v<A, Tensor>) {
+    visit(argument);
+  } else if constexpr (std::is_same_v<A, std::optional<Tensor>>) {
+    if (argument) visit(*argument);
+  } else if constexpr (std::is_same_v<A, std::vector<Tensor>> || IsArrayOfTensors<A>::value) {
+    for (const Tensor& tensor : argument) visit(tensor);
   }
 }
-inline bool wants_gradient_any() { return false; }
-template <class A, class... Rest>
-bool wants_gradient_any(const A& first, const Rest&... rest) {
-  if constexpr (std::is_same_v<A, Tensor>) {
-    if (wants_gradient(first)) return true;
-  } else if constexpr (std::is_same_v<A, std::vector<Tensor>>) {
-    for (const Tensor& tensor : first) {
-      if (wants_gradient(tensor)) return true;
-    }
-  }
-  return wants_gradient_any(rest...);
+template <class... Args>
+bool wants_gradient_any(const Args&... args) {
+  bool wanted = false;
+  const auto look_at = [&](const Tensor& tensor) { wanted = wanted || wants_gradient(tensor); };
+  (for_each_tensor(args, look_at), ...);
+  return wanted;
 }
 }  // namespace detail
 
 // Runs F{}.forward(args...). Records the node if a Tensor among the arguments wants a gradient and a tape is current.
+// Tensors inside other types than those of for_each_tensor() are not looked at; forward() calls their require_values().
 template <class F, class... Args>
 Tensor record(const Args&... args) {
   auto function = std::make_shared<F>();
   const OperationScope operation(function->name());
-  if (!function->takes_deferred()) (detail::require_values(args), ...);
+  if (!function->takes_deferred()) (detail::for_each_tensor(args, detail::require_values), ...);
   Tensor output = function->forward(args...);
   if (Context::current().tape == nullptr || !detail::wants_gradient_any(args...)) return output;
   return detail::record_output(std::move(function), std::move(output));
