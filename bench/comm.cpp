@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -64,23 +63,18 @@ class KeptBlocks final : public BlockSource {
   std::vector<Kept> blocks_;
 };
 
-// Holds the arrays of one collective, runs it and checks its result. All memory comes from `source` unless it is null.
+// Holds the arrays of one collective, runs it and checks its result.
 class Collective {
  public:
-  Collective(const Group& group, CollectiveOp op, Size bytes, Device device, std::shared_ptr<BlockSource> source)
+  Collective(const Group& group, CollectiveOp op, Size bytes, Device device)
       : group_(group),
         op_(op),
-        source_(std::move(source)),
-        device_(device),
-        scope_(std::in_place, source_, device),
         full_(Tensor::empty({bytes / 4}, DType::f32, device)),
         part_(full_.narrow(0, begin(), Group::part_size(bytes / 4, group.size(), group.rank()))) {
     if (op == CollectiveOp::reduce_scatter) part_ = Tensor::empty({part_.elements()}, DType::f32, device);
-    scope_.reset();
   }
 
   void run() const {
-    const AllocationScope scope(source_, device_);
     switch (op_) {
       case CollectiveOp::all_gather: return group_.all_gather("bench", full_, part_).wait();
       case CollectiveOp::reduce_scatter: return group_.reduce_scatter("bench", part_, full_, DType::f32).wait();
@@ -124,9 +118,6 @@ class Collective {
 
   const Group& group_;
   CollectiveOp op_;
-  std::shared_ptr<BlockSource> source_;
-  Device device_;
-  std::optional<AllocationScope> scope_;  // of the constructor
   Tensor full_, part_;  // part_ lies in full_, except for a reduce-scatter, which would overwrite its input
 };
 
@@ -140,10 +131,11 @@ std::vector<double> slowest(const Group& group, const std::vector<double>& mine)
   return most;
 }
 
-// Times `iterations` calls on newly allocated arrays, taken from `windows` unless it is null.
+// Times `iterations` calls on newly allocated arrays. These and what arrives lie in `windows` unless it is null.
 std::vector<double> time_block(const Group& group, CollectiveOp op, Size bytes, Device device,
                                const std::shared_ptr<BlockSource>& windows, Size warmup, Size iterations) {
-  const Collective collective(group, op, bytes, device, windows ? std::make_shared<KeptBlocks>(windows) : nullptr);
+  const AllocationScope scope(windows ? std::make_shared<KeptBlocks>(windows) : nullptr, device);
+  const Collective collective(group, op, bytes, device);
   collective.check();
   std::vector<double> mine;
   for (Size i = 0; i < warmup + iterations; ++i) {

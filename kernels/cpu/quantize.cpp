@@ -96,6 +96,14 @@ void quantize_written(CpuStream stream, e4m3* y_RC, float* scales_R, Size R, Siz
   quantize_rows(stream, y_RC, scales_R, written, R, C);
 }
 
+template <class Norm>
+void quantize_norm(CpuStream stream, e4m3* y_RC, float* scales_R, Norm norm, void (*forward)(CpuStream, const Norm&)) {
+  quantize_written(stream, y_RC, scales_R, norm.R, norm.C, [&](bf16* y) {
+    norm.y_RC = y;
+    forward(stream, norm);
+  });
+}
+
 }  // namespace
 
 template <>
@@ -124,20 +132,12 @@ void quantize_swiglu_backward(CpuStream stream, e4m3* dx_R2F, float* scales_R, c
 
 template <>
 void quantize_layer_norm(CpuStream stream, e4m3* y_RC, float* scales_R, const LayerNormForward& norm) {
-  quantize_written(stream, y_RC, scales_R, norm.R, norm.C, [&](bf16* y) {
-    LayerNormForward written = norm;
-    written.y_RC = y;
-    layer_norm_forward(stream, written);
-  });
+  quantize_norm(stream, y_RC, scales_R, norm, layer_norm_forward<CpuStream>);
 }
 
 template <>
 void quantize_rms_norm(CpuStream stream, e4m3* y_RC, float* scales_R, const RmsNormForward& norm) {
-  quantize_written(stream, y_RC, scales_R, norm.R, norm.C, [&](bf16* y) {
-    RmsNormForward written = norm;
-    written.y_RC = y;
-    rms_norm_forward(stream, written);
-  });
+  quantize_norm(stream, y_RC, scales_R, norm, rms_norm_forward<CpuStream>);
 }
 
 template <>

@@ -15,10 +15,7 @@ struct Plain {
   const bf16* x_RC;
   Size C;
 
-  template <int kHeld>
-  __device__ void load(HeldRow<kHeld, 1>& row, Size r) const {
-    row.for_each([&](Sixteen<bf16>& values, int at, int) { values = Sixteen<bf16>::at(x_RC + r * C + 16 * at); });
-  }
+  __device__ Sixteen<bf16> at(Size r, int at, int) const { return Sixteen<bf16>::at(x_RC + r * C + 16 * at); }
 };
 
 constexpr int kSpreadThreads = 1024;

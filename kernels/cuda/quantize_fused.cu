@@ -12,12 +12,9 @@ struct OfGelu {
   const bf16* x_RC;
   Size C;
 
-  template <int kHeld>
-  __device__ void load(HeldRow<kHeld, 1>& row, Size r) const {
-    row.for_each([&](Values& values, int at, int) {
-      const Values x = Values::at(x_RC + r * C + 16 * at);
-      values = Values::of([&](int k) { return gelu(x[k]); });
-    });
+  __device__ Values at(Size r, int at, int) const {
+    const Values x = Values::at(x_RC + r * C + 16 * at);
+    return Values::of([&](int k) { return gelu(x[k]); });
   }
 };
 
@@ -26,12 +23,9 @@ struct OfGeluGradient {
   const bf16 *dy_RC, *x_RC;
   Size C;
 
-  template <int kHeld>
-  __device__ void load(HeldRow<kHeld, 1>& row, Size r) const {
-    row.for_each([&](Values& values, int at, int) {
-      const Values dy = Values::at(dy_RC + r * C + 16 * at), x = Values::at(x_RC + r * C + 16 * at);
-      values = Values::of([&](int k) { return dy[k] * gelu_derivative(x[k]); });
-    });
+  __device__ Values at(Size r, int at, int) const {
+    const Values dy = Values::at(dy_RC + r * C + 16 * at), x = Values::at(x_RC + r * C + 16 * at);
+    return Values::of([&](int k) { return dy[k] * gelu_derivative(x[k]); });
   }
 };
 
@@ -40,13 +34,10 @@ struct OfSwiGlu {
   const bf16* x_R2F;
   Size F;
 
-  template <int kHeld>
-  __device__ void load(HeldRow<kHeld, 1>& row, Size r) const {
-    row.for_each([&](Values& values, int at, int) {
-      const bf16* const x = x_R2F + r * 2 * F + 16 * at;
-      const Values gate = Values::at(x), up = Values::at(x + F);
-      values = Values::of([&](int k) { return gate[k] * sigmoid(gate[k]) * up[k]; });
-    });
+  __device__ Values at(Size r, int at, int) const {
+    const bf16* const x = x_R2F + r * 2 * F + 16 * at;
+    const Values gate = Values::at(x), up = Values::at(x + F);
+    return Values::of([&](int k) { return gate[k] * sigmoid(gate[k]) * up[k]; });
   }
 };
 
@@ -56,15 +47,12 @@ struct OfSwiGluGradient {
   const bf16 *dy_RF, *x_R2F;
   Size F;
 
-  template <int kHeld>
-  __device__ void load(HeldRow<kHeld, 2>& row, Size r) const {
-    row.for_each([&](Values& values, int at, int part) {
-      const bf16* const x = x_R2F + r * 2 * F + 16 * at;
-      const Values gate = Values::at(x), up = Values::at(x + F), dy = Values::at(dy_RF + r * F + 16 * at);
-      values = Values::of([&](int k) {
-        const float g = gate[k], s = sigmoid(g);
-        return part == 0 ? dy[k] * up[k] * silu_derivative(g, s) : dy[k] * (g * s);
-      });
+  __device__ Values at(Size r, int at, int part) const {
+    const bf16* const x = x_R2F + r * 2 * F + 16 * at;
+    const Values gate = Values::at(x), up = Values::at(x + F), dy = Values::at(dy_RF + r * F + 16 * at);
+    return Values::of([&](int k) {
+      const float g = gate[k], s = sigmoid(g);
+      return part == 0 ? dy[k] * up[k] * silu_derivative(g, s) : dy[k] * (g * s);
     });
   }
 };

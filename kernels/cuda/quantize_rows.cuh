@@ -76,7 +76,18 @@ struct HeldRow {
   }
 };
 
-// One block a row of C columns. source.load(row, r) fills a HeldRow.
+// Fills a row with what a source gives element by element, by at(r, sixteen of the part, part), or as a whole, by
+// load().
+template <int kHeld, class Source>
+__device__ void load_row(HeldRow<kHeld, Source::kParts>& row, const Source& source, Size r) {
+  if constexpr (requires { source.load(row, r); }) {
+    source.load(row, r);
+  } else {
+    row.for_each([&](Sixteen<bf16>& values, int at, int part) { values = source.at(r, at, part); });
+  }
+}
+
+// One block a row of C columns.
 template <int kHeld, class Source>
 __global__ void __launch_bounds__(kHeld == 8 ? 1024 : 512)
     quantize_rows_kernel(e4m3* y_RC, float* scales_R, Source source, Size C) {
@@ -84,7 +95,7 @@ __global__ void __launch_bounds__(kHeld == 8 ? 1024 : 512)
   const Size r = blockIdx.x;
   HeldRow<kHeld, kParts> row;
   row.count = static_cast<int>(C / 16 / kParts);
-  source.load(row, r);
+  load_row(row, source, r);
   std::uint32_t largest = 0;
   row.for_each([&](const Sixteen<bf16>& values, int, int) {
 #pragma unroll
@@ -105,7 +116,7 @@ __global__ void __launch_bounds__(kHeld == 8 ? 1024 : 512) write_rows_kernel(bf1
   const Size r = blockIdx.x;
   HeldRow<kHeld, kParts> row;
   row.count = static_cast<int>(C / 16 / kParts);
-  source.load(row, r);
+  load_row(row, source, r);
   auto* const y = reinterpret_cast<Packed<bf16>*>(y_RC + r * C);
   row.for_each([&](const Sixteen<bf16>& values, int at, int part) {
     for (int i = 0; i < 2; ++i) y[2 * (part * row.count + at) + i] = values.packs[i];

@@ -42,26 +42,31 @@ Quantized transposed(const Tensor& values, const Tensor& row_scales, const Tenso
   return y;
 }
 
+// Whether x belongs to a block whose products take operands in e4m3.
+bool is_in_fp8(const Tensor& x) {
+  const Context& context = Context::current();
+  return context.kernels.fp8 && context.in_block && x.dtype() == DType::bf16;
+}
+
+bool can_be_quantized(Size R, Size C) {
+  constexpr Size kMultiple = kernels::kQuantizedMultiple;
+  return R % kMultiple == 0 && C % kMultiple == 0 && C <= kernels::kMostQuantizedColumns;
+}
+
 }  // namespace
 
 bool multiplies_in_fp8(const Tensor& x, const Tensor& weight) {
-  const Context& context = Context::current();
-  if (!context.kernels.fp8 || !context.in_block || x.dtype() != DType::bf16) return false;
+  if (!is_in_fp8(x)) return false;
   const Size M = rows(x), N = weight.dim(0), K = weight.dim(1);
-  constexpr Size kMultiple = kernels::kQuantizedMultiple, kMost = kernels::kMostQuantizedColumns;
-  if (M % kMultiple == 0 && N % kMultiple == 0 && K % kMultiple == 0 && N <= kMost && K <= kMost) return true;
-  context.give_notice("products of " + std::to_string(M) + " x " + std::to_string(N) + " x " + std::to_string(K) +
-                      " run in bf16: FP8 takes sizes in multiples of " + std::to_string(kMultiple) +
-                      ", inputs and outputs up to " + std::to_string(kMost));
+  if (can_be_quantized(M, N) && can_be_quantized(M, K)) return true;
+  Context::current().give_notice("products of " + std::to_string(M) + " x " + std::to_string(N) + " x " +
+                                 std::to_string(K) + " run in bf16: FP8 takes sizes in multiples of " +
+                                 std::to_string(kernels::kQuantizedMultiple) + ", inputs and outputs up to " +
+                                 std::to_string(kernels::kMostQuantizedColumns));
   return false;
 }
 
-bool should_defer(const Tensor& x, Size C) {
-  const Context& context = Context::current();
-  constexpr Size kMultiple = kernels::kQuantizedMultiple;
-  return context.kernels.fp8 && context.in_block && x.dtype() == DType::bf16 && rows(x) % kMultiple == 0 &&
-         C % kMultiple == 0 && C <= kernels::kMostQuantizedColumns;
-}
+bool should_defer(const Tensor& x, Size C) { return is_in_fp8(x) && can_be_quantized(rows(x), C); }
 
 Quantized quantize_rows(const Tensor& x) {
   const Size R = rows(x), C = x.dim(-1);

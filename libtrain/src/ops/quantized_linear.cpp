@@ -61,13 +61,15 @@ struct QuantizedLinear final : Function {
     return y;
   }
 
-  // The weight gradient comes first, so that its reduction can start early.
+  // The weight gradient comes first, so that its reduction can start early. A bias that is a parameter has the gradient
+  // of a weight whose input is 1: it takes the quantized dy.
   void backward(const Tensor& dy) override {
     const Quantized dy_rows = quantize_rows(dy);
-    if (weight_.slot() != nullptr) {
-      add_weight_and_bias_gradients(dy, dy_rows);
-    } else {
-      if (bias_ != nullptr) dy.require_values();
+    const bool has_weight = weight_.slot() != nullptr;
+    const bool sums_rows = has_weight && bias_ != nullptr && bias_->dtype == DType::f32;
+    if (has_weight) add_weight_gradient(dy_rows, sums_rows ? bias_->next() : GradientTarget{{}, false});
+    if (bias_ != nullptr && !sums_rows) {
+      dy.require_values();
       add_parameter_gradients(nullptr, bias_, dy, {});
     }
     if (residual_ == nullptr) TensorStorage::forget(dy);  // what it would be made of is not needed any more
@@ -82,16 +84,9 @@ struct QuantizedLinear final : Function {
     if (residual_ != nullptr) residual_->add(dy);
   }
 
-  // A bias that is a parameter has the gradient of a weight whose input is 1: it takes the quantized dy.
-  void add_weight_and_bias_gradients(const Tensor& dy, const Quantized& dy_rows) {
+  // `db` gets the sums over the rows of dy, if its tensor is defined.
+  void add_weight_gradient(const Quantized& dy_rows, const GradientTarget& db) {
     const GradientTarget dw = weight_.slot()->next();
-    GradientTarget db{{}, false};
-    if (bias_ != nullptr && bias_->dtype == DType::f32) {
-      db = bias_->next();
-    } else if (bias_ != nullptr) {
-      dy.require_values();
-      add_parameter_gradients(nullptr, bias_, dy, {});
-    }
     if (!rows_.defined()) {
       const ActivityScope activity(Activity::recompute);
       rows_ = quantize_rows(x_.handle());
@@ -102,7 +97,6 @@ struct QuantizedLinear final : Function {
     product.accumulate = dw.accumulate;
     multiply(a.values.device(), product);
   }
-
 };
 
 }  // namespace
