@@ -15,7 +15,7 @@ BESIDE = [(1, "one H200", [(name, "ddp") for name in ("gpt2-124m-64x1024", "gpt2
                                                                     "llama-1b-4x4096")]),
           (8, "eight H200, ZeRO-3 beside FSDP2", [("llama-8b-2x4096", "zero3")])]
 LEARNING = "2026-11-26-h200-1x-learning-llama-1b"
-SCALING = "4x-scaling-gpt2-1.5b"  # all its numbers are from one call on one machine
+SCALING = "2026-11-26-h200-4x-scaling-gpt2-1.5b"  # all its numbers are from one call on one machine
 COLOURS = ["#0072b2", "#d55e00", "#008f68", "#b4588f"]
 STYLE = """<style>text { fill: #1b1f24; } .soft { fill: #59636e; } .paper { fill: #ffffff; } .rule { stroke: #d5dae0; }
 @media (prefers-color-scheme: dark) { text { fill: #e6eaef; } .soft { fill: #9aa5b1; } .paper { fill: #14181d; }
@@ -67,7 +67,7 @@ def beside_pytorch():
 
 def scaling():
     """Lines: tokens per second of all GPUs / those of one GPU, by strategy."""
-    rows = json.loads((RESULTS / f"{DAY}-{SCALING}.json").read_text())["rows"]
+    rows = json.loads((RESULTS / f"{SCALING}.json").read_text())["rows"]
     alone = next(row["tokens_per_s"] for row in rows if row["ranks"] == 1)
     most = max(row["ranks"] for row in rows)
     strategies = list(dict.fromkeys(row["strategy"] for row in rows if row["ranks"] > 1))

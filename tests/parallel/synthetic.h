@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "comm/least_copied_bytes.h"
 #include "device/fault.h"
 #include "kernels/documents.h"
 #include "libtrain/kernels/random.h"
@@ -16,9 +15,6 @@
 namespace lt_test {
 
 using lt::Size;
-
-// The collectives of a model this small run as those of a large one.
-inline const Size usual_least_copied_bytes = lt::set_least_copied_bytes(1);
 
 inline lt::nn::TransformerSpec small_spec(const std::string& preset) {
   lt::nn::TransformerSpec spec = lt::nn::preset(preset);

@@ -69,7 +69,6 @@ int main(int argc, char** argv) {
     if (world.rank() == 0) std::cout << "skipped: " << why << std::endl;
     return 0;
   }
-  if (cuda) lt::pin_nccl_algorithm(world.group());
   the_ranks = cuda ? world.group().with_nccl(lt_test::device()) : world.group();
   const int failures = run_session(argc, argv, world);
   the_ranks.reset();  // before MPI ends

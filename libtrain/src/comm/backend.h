@@ -58,6 +58,7 @@ struct ReduceScatterCall {
   const void* full_N = nullptr;
   void* outgoing = nullptr;  // the elements that staging() asks for, of type `wire`; valid until wait() has returned
   void* incoming = nullptr;
+  void* host_sums = nullptr;
   double* squares = nullptr;   // if not null: squares[0] = the sum of the squares of part_P
   double* partials = nullptr;  // for `squares` on CUDA: staging().partials numbers
   bool wants_squares = false;  // whether `squares` will be given
@@ -86,7 +87,7 @@ struct BroadcastCall {
 
 class GroupBackend {
  public:
-  explicit GroupBackend(GroupPlace place) : place_(std::move(place)), log_(place_) {}
+  explicit GroupBackend(GroupPlace place) : place_(std::move(place)), grid_(place_.grid()), log_(place_) {}
   virtual ~GroupBackend() = default;
   GroupBackend(const GroupBackend&) = delete;
   GroupBackend& operator=(const GroupBackend&) = delete;
@@ -104,17 +105,18 @@ class GroupBackend {
   virtual DeviceType counted_type(Device device) const { return device.type; }
 
   // Elements that a reduce-scatter needs besides its tensors: converted values to send and values that arrive, of type
-  // `wire`, and sums of squares of blocks, of f64. Reads all of `call` except the pointers. Memory plans rely on it, so
-  // it holds for every back end.
+  // `wire`, sums of a host's ranks, of type sum_type(wire), and sums of squares of blocks, of f64. Reads all of `call`
+  // except the pointers. Memory plans rely on it, so it holds for every back end.
   struct Staging {
-    Size outgoing = 0, incoming = 0, partials = 0;
+    Size outgoing = 0, incoming = 0, host_sums = 0, partials = 0;
   };
   Staging staging(const ReduceScatterCall& call) const;
-  // Whether NCCL itself adds the contributions of CUDA ranks, in its own order, because the way between hosts is slow.
-  // Otherwise, as on the CPU, each rank receives all values of its part and adds them in tree order. NCCL would round
-  // partial sums of bf16 values, and it supports only equal parts.
-  bool nccl_adds(const ReduceScatterCall& call) const {
-    return !place_.is_on_one_host() && call.dtype == call.wire && call.wire != DType::bf16 && call.n % size() == 0;
+  static DType sum_type(DType wire) { return wire == DType::f64 ? DType::f64 : DType::f32; }
+  // The stages in which n elements on `device` are gathered or added: among the ranks of each host, and among hosts.
+  // Ranks on the CPU, and parts of different sizes, take one stage, as if each rank had a host of its own.
+  HostGrid stages(Device device, Size n) const {
+    const bool in_two = counted_type(device) == DeviceType::cuda && n % size() == 0;
+    return in_two ? grid_ : HostGrid{size(), 1};
   }
 
   // Each returns null if the collective is already done.
@@ -153,6 +155,7 @@ class GroupBackend {
 
  private:
   GroupPlace place_;
+  HostGrid grid_;
   CallLog log_;
   std::uint64_t splits_ = 0;
 };

@@ -79,8 +79,12 @@ Size gather_bytes(const GroupBackend& backend, Size n, DType dtype) {
   return (backend.size() - 1) * Group::part_size(n, backend.size(), backend.rank()) * dtype_bytes(dtype);
 }
 
-Size reduce_bytes(const GroupBackend& backend, Size n, DType wire) {
-  return (n - Group::part_size(n, backend.size(), backend.rank())) * dtype_bytes(wire);
+Size reduce_bytes(const GroupBackend& backend, Device device, Size n, DType wire) {
+  const Size mine = Group::part_size(n, backend.size(), backend.rank());
+  const auto [hosts, ranks] = backend.stages(device, n);
+  if (hosts == 1 || ranks == 1) return (n - mine) * dtype_bytes(wire);
+  const Size on_host = (ranks - 1) * hosts * dtype_bytes(wire);
+  return mine * (on_host + (hosts - 1) * dtype_bytes(GroupBackend::sum_type(wire)));
 }
 
 // The messages to or from other ranks, as raw memory.
@@ -116,11 +120,15 @@ void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& 
   const auto staging = state.backend->staging(call);
   if (staging.outgoing > 0) state.outgoing = Tensor::empty({staging.outgoing}, wire, full.device());
   if (staging.incoming > 0) state.incoming = Tensor::empty({staging.incoming}, wire, full.device());
+  if (staging.host_sums > 0) {
+    state.host_sums = Tensor::empty({staging.host_sums}, GroupBackend::sum_type(wire), full.device());
+  }
   if (staging.partials > 0) state.partials = Tensor::empty({staging.partials}, DType::f64, full.device());
   if (full.device().is_meta()) return;
   call.part_P = part.data(), call.full_N = full.data(), call.is_first_half = is_first_half;
   if (staging.outgoing > 0) call.outgoing = state.outgoing.data();
   if (staging.incoming > 0) call.incoming = state.incoming.data();
+  if (staging.host_sums > 0) call.host_sums = state.host_sums.data();
   if (staging.partials > 0) call.partials = state.partials.data<double>();
   if (squares.defined()) call.squares = squares.data<double>();
   state.transfer = state.backend->reduce_scatter(call);
@@ -212,7 +220,7 @@ Work Group::reduce_scatter(std::string_view name, const Tensor& part, const Tens
   call.require_part(part, full, *backend_);
   call.require_wire(full.dtype(), wire);
   if (squares.defined()) call.require_squares(squares, full);
-  const Size bytes = reduce_bytes(*backend_, full.elements(), wire);
+  const Size bytes = reduce_bytes(*backend_, full.device(), full.elements(), wire);
   const auto sequence = note(
       *backend_, {CollectiveOp::reduce_scatter, name, bytes, full.elements() * dtype_bytes(wire), is_on_device(full)});
   auto state = std::make_unique<Work::State>(backend_, CollectiveOp::reduce_scatter, sequence);
@@ -227,7 +235,7 @@ void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) co
   call.require_flat("full", full, *backend_);
   call.require_wire(full.dtype(), wire);
   const Size n = full.elements();
-  const Size bytes = reduce_bytes(*backend_, n, wire) + gather_bytes(*backend_, n, full.dtype());
+  const Size bytes = reduce_bytes(*backend_, full.device(), n, wire) + gather_bytes(*backend_, n, full.dtype());
   count_collective(CollectiveOp::all_reduce, bytes);
   const CallScope scope(backend_->log(), CollectiveOp::all_reduce, name, bytes, n * dtype_bytes(wire),
                         is_on_device(full));

@@ -8,6 +8,11 @@
 
 namespace lt {
 
+// Ranks by host, where each host has as many, neighbours in the group: rank = host * ranks + local rank.
+struct HostGrid {
+  int hosts = 1, ranks = 1;
+};
+
 struct GroupPlace {
   int rank = 0, size = 1;
   int run_rank = 0, run_size = 1;
@@ -19,8 +24,16 @@ struct GroupPlace {
   std::vector<int> hosts = {};  // of CUDA ranks: the host of each, numbered; empty: all on one
   bool patient = false;         // waiting threads sleep, and nothing is counted: a group for a background thread
 
-  bool is_on_one_host() const {
-    return std::all_of(hosts.begin(), hosts.end(), [&](int host) { return host == hosts.front(); });
+  // If the ranks form no grid, each counts as a host of its own.
+  HostGrid grid() const {
+    if (hosts.empty()) return {1, size};
+    const auto ranks_of = [&](int host) { return static_cast<int>(std::count(hosts.begin(), hosts.end(), host)); };
+    const int ranks = ranks_of(hosts.front());
+    for (int r = 0; r < size; ++r) {
+      const int host = hosts[static_cast<std::size_t>(r)];
+      if (host != hosts[static_cast<std::size_t>(r / ranks * ranks)] || ranks_of(host) != ranks) return {size, 1};
+    }
+    return {size / ranks, ranks};
   }
 };
 

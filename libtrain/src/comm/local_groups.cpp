@@ -1,5 +1,6 @@
 // Back ends without communication: `self`, a single rank on any device, and `meta`, whose peers exist on paper only. A
 // collective of `self` is a copy or nothing. Staging and bytes are those of MPI or NCCL for the same size.
+#include <algorithm>
 #include <string>
 
 #include "comm/backend.h"
@@ -16,10 +17,11 @@ GroupBackend::Staging GroupBackend::staging(const ReduceScatterCall& call) const
   const Size mine = size_of(call.n, rank());
   const DeviceType target = counted_type(call.device);
   const Size partials = call.wants_squares && target == DeviceType::cuda ? kernels::sum_blocks(mine) : 0;
-  // NCCL cannot accumulate into `part`, so the sum needs memory of its own.
-  if (target == DeviceType::cuda && nccl_adds(call)) return {0, call.accumulate ? mine : 0, partials};
-  kernels::require_summed_ranks(target, size());
-  return {call.dtype == call.wire ? 0 : call.n, (size() - 1) * mine, partials};
+  const Size outgoing = call.dtype == call.wire ? 0 : call.n;
+  const auto [hosts, ranks] = stages(call.device, call.n);
+  kernels::require_summed_ranks(target, std::max(hosts, ranks));
+  if (hosts == 1 || ranks == 1) return {outgoing, (size() - 1) * mine, 0, partials};
+  return {outgoing, (ranks - 1) * hosts * mine, (2 * hosts - 1) * mine, partials};
 }
 
 std::vector<int> GroupBackend::split_hosts(const std::vector<int>& colors) const {

@@ -137,6 +137,19 @@ NcclCommunicator::~NcclCommunicator() {
              [comm = comm_] { finalizes(comm) ? ncclCommDestroy(comm) : ncclCommAbort(comm); });
 }
 
+void NcclCommunicator::exchange(const std::vector<Piece>& outgoing, const std::vector<Piece>& incoming,
+                                CudaStream stream) {
+  auto* const handle = static_cast<cudaStream_t>(stream.handle);
+  launch([&](ncclComm_t comm) {
+    for (const auto& [rank, begin, bytes] : outgoing) {
+      LT_NCCL(ncclSend(begin, static_cast<std::size_t>(bytes), ncclUint8, rank, comm, handle));
+    }
+    for (const auto& [rank, begin, bytes] : incoming) {
+      LT_NCCL(ncclRecv(begin, static_cast<std::size_t>(bytes), ncclUint8, rank, comm, handle));
+    }
+  });
+}
+
 ncclWindow_t NcclCommunicator::register_window(void* memory, Size bytes) {
   auto window = std::make_unique<ncclWindow_t>();  // written when the host side is done
   const auto deadline = NcclClock::now() + kWindowDeadline;

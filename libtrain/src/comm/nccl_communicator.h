@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "comm/backend.h"
 #include "comm/nccl_error.h"
@@ -36,6 +37,9 @@ class NcclCommunicator {
     call(comm_);
     operation.end();
   }
+
+  // Sends and receives the pieces, as in AllToAllCall.
+  void exchange(const std::vector<Piece>& outgoing, const std::vector<Piece>& incoming, CudaStream stream);
 
   // Makes memory from ncclMemAlloc() a symmetric window for the collectives of this communicator. All ranks must call
   // it at the same time, with the same size. The handle is never null; if NCCL has no symmetric windows here, it is the

@@ -1,8 +1,9 @@
-// The NCCL back end, for tensors on a CUDA device. Large gathers and reductions within a host are copies between peers
-// (peer_copies.h), everything else is NCCL's. A control back end of the same ranks carries everything else: bytes,
-// barriers, tensors on the CPU. Each group has a communicator and a stream. Events order that stream with the compute
-// stream; the host waits for neither. Communicators of groups split from one parent share its buffers, so NCCL runs
-// their collectives one after the other, in call order.
+// The NCCL back end, for tensors on a CUDA device. Gathers and reductions take two stages (GroupBackend::stages()): the
+// ranks of a host copy between each other (peer_copies.h), or NCCL does it for them, and NCCL moves what goes to other
+// hosts. A control back end of the same ranks carries everything else: bytes, barriers, tensors on the CPU.
+// Each group has a stream. Events order it with the compute stream; the host waits for neither. Duplicates of a group
+// share its communicator, and communicators of groups split from one parent share its buffers, so NCCL runs their
+// collectives one after the other, in call order.
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +14,6 @@
 #include <utility>
 
 #include "comm/device_backend.h"
-#include "comm/least_copied_bytes.h"
 #include "comm/nccl_communicator.h"
 #include "comm/nccl_windows.h"
 #include "comm/peer_copies.h"
@@ -26,11 +26,9 @@
 namespace lt {
 namespace {
 
-// Below it the kernels of NCCL are faster than copy engines, and wait for the peer only briefly.
-Size least_copied_bytes = Size{1} << 20;
+using Contributions = std::vector<const void*>;
 
-// For the types that NCCL adds; all others travel as bytes.
-ncclDataType_t nccl_sum_type(DType dtype) { return dtype == DType::f64 ? ncclFloat64 : ncclFloat32; }
+Piece piece_for(int rank, const void* begin, Size bytes) { return {rank, const_cast<void*>(begin), bytes}; }
 
 class NcclTransfer final : public Transfer {
  public:
@@ -94,20 +92,14 @@ class NcclBackend final : public DeviceBackend {
     transfer->launched();
     return transfer;
   }
-  struct Bytes {
-    const void* begin;
-    Size count;
-  };
-  // Sends outgoing(r) to each other rank r, and receives incoming(r) from it; either may be empty.
-  template <class Outgoing, class Incoming>
-  void exchange(CudaStream stream, Outgoing&& outgoing, Incoming&& incoming);
   void gather(const AllGatherCall& call, CudaStream stream);
-  void add_on_the_way(const ReduceScatterCall& call, CudaStream stream);
-  void add_in_tree_order(const ReduceScatterCall& call, CudaStream stream);
-  // Whether copy engines move `n` elements, the same number to each rank, into `bytes` bytes of all ranks.
-  bool copies_into(const void* begin, Size bytes, Size n) const {
-    return peer_copies_ && n % size() == 0 && bytes >= least_copied_bytes && peer_copies_->reach(begin, bytes);
-  }
+  void reduce(const ReduceScatterCall& call, CudaStream stream);
+  Contributions exchange_between_hosts(Size n, DType type, const Contributions& for_hosts, std::byte* incoming,
+                                       CudaStream stream);
+  std::vector<Contributions> exchange_on_host(const ReduceScatterCall& call, const std::byte* outgoing,
+                                              CudaStream stream);
+  // Whether the ranks of this host can copy into `bytes` bytes of each other.
+  bool copies_into(const void* begin, Size bytes) const { return peer_copies_ && peer_copies_->reach(begin, bytes); }
   void use_windows();
 
   const std::shared_ptr<DeviceWords> words_;
@@ -122,20 +114,6 @@ class NcclBackend final : public DeviceBackend {
 
 cudaStream_t nccl_stream(CudaStream stream) { return static_cast<cudaStream_t>(stream.handle); }
 
-template <class Outgoing, class Incoming>
-void NcclBackend::exchange(CudaStream stream, Outgoing&& outgoing, Incoming&& incoming) {
-  communicator_->launch([&](ncclComm_t comm) {
-    for_peers([&](int r) {
-      const Bytes out = outgoing(r), in = incoming(r);
-      const auto sent = static_cast<std::size_t>(out.count), received = static_cast<std::size_t>(in.count);
-      if (sent > 0) LT_NCCL(ncclSend(out.begin, sent, ncclUint8, r, comm, nccl_stream(stream)));
-      if (received > 0) {
-        LT_NCCL(ncclRecv(const_cast<void*>(in.begin), received, ncclUint8, r, comm, nccl_stream(stream)));
-      }
-    });
-  });
-}
-
 std::unique_ptr<Transfer> NcclBackend::gather_on_device(const AllGatherCall& call) {
   if (call.n == 0) return nullptr;
   return transfer("gather", [&](CudaStream stream) { gather(call, stream); });
@@ -145,12 +123,28 @@ void NcclBackend::gather(const AllGatherCall& call, CudaStream stream) {
   auto* full = static_cast<std::byte*>(call.full_N);
   const Size element = dtype_bytes(call.dtype), mine = size_of(call.n, rank()) * element;
   std::byte* own = full + begin_of(call.n, rank()) * element;
+  const auto part = [&](int r) { return full + begin_of(call.n, r) * element; };
   const auto keep_own = [&] {
     if (mine > 0 && own != call.part_P) cuda::copy(own, call.part_P, mine, stream);
   };
-  if (copies_into(full, call.n * element, call.n)) {
-    const auto own_part = [&](int) { return PeerCopies::Piece{call.part_P, own}; };
-    return peer_copies_->exchange(stream_, mine, own_part, keep_own);
+  const auto [hosts, ranks] = stages(device(), call.n);
+  std::vector<Piece> outgoing, incoming;
+  const auto exchange_with = [&](int r) {
+    if (r == rank()) return;
+    if (mine > 0) outgoing.push_back(piece_for(r, call.part_P, mine));
+    if (const Size bytes = size_of(call.n, r) * element; bytes > 0) incoming.push_back({r, part(r), bytes});
+  };
+  if (ranks > 1 && copies_into(full, call.n * element)) {
+    std::vector<int> counterparts;
+    for (int h = 0; h < hosts; ++h) counterparts.push_back(h * ranks + rank() % ranks);
+    for (const int r : counterparts) exchange_with(r);
+    if (!outgoing.empty()) communicator_->exchange(outgoing, incoming, stream);
+    const auto copies_to = [&](int) {
+      std::vector<PeerCopies::Copy> copies;
+      for (const int r : counterparts) copies.push_back({r == rank() ? call.part_P : part(r), part(r), mine});
+      return copies;
+    };
+    return peer_copies_->exchange(stream_, copies_to, keep_own);
   }
   if (call.n % size() == 0) {
     return communicator_->launch([&](ncclComm_t comm) {
@@ -158,14 +152,8 @@ void NcclBackend::gather(const AllGatherCall& call, CudaStream stream) {
     });
   }
   keep_own();
-  exchange(
-      stream,
-      [&](int) {
-        return Bytes{call.part_P, mine};
-      },
-      [&](int r) {
-        return Bytes{full + begin_of(call.n, r) * element, size_of(call.n, r) * element};
-      });
+  for_peers(exchange_with);
+  communicator_->exchange(outgoing, incoming, stream);
 }
 
 std::unique_ptr<Transfer> NcclBackend::reduce_on_device(const ReduceScatterCall& call) {
@@ -175,67 +163,101 @@ std::unique_ptr<Transfer> NcclBackend::reduce_on_device(const ReduceScatterCall&
         "reduce", [&](CudaStream stream) { kernels::fill_zero(stream, call.squares, sizeof(double)); },
         !call.is_first_half);
   }
-  const auto reduce = [&](CudaStream stream) {
-    nccl_adds(call) ? add_on_the_way(call, stream) : add_in_tree_order(call, stream);
-  };
-  return transfer("reduce", reduce, !call.is_first_half);
+  return transfer(
+      "reduce", [&](CudaStream stream) { reduce(call, stream); }, !call.is_first_half);
 }
 
-void NcclBackend::add_on_the_way(const ReduceScatterCall& call, CudaStream stream) {
-  const Size mine = call.n / size();
-  void* sum = call.accumulate ? call.incoming : call.part_P;
-  communicator_->launch([&](ncclComm_t comm) {
-    LT_NCCL(ncclReduceScatter(call.full_N, sum, static_cast<std::size_t>(mine), nccl_sum_type(call.dtype), ncclSum,
-                              comm, nccl_stream(stream)));
-  });
-  if (call.accumulate) kernels::convert(stream, call.dtype, call.part_P, call.dtype, sum, mine, true);
-  if (call.squares == nullptr) return;
-  kernels::sum_squares(stream, call.dtype, call.squares, call.part_P, mine, call.partials);
-}
-
-void NcclBackend::add_in_tree_order(const ReduceScatterCall& call, CudaStream stream) {
-  const Size element = dtype_bytes(call.wire), mine = size_of(call.n, rank());
+void NcclBackend::reduce(const ReduceScatterCall& call, CudaStream stream) {
   const auto* outgoing = static_cast<const std::byte*>(call.full_N);
   // Own values are rounded to the wire type too, so that the result does not depend on which rank adds.
   if (call.wire != call.dtype) {
     kernels::convert(stream, call.wire, call.outgoing, call.dtype, call.full_N, call.n, false);
     outgoing = static_cast<const std::byte*>(call.outgoing);
   }
-  // Each rank's staging memory has a place for the part of every other rank.
-  auto* const incoming = static_cast<std::byte*>(call.incoming);
-  const auto place = [&](int of, int on) { return incoming + (of < on ? of : of - 1) * mine * element; };
-  std::vector<const void*> contributions(static_cast<std::size_t>(size()));
-  contributions[static_cast<std::size_t>(rank())] = outgoing + begin_of(call.n, rank()) * element;
-  for_peers([&](int r) { contributions[static_cast<std::size_t>(r)] = place(r, rank()); });
-  const auto bytes_for = [&](int r) {
-    return Bytes{outgoing + begin_of(call.n, r) * element, size_of(call.n, r) * element};
+  const Size mine = size_of(call.n, rank());
+  const auto add = [&](DType type, const Contributions& contributions) {
+    kernels::sum_ranks(stream, call.dtype, call.part_P, type, contributions.data(),
+                       static_cast<int>(contributions.size()), mine, call.accumulate, call.squares, call.partials);
   };
-  if (copies_into(incoming, (size() - 1) * mine * element, call.n)) {
-    peer_copies_->exchange(stream_, mine * element, [&](int r) {
-      return PeerCopies::Piece{bytes_for(r).begin, place(rank(), r)};
-    });
-  } else {
-    exchange(stream, bytes_for, [&](int r) {
-      return Bytes{contributions[static_cast<std::size_t>(r)], mine * element};
-    });
+  const auto [hosts, ranks] = stages(device(), call.n);
+  Contributions for_hosts;
+  if (ranks == 1) {
+    for (int r = 0; r < size(); ++r) for_hosts.push_back(outgoing + begin_of(call.n, r) * dtype_bytes(call.wire));
+    auto* const incoming = static_cast<std::byte*>(call.incoming);
+    return add(call.wire, exchange_between_hosts(call.n, call.wire, for_hosts, incoming, stream));
   }
-  kernels::sum_ranks(stream, call.dtype, call.part_P, call.wire, contributions.data(), size(), mine, call.accumulate,
-                     call.squares, call.partials);
+  const std::vector<Contributions> of_host = exchange_on_host(call, outgoing, stream);
+  if (hosts == 1) return add(call.wire, of_host.front());
+  const DType type = sum_type(call.wire);
+  auto* host_sum = static_cast<std::byte*>(call.host_sums);
+  for (const Contributions& contributions : of_host) {
+    kernels::sum_ranks(stream, type, host_sum, call.wire, contributions.data(), ranks, mine, false);
+    for_hosts.push_back(std::exchange(host_sum, host_sum + mine * dtype_bytes(type)));
+  }
+  add(type, exchange_between_hosts(call.n, type, for_hosts, host_sum, stream));
+}
+
+// Each rank sends what its host has, for_hosts[h], to its counterpart on host h, the rank of the same place there.
+// Returns what all hosts have for this rank's part; what arrives lies in `incoming`.
+Contributions NcclBackend::exchange_between_hosts(Size n, DType type, const Contributions& for_hosts,
+                                                  std::byte* incoming, CudaStream stream) {
+  const int ranks = stages(device(), n).ranks;
+  const Size element = dtype_bytes(type), mine = size_of(n, rank()) * element;
+  Contributions contributions;
+  std::vector<Piece> sent, received;
+  for (std::size_t h = 0; h < for_hosts.size(); ++h) {
+    const int r = static_cast<int>(h) * ranks + rank() % ranks;
+    contributions.push_back(for_hosts[h]);
+    if (r == rank()) continue;
+    if (const Size bytes = size_of(n, r) * element; bytes > 0) sent.push_back(piece_for(r, for_hosts[h], bytes));
+    if (mine > 0) received.push_back({r, incoming, mine});
+    contributions.back() = std::exchange(incoming, incoming + mine);
+  }
+  communicator_->exchange(sent, received, stream);
+  return contributions;
+}
+
+// The ranks of a host send each other, for each host, what they have for the part of the receiver's counterpart there.
+// Returns, for each host, what all ranks of this host have for the part of this rank's counterpart.
+std::vector<Contributions> NcclBackend::exchange_on_host(const ReduceScatterCall& call, const std::byte* outgoing,
+                                                         CudaStream stream) {
+  const auto [hosts, ranks] = stages(device(), call.n);
+  const int local = rank() % ranks, first = rank() - local;
+  const Size mine = call.n / size() * dtype_bytes(call.wire);
+  auto* const incoming = static_cast<std::byte*>(call.incoming);
+  const auto part = [&](int host, int of) { return outgoing + (host * ranks + of) * mine; };
+  // A rank's staging memory has a place for each host's part from every other rank of this host.
+  const auto place = [&, hosts = hosts](int host, int of, int on) {
+    return incoming + ((of < on ? of : of - 1) * hosts + host) * mine;
+  };
+  std::vector<Contributions> contributions(static_cast<std::size_t>(hosts));
+  for (int h = 0; h < hosts; ++h) {
+    for (int of = 0; of < ranks; ++of) {
+      contributions[static_cast<std::size_t>(h)].push_back(of == local ? part(h, local) : place(h, of, local));
+    }
+  }
+  if (copies_into(incoming, (ranks - 1) * hosts * mine)) {
+    peer_copies_->exchange(stream_, [&, hosts = hosts](int peer) {
+      std::vector<PeerCopies::Copy> copies;
+      for (int h = 0; h < hosts; ++h) copies.push_back({part(h, peer), place(h, local, peer), mine});
+      return copies;
+    });
+    return contributions;
+  }
+  std::vector<Piece> sent, received;
+  for (int peer = 0; peer < ranks; ++peer) {
+    for (int h = 0; h < hosts && peer != local; ++h) {
+      sent.push_back(piece_for(first + peer, part(h, peer), mine));
+      received.push_back({first + peer, place(h, peer, local), mine});
+    }
+  }
+  communicator_->exchange(sent, received, stream);
+  return contributions;
 }
 
 std::unique_ptr<Transfer> NcclBackend::all_to_all_on_device(const AllToAllCall& call) {
-  return transfer("all_to_all", [&](CudaStream stream) {
-    communicator_->launch([&](ncclComm_t comm) {
-      for (const Piece& piece : call.outgoing) {
-        const auto bytes = static_cast<std::size_t>(piece.bytes);
-        LT_NCCL(ncclSend(piece.begin, bytes, ncclUint8, piece.rank, comm, nccl_stream(stream)));
-      }
-      for (const Piece& piece : call.incoming) {
-        const auto bytes = static_cast<std::size_t>(piece.bytes);
-        LT_NCCL(ncclRecv(piece.begin, bytes, ncclUint8, piece.rank, comm, nccl_stream(stream)));
-      }
-    });
-  });
+  return transfer("all_to_all",
+                  [&](CudaStream stream) { communicator_->exchange(call.outgoing, call.incoming, stream); });
 }
 
 std::unique_ptr<Transfer> NcclBackend::broadcast_on_device(const BroadcastCall& call) {
@@ -258,7 +280,9 @@ PeerMemory NcclBackend::peer_memory(Device where) {
 }
 
 void NcclBackend::use_windows() {
-  if (windows_ && windows_->memory != nullptr) peer_copies_.emplace(windows_->memory, rank(), size());
+  if (!windows_ || windows_->memory == nullptr) return;
+  const int ranks = place().grid().ranks;
+  peer_copies_.emplace(windows_->memory, rank() % ranks, ranks);
 }
 
 std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors, std::string name) {
@@ -266,15 +290,17 @@ std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors,
   const auto ranks_of = [&](int color) { return std::count(colors.begin(), colors.end(), color); };
   // A single rank takes tensors on any device.
   if (std::all_of(colors.begin(), colors.end(), [&](int color) { return ranks_of(color) == 1; })) return control;
+  if (control->size() == size()) {  // a duplicate shares the communicator, whose collectives take turns anyway
+    auto group = std::make_shared<NcclBackend>(std::move(control), device(), split_hosts(colors), communicator_);
+    group->windows_ = windows_, group->use_windows();
+    return group;
+  }
   // NCCL allows no negative colors, so a group's color is its lowest rank.
   const auto first = std::find(colors.begin(), colors.end(), colors[static_cast<std::size_t>(rank())]);
   const int color = control->size() == 1 ? NcclCommunicator::kNoColor : static_cast<int>(first - colors.begin());
   auto communicator = std::make_shared<NcclCommunicator>(communicator_, color, rank(), name);
   if (control->size() == 1) return control;
-  auto group =
-      std::make_shared<NcclBackend>(std::move(control), device(), split_hosts(colors), std::move(communicator));
-  if (group->size() == size()) group->windows_ = windows_, group->use_windows();
-  return group;
+  return std::make_shared<NcclBackend>(std::move(control), device(), split_hosts(colors), std::move(communicator));
 }
 
 }  // namespace
@@ -330,15 +356,6 @@ Group Group::with_nccl(Device device) const {
   std::shared_ptr<GroupBackend> control = backend_->split(one_color, backend_->place().name);
   auto communicator = std::make_shared<NcclCommunicator>(*control, device.index);
   return Group(std::make_shared<NcclBackend>(std::move(control), device, hosts_of(*this), std::move(communicator)));
-}
-
-Size set_least_copied_bytes(Size bytes) { return std::exchange(least_copied_bytes, bytes); }
-
-void pin_nccl_algorithm(const Group& group) {
-  const std::vector<int> hosts = hosts_of(group);
-  if (std::count(hosts.begin(), hosts.end(), hosts.front()) == group.size()) return;
-  setenv("NCCL_ALGO", "Ring", 0);
-  setenv("NCCL_PROTO", "Simple", 0);
 }
 
 }  // namespace lt

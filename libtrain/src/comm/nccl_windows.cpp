@@ -44,14 +44,14 @@ std::string obstacle(GroupBackend& control, const GroupPlace& place) {
   for (const std::string& variable : control.all_gather_bytes(off)) {
     if (!variable.empty()) return variable;
   }
-  return place.is_on_one_host() ? "" : "ranks on several hosts";
+  return place.grid().ranks > 1 ? "" : "hosts with one rank, or not as many ranks on each";
 }
 
 }  // namespace
 
-WindowMemory::WindowMemory(std::shared_ptr<GroupBackend> control, std::shared_ptr<NcclCommunicator> communicator,
-                           Device device)
-    : control_(std::move(control)), communicator_(std::move(communicator)), device_(device) {}
+WindowMemory::WindowMemory(std::shared_ptr<GroupBackend> control, int ranks,
+                           std::shared_ptr<NcclCommunicator> communicator, Device device)
+    : control_(std::move(control)), ranks_(ranks), communicator_(std::move(communicator)), device_(device) {}
 
 WindowMemory::~WindowMemory() {
   if (control_window_.memory != nullptr) give_back(control_window_);
@@ -178,7 +178,7 @@ std::vector<std::byte*> WindowMemory::find_peers(ncclWindow_t window) const {
     static_cast<void>(cudaGetLastError());
     return {};
   }
-  return places_of_window(window, control_.size());
+  return places_of_window(window, ranks_);
 }
 
 // During stack unwinding the device may wait for a peer for ever, so the memory stays until the process ends.
@@ -194,8 +194,9 @@ void WindowMemory::give_back(const Window& window) const noexcept try {
 Windows make_windows(std::shared_ptr<GroupBackend> control, const std::shared_ptr<NcclCommunicator>& parent,
                      const GroupPlace& place, Device device) {
   if (const std::string reason = obstacle(*control, place); !reason.empty()) return {nullptr, reason};
-  auto own = std::make_shared<NcclCommunicator>(parent, 0, control->rank(), control->place().name + " in windows");
-  auto memory = std::make_shared<WindowMemory>(std::move(control), own, device);
+  const int rank = control->rank(), ranks = place.grid().ranks;
+  auto own = std::make_shared<NcclCommunicator>(parent, rank / ranks, rank, control->place().name + " in windows");
+  auto memory = std::make_shared<WindowMemory>(std::move(control), ranks, own, device);
   try {
     if (!memory->open()) return {nullptr, "NCCL maps no memory between these devices"};
   } catch (const Error& error) {

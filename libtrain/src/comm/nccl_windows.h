@@ -1,5 +1,5 @@
-// Peer memory on CUDA devices: ncclMemAlloc() blocks that are symmetric windows of a communicator of their own. NCCL
-// maps each block on all ranks of the host; copies between ranks then need no NCCL (peer_copies.h).
+// Peer memory on CUDA devices: ncclMemAlloc() blocks that are symmetric windows of a communicator of each host's ranks.
+// NCCL maps each block on all of these ranks; copies between them then need no NCCL (peer_copies.h).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,10 @@ namespace lt {
 
 class WindowMemory final : public BlockSource, public std::enable_shared_from_this<WindowMemory> {
  public:
-  WindowMemory(std::shared_ptr<GroupBackend> control, std::shared_ptr<NcclCommunicator> communicator, Device device);
+  // `communicator` has the `ranks` ranks of this host. All ranks of `control`, on all hosts, make and release windows
+  // together.
+  WindowMemory(std::shared_ptr<GroupBackend> control, int ranks, std::shared_ptr<NcclCommunicator> communicator,
+               Device device);
   ~WindowMemory() override;
 
   // Call it once, first. Throws if a window cannot be made. Returns false if one can be made but its memory is not
@@ -25,8 +28,8 @@ class WindowMemory final : public BlockSource, public std::enable_shared_from_th
   Block allocate(Size bytes, MemoryOwner owner) override;
   void release(std::size_t index) noexcept override;
 
-  // The place on `rank` of this rank's `address`, or null if [address, address + bytes) is not in one window. The
-  // answer is the same on all ranks if they ask for the same places.
+  // The place of this rank's `address` on rank `rank` of this host, or null if [address, address + bytes) is not in one
+  // window. The answer is the same on all ranks if they ask for the same places.
   std::byte* on_rank(int rank, const void* address, Size bytes) const;
 
   // Words in a window, zero at first. All ranks must take them in the same order.
@@ -42,7 +45,7 @@ class WindowMemory final : public BlockSource, public std::enable_shared_from_th
     std::byte* memory = nullptr;
     Size bytes = 0;
     ncclWindow_t handle = nullptr;
-    std::vector<std::byte*> peers;  // its place on each rank
+    std::vector<std::byte*> peers;  // its place on each rank of this host
   };
   struct Entry {
     Window window;
@@ -58,6 +61,7 @@ class WindowMemory final : public BlockSource, public std::enable_shared_from_th
   void give_back(const Window& window) const noexcept;
 
   const Group control_;
+  const int ranks_;
   const std::shared_ptr<NcclCommunicator> communicator_;
   const Device device_;
   Window control_window_;  // holds words

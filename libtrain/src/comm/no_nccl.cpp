@@ -1,5 +1,4 @@
 // A build without NCCL: groups take only tensors on the CPU.
-#include "comm/least_copied_bytes.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
 
@@ -10,9 +9,5 @@ Group Group::with_nccl(Device device) const {
                    "with_nccl: expected a build with NCCL for device " + to_string(device) + ", this one has MPI",
                    "configure with -DLIBTRAIN_CUDA=ON, or choose cpu");
 }
-
-Size set_least_copied_bytes(Size bytes) { return bytes; }
-
-void pin_nccl_algorithm(const Group&) {}
 
 }  // namespace lt

@@ -21,7 +21,7 @@ PeerCopies::PeerCopies(std::shared_ptr<WindowMemory> memory, int rank, int size)
       ready_(memory_->take_words(size)),
       arrived_(memory_->take_words(size)) {}
 
-void PeerCopies::exchange(const Stream& stream, Size bytes, const std::function<Piece(int rank)>& piece_for,
+void PeerCopies::exchange(const Stream& stream, const std::function<std::vector<Copy>(int rank)>& copies_to,
                           const std::function<void()>& meanwhile) const {
   const auto for_peers = [&](auto&& each) {  // so that not all ranks send to the same one first
     for (int i = 1; i < size_; ++i) each((rank_ + i) % size_);
@@ -31,8 +31,9 @@ void PeerCopies::exchange(const Stream& stream, Size bytes, const std::function<
   for_peers([&](int peer) {
     cuda::wait_and_clear({ready_ + peer}, stream.cuda());
     fault_point(kHandOver, stream);
-    const Piece piece = piece_for(peer);
-    cuda::copy(memory_->on_rank(peer, piece.to, bytes), piece.from, bytes, stream.cuda());
+    for (const auto& [from, to, bytes] : copies_to(peer)) {
+      cuda::copy(memory_->on_rank(peer, to, bytes), from, bytes, stream.cuda());
+    }
     fault_point(kHandOver, stream);
     set(arrived_, peer, stream);
   });

@@ -3,7 +3,7 @@
 //
 //   receiver                              sender
 //   sets ready[receiver] at the sender    waits for ready[receiver], clears it
-//                                         copies its piece into the receiver's memory
+//                                         copies pieces into the receiver's memory
 //   waits for arrived[sender], clears it  sets arrived[sender] at the receiver
 //
 // A word is never set twice before it is cleared: a rank sets it again only after the answer to the first time.
@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "comm/nccl_windows.h"
 #include "libtrain/device/device.h"
@@ -20,19 +21,21 @@ namespace lt {
 
 class PeerCopies {
  public:
-  // For the exchanges of one group, which all run on one stream. Every rank must construct it at the same time.
+  // For the exchanges of one group's ranks on this host, which all run on one stream. `rank` and `size` count the ranks
+  // of the host. All of them must construct it at the same time.
   PeerCopies(std::shared_ptr<WindowMemory> memory, int rank, int size);
 
   // Whether all ranks can write to [begin, begin + bytes) of this rank.
   bool reach(const void* begin, Size bytes) const { return memory_->on_rank(rank_, begin, bytes) != nullptr; }
 
-  struct Piece {
+  struct Copy {
     const void* from;
     void* to;  // a place in this rank's window, which stands for the same place in the peer's
+    Size bytes;
   };
-  // Sends `bytes` bytes to every other rank and receives as many from each, in stream order. `meanwhile` enqueues work
-  // of this rank after its pieces are sent and before it waits for those of others.
-  void exchange(const Stream& stream, Size bytes, const std::function<Piece(int rank)>& piece_for,
+  // Makes the copies to every other rank, and awaits theirs, in stream order. `meanwhile` enqueues work of this rank
+  // after its copies and before it waits for those of others.
+  void exchange(const Stream& stream, const std::function<std::vector<Copy>(int rank)>& copies_to,
                 const std::function<void()>& meanwhile = {}) const;
 
   // Ends all waits for peers that are gone, within seconds. Results are lost, and no exchange may follow.

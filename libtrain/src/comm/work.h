@@ -18,7 +18,7 @@ struct Work::State {
   std::shared_ptr<GroupBackend> backend;  // so that the communicator outlives its transfers
   CollectiveOp op;
   std::optional<std::uint64_t> sequence;  // in the log; empty for one half of a collective that is logged as a whole
-  Tensor outgoing, incoming, partials;
+  Tensor outgoing, incoming, host_sums, partials;
   std::unique_ptr<Transfer> transfer;  // null: nothing moves
   int exceptions = std::uncaught_exceptions();
 

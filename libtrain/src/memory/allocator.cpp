@@ -98,16 +98,35 @@ class MetaAllocator final : public Allocator {
  public:
   void* allocate(Size bytes) override {
     const std::lock_guard lock(mutex_);
+    rounding_ += rounding_of(bytes);
     void* block = reinterpret_cast<void*>(next_);
     next_ += static_cast<std::uintptr_t>(bytes);
     return block;
   }
-  void deallocate(void*, Size) override {}
+  void deallocate(void*, Size bytes) override {
+    const std::lock_guard lock(mutex_);
+    rounding_ -= rounding_of(bytes);
+  }
+  Size rounding() {
+    const std::lock_guard lock(mutex_);
+    return rounding_;
+  }
 
  private:
+  static Size rounding_of(Size bytes) {
+    constexpr Size kPage = Size{2} << 20;
+    return bytes <= kPage / 2 ? 0 : (bytes + kPage - 1) / kPage * kPage - bytes;
+  }
+
   std::mutex mutex_;
   std::uintptr_t next_ = std::uintptr_t{1} << 46;
+  Size rounding_ = 0;
 };
+
+MetaAllocator& meta_allocator() {
+  static auto& instance = *new MetaAllocator;
+  return instance;
+}
 
 // Keeping blocks also avoids cudaFree(), which would wait for the whole device. All users of a block are on the compute
 // stream, or that stream waits for them before the block is freed, so the next user comes after them.
@@ -137,9 +156,8 @@ CpuAllocator& cpu_allocator() {
 }  // namespace
 
 Allocator& allocator(Device device) {
-  static auto& meta = *new MetaAllocator;
   require_device(device);
-  if (device.is_meta()) return meta;
+  if (device.is_meta()) return meta_allocator();
   if (device.type == DeviceType::cuda) return cuda_allocator(device.index);
   return cpu_allocator();
 }
@@ -148,6 +166,8 @@ void trim(Device device) {
   if (device.type == DeviceType::cpu) cpu_allocator().trim();
   if (device.type == DeviceType::cuda) cuda_allocator(device.index).trim();
 }
+
+Size meta_rounding() { return meta_allocator().rounding(); }
 
 Size system_allocations() { return asked_system; }
 

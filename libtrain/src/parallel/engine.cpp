@@ -38,10 +38,9 @@ constexpr const char* kEvaluationName = "evaluation";
 Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const OptimizerGroups& optimizers,
                const StepOptions& step) {
   require_whole(optimizers, members_of(model));
-  const Group control = world.duplicate("control");
   const Sharding sharding = make_sharding(world, parallel, step);
-  collectively(control, [&] { impl_ = std::make_unique<Impl>(model, control, sharding, parallel, optimizers, step); });
-  collectively(control, [&] {
+  collectively(sharding.control, [&] { impl_ = std::make_unique<Impl>(model, sharding, parallel, optimizers, step); });
+  collectively(sharding.control, [&] {
     const DeviceTurn turn(step.device);
     impl_->make_shared();
     if (step.initial_weights) {
@@ -201,7 +200,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
     StepOptions on_meta = options;
     on_meta.device = meta_for(options.device);
     const Group group = control.on_meta(options.device);
-    Impl twin(model, group, make_sharding(group, parallel, on_meta), parallel, optimizers, on_meta);
+    Impl twin(model, make_sharding(group, parallel, on_meta), parallel, optimizers, on_meta);
     twin.make_shared();
     (twin.*function)(shapes);  // the second run is like all later ones: parameters are in flight when it starts
     std::vector<std::string> calls;

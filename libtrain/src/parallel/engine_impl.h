@@ -25,14 +25,14 @@ namespace lt {
 
 struct Engine::Impl {
   // Makes everything that needs no other rank: it contains no collective. Call make_shared() next.
-  Impl(nn::Model& model_, const Group& control_, const Sharding& sharding_, const ParallelOptions& parallel_,
+  Impl(nn::Model& model_, const Sharding& sharding_, const ParallelOptions& parallel_,
        const OptimizerGroups& optimizers_, const StepOptions& options_)
       : model(model_),
         parallel(parallel_),
         optimizers(optimizers_),
         options(options_),
-        control(control_),
-        sharding(sharding_) {
+        sharding(sharding_),
+        control(sharding.control) {
     // A gather cannot begin in one graph and end in the next. The units that the next step runs first are gathered
     // while the others are updated, the others while these run.
     constexpr std::size_t kGatheredEarly = 2;
@@ -40,10 +40,6 @@ struct Engine::Impl {
       const bool gathers_late = options.cuda_graph && units.size() >= kGatheredEarly;
       units.emplace_back(info.name, info.module->parameters(info.name), control.size(), sharding, optimizers,
                          matrix_owners, options.seed, gathers_late);
-    }
-    for (Size i = 0; i < static_cast<Size>(units.size()); ++i) {
-      units[static_cast<std::size_t>(i)].keep_squares_in(
-          scalars.partials.narrow(0, static_cast<Size>(units.size()) * sharding.reduce.rank() + i, 1));
     }
     schedule = std::make_unique<UnitSchedule>(units, model.units(), parallel, sharding);
     bind_model();
@@ -54,12 +50,18 @@ struct Engine::Impl {
     // A dead peer can block the device, freeing waits for the device, and NCCL waits for its graphs. So destroy the
     // graphs first.
     for (StepSlot& entry : step_slots) entry.graph.reset();
-    sharding.abandon(), control.abandon();
+    sharding.abandon();
   }
 
   // Each allocation either needs no other rank, or is in windows and fails on all ranks alike.
   void make_shared() {
-    for (ShardedUnit& unit : units) unit.make_shared();
+    const auto count = static_cast<Size>(units.size()), ranks = static_cast<Size>(sharding.reduce.size());
+    scalars.make_gathered(options.accum * control.size(), count * ranks, sharding.peer_memory.windows);
+    Size square = count * sharding.reduce.rank();
+    for (ShardedUnit& unit : units) {
+      unit.make_shared();
+      unit.keep_squares_in(scalars.partials.narrow(0, square++, 1));
+    }
     for (nn::Buffer* const buffer : model.buffers()) {
       constants.emplace_back(buffer, buffer->copy_on(options.device, options.dtype));
       buffer->bind(constants.back().second);
@@ -131,15 +133,14 @@ struct Engine::Impl {
   ParallelOptions parallel;
   OptimizerGroups optimizers;
   StepOptions options;
-  Group control;
   Sharding sharding;
+  Group control;
   LeastLoaded matrix_owners{static_cast<std::size_t>(sharding.reduce.size())};
   std::deque<ShardedUnit> units;
   std::unique_ptr<UnitSchedule> schedule;
   std::vector<std::pair<nn::Buffer*, Tensor>> constants;  // the model's buffers, whole on every rank
 
-  StepScalars scalars{options, control.size(), sharding.reduce.size(), static_cast<Size>(model.units().size()),
-                      static_cast<Size>(optimizers.groups.size())};
+  StepScalars scalars{options.device, static_cast<Size>(optimizers.groups.size())};
   IdChecks ids{options.device,
                options.device.type == DeviceType::cuda ? &scalars.outcome.get()->bad_id : nullptr};  // of all passes
   LossScaling scaling{options.dtype, options.device};

@@ -67,6 +67,7 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
   const Group gather = world.split(shard_group, "gather");
   const PeerMemory peer_memory = step.arena ? gather.peer_memory(step.device) : PeerMemory{};
   return {parallel.strategy,
+          (gather.size() == world.size() ? gather : world).duplicate("control"),
           gather,
           gather.duplicate("reduce"),
           world.split([=](int rank) { return rank % shard; }, "replicas"),

@@ -9,6 +9,7 @@ namespace lt {
 
 struct Sharding {
   Strategy strategy;
+  Group control;         // all ranks; a duplicate of the shard group if that has all, so that they share windows
   Group gather, reduce;  // the shard group twice, because a group runs one collective after the other
   Group replicas;        // ranks that hold the same shard; one rank if not hybrid
   DType dtype, reduce_dtype;
@@ -22,7 +23,7 @@ struct Sharding {
   // are no windows without an arena.
   PeerMemory peer_memory;
 
-  void abandon() const noexcept { gather.abandon(), reduce.abandon(), replicas.abandon(); }
+  void abandon() const noexcept { gather.abandon(), reduce.abandon(), replicas.abandon(), control.abandon(); }
   std::shared_ptr<BlockSource> arena_source() const { return peer_memory.windows; }
   // For full buffers that are gathered in place. Where parameters are sharded, they are gathered in the arena.
   std::shared_ptr<BlockSource> parameter_source() const {

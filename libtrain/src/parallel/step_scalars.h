@@ -1,6 +1,8 @@
 // The few numbers of a step that stay on the device.
 #pragma once
 
+#include <memory>
+
 #include "kernels/step_numbers.h"
 #include "libtrain/parallel/engine.h"
 #include "tensor/device_value.h"
@@ -13,10 +15,11 @@ struct StepReport : StepOutcome {
 };
 
 struct StepScalars {
-  // For a rank among `ranks`, in a shard group of `shard_ranks`.
-  StepScalars(const StepOptions& options, Size ranks, Size shard_ranks, Size units, Size groups);
+  StepScalars(Device device, Size optimizer_groups);
+  // Makes what is gathered, in `windows` unless it is null.
+  void make_gathered(Size losses_of_all, Size partials_of_all, const std::shared_ptr<BlockSource>& windows);
 
-  // [ranks * accum], this rank's part is written first, then all are gathered. With ignored targets it holds the counts
+  // [ranks * accum]; this rank's part is written first, then all are gathered. With ignored targets it holds the counts
   // before the losses.
   Tensor losses;
   DeviceValue<StepReport> outcome;

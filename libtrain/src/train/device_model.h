@@ -29,9 +29,9 @@ struct DeviceModel {
   bool overlaps;      // collectives run while the rank computes
 };
 
-// The memory of a GPU that CUDA and its libraries take, and NCCL if there are several ranks. Both are bounds above what
-// was measured (docs/planning.md).
-inline constexpr double kCudaMib = 1000, kNcclMib = 1200;
+// The memory of a GPU that CUDA and its libraries take, and NCCL if there are several ranks, as measured
+// (docs/planning.md).
+inline constexpr double kCudaMib = 545, kNcclMib = 565;
 
 // The share of its speed that work on a GPU loses beside a collective: while data move inside the node, which takes
 // memory's rate, and multiprocessors to add them (from measured steps on two GPUs, docs/planning.md), and while a

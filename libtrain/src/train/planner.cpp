@@ -10,6 +10,7 @@
 #include "libtrain/parallel/engine.h"
 #include "libtrain/train/generate.h"
 #include "libtrain/train/run_options.h"
+#include "memory/allocator.h"
 #include "memory/workspace.h"
 #include "train/copy_slots.h"
 #include "train/engine_checkpoint.h"
@@ -48,20 +49,14 @@ void evaluate_formulas(Plan& plan, const Config& config, const std::vector<Optim
   plan.parameters_optimized = held(trained, 1, strategy.optimizer);
 }
 
-// Windows hold the arena, words, and each unit's parameters or gradients if they are gathered in place. They need ranks
-// on one host.
-constexpr Size kWindowRounding = Size{2} << 20;
-
-void evaluate_device_memory(Plan& plan, const Strategy& strategy, Size units) {
+// `rounding`: of the plan's blocks to pages of the device.
+void evaluate_device_memory(Plan& plan, const Config& config, Size rounding) {
   const DeviceModel& device = find_device_model(plan.machine.device);
   if (device.memory_mib == 0) return;
   const auto bytes = [](double mib) { return static_cast<Size>(mib) << 20; };
-  const int shard_ranks = plan.shard_size == 0 ? plan.ranks : plan.shard_size;
-  const bool has_windows = plan.ranks > 1 && shard_ranks > 1 && shard_ranks <= plan.machine.ranks_per_node;
-  const Size windows = 2 + (strategy.parameters == Placement::sharded ? 0 : units);
+  const bool has_nccl = plan.ranks > 1 && config.parallel.backend != "mpi";
   plan.device_bytes = bytes(device.memory_mib);
-  plan.outside_bytes =
-      bytes(kCudaMib) + (plan.ranks > 1 ? bytes(kNcclMib) : 0) + (has_windows ? windows * kWindowRounding : 0);
+  plan.outside_bytes = bytes(kCudaMib) + (has_nccl ? bytes(kNcclMib) : 0) + rounding;
 }
 
 DeviceModel model_of(const PlanMachine& machine) {
@@ -148,6 +143,7 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   const Device device = meta_for(options.device);
   options.device = device;
   const MemoryUse before = memory_live(device);
+  const Size rounding_before = meta_rounding();
   std::unique_ptr<Engine> made;
   const bool hosts_matter = config.parallel.backend != "mpi";  // which stages all in host memory
   name_origin(config, [&] {
@@ -210,7 +206,7 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   plan.flops_per_token = facts.flops_per_token;
   plan.tokens_per_step = shape.global_tokens();
   add_rates(plan);
-  evaluate_device_memory(plan, find_strategy(config.parallel.strategy), static_cast<Size>(model.units().size()));
+  evaluate_device_memory(plan, config, meta_rounding() - rounding_before);
   const int shard_ranks = engine.parallel().shard_size == 0 ? ranks : engine.parallel().shard_size;
   evaluate_formulas(plan, config, engine.optimizer_groups(), static_cast<double>(engine.padded_parameters()),
                     static_cast<double>(engine.padded_trained()), shard_ranks);

@@ -43,7 +43,6 @@ std::unique_ptr<KernelProfile> kernel_profile_for(const Config& resolved, Device
 Group group_for(const Group& group, const Config& resolved, Device device) {
   if (device.type != DeviceType::cuda || group.size() == 1) return group;
   if (resolved.parallel.backend == "mpi") return group.through_host(device);
-  if (resolved.train.deterministic) pin_nccl_algorithm(group);
   return group.with_nccl(device);
 }
 

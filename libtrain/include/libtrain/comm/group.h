@@ -88,8 +88,9 @@ class Group {
   Work all_gather(std::string_view name, const Tensor& full, const Tensor& part) const;
   // `part` (+)= this rank's part of the sum of all ranks' `full`. Values travel as `wire` (f32, f64 or bf16) and are
   // added in f32 (f64 for f64) in tree order: pairs of ranks, then pairs of pairs, and so on; the last of an odd number
-  // goes up unchanged. So the result depends on no algorithm, timing or device. Exception: on CUDA ranks of several
-  // hosts, equal parts of f32 or f64 that travel unconverted are added in NCCL's order; see pin_nccl_algorithm().
+  // goes up unchanged. So the result depends on no algorithm, timing or device. CUDA ranks on several hosts with the
+  // same number of neighbouring ranks add those of each host first, then the hosts, both in tree order: the same sums
+  // if that number is a power of two. Sums of hosts travel as f32 (f64 for f64).
   // `part` may be the range of `full`; the rest of `full` stays unchanged. squares[0] = the sum of the squares of the
   // new `part`, in f64, unless `squares` is undefined.
   Work reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire,
@@ -123,10 +124,11 @@ class Group {
   Group duplicate_patient(std::string_view name) const;
 
   // The first call tests whether all ranks can have windows for tensors on `device`; later calls return the same
-  // answer, also in duplicates of this group that are made after the first call. From 1 MiB on and
-  // with parts of one size, all_gather() copies into a `full` that lies in a window without occupying a multiprocessor;
-  // so does reduce_scatter() where its staging memory lies in one. The memory must then be at the same place of the
-  // same window on all ranks. The bits do not change. Every rank must call it. Throws CommError.
+  // answer, also in duplicates of this group that are made after the first call. With parts of one size, all_gather()
+  // copies into a `full` that lies in a window without occupying a multiprocessor; so does reduce_scatter() where its
+  // staging memory lies in one. The memory must then be at the same place of the same window on all ranks. Ranks of
+  // several hosts have windows on their host if each host has as many ranks of the group, neighbours in it, and more
+  // than one. The bits do not change. Every rank must call it. Throws CommError.
   PeerMemory peer_memory(Device device) const;
 
   // For stack unwinding: gives up the pending device work of this group, which may wait for a dead peer and would block
@@ -142,11 +144,6 @@ class Group {
   friend void collectively(const Group& group, const std::function<void()>& body);
   std::shared_ptr<GroupBackend> backend_;
 };
-
-// For deterministic runs; call it on every rank, before the first with_nccl(). If the ranks are on several hosts, NCCL
-// then adds in an order that depends only on size and ranks: NCCL_ALGO=Ring and NCCL_PROTO=Simple are set in the
-// environment unless they are set. Does nothing on one host, and in a build without NCCL.
-void pin_nccl_algorithm(const Group& group);
 
 // The collectives that were started or waited for since the last call of take_comm_lap() or take_comm_totals(). Calling
 // it is optional: beyond some thousands, finished ones are kept as sums.
