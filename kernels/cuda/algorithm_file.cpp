@@ -1,5 +1,5 @@
-// File format: one line per algorithm, "5 <problem> <its 64 bytes as hex digits>". Each line is one write, so the ranks
-// of a host may append concurrently. Incomplete lines are skipped.
+// File format: one line per algorithm, "7 <problem> <its 64 bytes as hex digits> <1 if it has a workspace, else 0>".
+// Each line is one write, so the ranks of a host may append concurrently. Incomplete lines are skipped.
 #include "kernels/cuda/algorithm_file.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 namespace lt::kernels {
 namespace {
 
-constexpr const char* kFormat = "6";
+constexpr const char* kFormat = "7";
 constexpr std::chrono::seconds kMostWaiting{10};
 constexpr char kDigits[] = "0123456789abcdef";
 
@@ -80,8 +80,11 @@ void AlgorithmFile::read() {
     read_to_ = file.tellg();
     std::istringstream words(line);
     std::string format, problem, bytes;
-    if (!(words >> format >> problem >> bytes) || format != kFormat) continue;
-    if (const auto algorithm = from_hex(bytes)) algorithms_.insert_or_assign(problem, *algorithm);
+    bool has_workspace = false;
+    if (!(words >> format >> problem >> bytes >> has_workspace) || format != kFormat) continue;
+    if (const auto algorithm = from_hex(bytes)) {
+      algorithms_.insert_or_assign(problem, Algorithm{*algorithm, has_workspace});
+    }
   }
 }
 
@@ -101,18 +104,19 @@ void AlgorithmFile::end_turn() {
   if (--turns_ == 0) lock_.close();
 }
 
-std::optional<cublasLtMatmulAlgo_t> AlgorithmFile::find(const std::string& problem) const {
+std::optional<Algorithm> AlgorithmFile::find(const std::string& problem) const {
   const auto found = algorithms_.find(problem);
   return found == algorithms_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void AlgorithmFile::add(const std::string& problem, const cublasLtMatmulAlgo_t& algorithm) {
+void AlgorithmFile::add(const std::string& problem, const Algorithm& algorithm) {
   algorithms_.insert_or_assign(problem, algorithm);
   if (path_.empty()) return;
   make_folder(path_);
   const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file.is_open()) return path_.clear();
-  const std::string line = std::string(kFormat) + " " + problem + " " + to_hex(algorithm) + "\n";
+  const std::string line = std::string(kFormat) + " " + problem + " " + to_hex(algorithm.words) +
+                           (algorithm.has_workspace ? " 1\n" : " 0\n");
   if (::write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) path_.clear();
 }
 

@@ -14,12 +14,19 @@
 
 namespace lt::kernels {
 
+// An algorithm of cuBLASLt, and whether it gets a workspace. One that can do without is another kernel with it, and
+// clears it first: some are faster with it, some without.
+struct Algorithm {
+  cublasLtMatmulAlgo_t words{};
+  bool has_workspace = true;
+};
+
 class AlgorithmFile {
  public:
   explicit AlgorithmFile(int device);
   // `problem` describes the product, without spaces.
-  std::optional<cublasLtMatmulAlgo_t> find(const std::string& problem) const;
-  void add(const std::string& problem, const cublasLtMatmulAlgo_t& algorithm);
+  std::optional<Algorithm> find(const std::string& problem) const;
+  void add(const std::string& problem, const Algorithm& algorithm);
 
   // Algorithms are timed in a turn. One process has it at a time; those that wait for it then find() what was added
   // meanwhile. Waiting ends after some seconds without the turn, because the process that has it may wait on its device
@@ -44,7 +51,7 @@ class AlgorithmFile {
   std::streamoff read_to_ = 0;
   int turns_ = 0;    // nested
   Descriptor lock_;  // held by flock(); the kernel releases it if the process dies
-  std::map<std::string, cublasLtMatmulAlgo_t> algorithms_;
+  std::map<std::string, Algorithm> algorithms_;
 };
 
 }  // namespace lt::kernels

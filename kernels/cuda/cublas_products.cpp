@@ -13,7 +13,7 @@
 namespace lt::kernels {
 namespace {
 
-// How many of cuBLASLt's top heuristics are timed.
+// How many of cuBLASLt's top heuristics are timed, with a workspace and without.
 constexpr int kCandidates = 8;
 constexpr std::uint32_t kMostAlignment = 128;
 
@@ -48,11 +48,14 @@ Epilogue epilogue_of(const Gemm& g, bool bias) {
   return bias ? Epilogue::bias : Epilogue::none;
 }
 
-Size workspace_bytes(bool pinned) { return pinned ? 0 : cuda::kProductWorkspaceBytes; }
+std::size_t workspace_bytes(bool has_workspace) {
+  return has_workspace ? static_cast<std::size_t>(cuda::kProductWorkspaceBytes) : 0;
+}
 
 // The file's entry for a product that is slower when fused.
-bool is_none(const cublasLtMatmulAlgo_t& algorithm) {
-  return std::all_of(std::begin(algorithm.data), std::end(algorithm.data), [](auto word) { return word == 0; });
+bool is_none(const Algorithm& algorithm) {
+  const auto& words = algorithm.words.data;
+  return std::all_of(std::begin(words), std::end(words), [](auto word) { return word == 0; });
 }
 
 MatrixLayout layout(DType dtype, Size rows, Size columns, Size ld, Size batch, Size stride) {
@@ -123,10 +126,10 @@ void Cublas::run(Prepared& p, const void* alpha, const void* beta, const Gemm& g
   set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.gelu_input_MN != nullptr ? g.gelu_input_MN : g.gelu_gradient_of_MN);
   set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scales);
   set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scales);
-  const auto launch = [&](const cublasLtMatmulAlgo_t& algorithm) {
+  const auto launch = [&](const Algorithm& algorithm) {
+    void* const workspace = algorithm.has_workspace ? cuda::product_workspace(stream) : nullptr;
     LT_CUBLAS(cublasLtMatmul(handle_, p.operation.get(), alpha, g.b, p.a.get(), g.a, p.b.get(), beta, c, p.c.get(), g.d,
-                             p.d.get(), &algorithm, g.pinned ? nullptr : cuda::product_workspace(stream),
-                             static_cast<std::size_t>(workspace_bytes(g.pinned)),
+                             p.d.get(), &algorithm.words, workspace, workspace_bytes(algorithm.has_workspace),
                              static_cast<cudaStream_t>(stream.handle)));
   };
   // A call that adds to d cannot be repeated; a later call may choose.
@@ -151,7 +154,7 @@ bool Cublas::may_time(CudaStream stream) {
 }
 
 template <class Launch>
-void Cublas::choose(std::vector<cublasLtMatmulAlgo_t>& candidates, Launch&& launch, CudaStream stream) {
+void Cublas::choose(std::vector<Algorithm>& candidates, Launch&& launch, CudaStream stream) {
   std::size_t best = 0;
   double first_ms = 0, best_ms = 0;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -210,13 +213,23 @@ std::unique_ptr<Prepared> Cublas::make(const Problem& q) {
   p->c = layout(q.out, N, M, ld_c, batch, stride_c);
   p->d = layout(q.out, N, M, ldd, batch, stride_d);
 
+  if (!q.pinned) add_candidates(*p, q, true);
+  // Deterministic products take the first, and one that cuBLASLt cannot compute with a workspace it cannot without.
+  if (q.pinned || (!deterministic && !p->candidates.empty())) add_candidates(*p, q, false);
+  if (p->candidates.empty()) return nullptr;
+  p->problem = q.text();
+  if (!deterministic && !q.pinned) take_known(*p);
+  return p;
+}
+
+void Cublas::add_candidates(Prepared& p, const Problem& q, bool has_workspace) const {
   cublasLtMatmulPreference_t made = nullptr;
   LT_CUBLAS(cublasLtMatmulPreferenceCreate(&made));
   const MatmulPreference preference(made);
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
     LT_CUBLAS(cublasLtMatmulPreferenceSetAttribute(made, name, &value, sizeof value));
   };
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes(q.pinned)));
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes(has_workspace)});
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, q.alignment[1]);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, q.alignment[0]);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, q.alignment[2]);
@@ -227,24 +240,21 @@ std::unique_ptr<Prepared> Cublas::make(const Problem& q) {
   }
   std::array<cublasLtMatmulHeuristicResult_t, kCandidates> results{};
   int found = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, operation, p->a.get(), p->b.get(), p->c.get(),
-                                                               p->d.get(), made, kCandidates, results.data(), &found);
-  if (status != CUBLAS_STATUS_SUCCESS) return nullptr;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, p.operation.get(), p.a.get(), p.b.get(), p.c.get(), p.d.get(), made,
+                                     kCandidates, results.data(), &found);
+  if (status != CUBLAS_STATUS_SUCCESS) return;
   for (int i = 0; i < found; ++i) {
     const auto& result = results[static_cast<std::size_t>(i)];
-    if (result.state == CUBLAS_STATUS_SUCCESS) p->candidates.push_back(result.algo);
+    if (result.state == CUBLAS_STATUS_SUCCESS) p.candidates.push_back({result.algo, has_workspace});
   }
-  if (p->candidates.empty()) return nullptr;
-  p->problem = q.text();
-  if (!deterministic && !q.pinned) take_known(*p);
-  return p;
 }
 
-bool Cublas::takes(const Prepared& p, const cublasLtMatmulAlgo_t& algorithm) const {
+bool Cublas::takes(const Prepared& p, const Algorithm& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
-  return cublasLtMatmulAlgoCheck(handle_, p.operation.get(), p.a.get(), p.b.get(), p.c.get(), p.d.get(), &algorithm,
-                                 &result) == CUBLAS_STATUS_SUCCESS &&
-         static_cast<Size>(result.workspaceSize) <= cuda::kProductWorkspaceBytes;
+  return cublasLtMatmulAlgoCheck(handle_, p.operation.get(), p.a.get(), p.b.get(), p.c.get(), p.d.get(),
+                                 &algorithm.words, &result) == CUBLAS_STATUS_SUCCESS &&
+         result.workspaceSize <= workspace_bytes(algorithm.has_workspace);
 }
 
 }  // namespace lt::kernels

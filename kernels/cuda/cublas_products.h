@@ -46,9 +46,9 @@ std::uint32_t alignment_of(const void* pointer);
 struct Prepared {
   MatmulDescription operation;
   MatrixLayout a, b, c, d;
-  std::vector<cublasLtMatmulAlgo_t> candidates;  // in cuBLASLt's order; only the chosen one after the choice
-  std::string problem;                           // key in the file of chosen algorithms
-  std::optional<bool> fused_wins;                // against separate passes; empty: not known yet
+  std::vector<Algorithm> candidates;  // with a workspace, then without; only the chosen one after the choice
+  std::string problem;                // key in the file of chosen algorithms
+  std::optional<bool> fused_wins;     // against separate passes; empty: not known yet
 };
 
 class Cublas {
@@ -72,7 +72,7 @@ class Cublas {
     fused();  // also chooses the algorithm
     const double separate_ms = time_ms(stream, separate), fused_ms = time_ms(stream, fused);
     p.fused_wins = fused_ms < kBetterThanFirst * separate_ms;
-    file_.add(p.problem, *p.fused_wins ? p.candidates.front() : cublasLtMatmulAlgo_t{});
+    file_.add(p.problem, *p.fused_wins ? p.candidates.front() : Algorithm{});
   }
 
  private:
@@ -89,12 +89,14 @@ class Cublas {
 
   // Leaves only the candidate that is fastest for this very call.
   template <class Launch>
-  static void choose(std::vector<cublasLtMatmulAlgo_t>& candidates, Launch&& launch, CudaStream stream);
+  static void choose(std::vector<Algorithm>& candidates, Launch&& launch, CudaStream stream);
   // Takes the file's choice for a product, if it has one that suits the product.
   bool take_known(Prepared& p) const;
   std::unique_ptr<Prepared> make(const Problem& q);
+  // Adds what cuBLASLt proposes with that workspace, best first.
+  void add_candidates(Prepared& p, const Problem& q, bool has_workspace) const;
   // Whether an algorithm chosen by another run suits this product and its workspace.
-  bool takes(const Prepared& p, const cublasLtMatmulAlgo_t& algorithm) const;
+  bool takes(const Prepared& p, const Algorithm& algorithm) const;
 
   static constexpr int kTimedCalls = 4;             // per candidate, after one untimed call
   static constexpr double kBetterThanFirst = 0.98;  // share of the other's time; a smaller gain may be noise

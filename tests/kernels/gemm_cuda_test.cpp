@@ -216,8 +216,8 @@ TEST_CASE("cuda: deterministic products have the same bits again, before and aft
 
 TEST_CASE("cuda: algorithms are timed by one process at a time, and the others read the choice", "[cuda][cublas]") {
   AlgorithmFile first(kGpu.index), second(kGpu.index);  // as two processes have them
-  cublasLtMatmulAlgo_t chosen{};
-  chosen.data[0] = 7;
+  lt::kernels::Algorithm chosen{.has_workspace = false};
+  chosen.words.data[0] = 7;
   std::atomic<bool> has_turn{false};
   std::optional<AlgorithmFile::Turn> turn(std::in_place, first);
   std::thread other([&] {
@@ -234,5 +234,6 @@ TEST_CASE("cuda: algorithms are timed by one process at a time, and the others r
   turn.reset();
   other.join();
   REQUIRE(second.find("a-product"));
-  CHECK(second.find("a-product")->data[0] == 7);
+  CHECK(second.find("a-product")->words.data[0] == 7);
+  CHECK(!second.find("a-product")->has_workspace);
 }
