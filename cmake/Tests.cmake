@@ -1,8 +1,9 @@
-# lt_test(NAME SOURCES ... [RANKS n ...] [CUDA_RANKS n ...] [SANITIZE] [PRIVATE libraries...] [TIMEOUT seconds]): one
-# Catch2 program. CTest runs it alone or, with RANKS, under mpirun for each given rank count. A program's main
-# initialises MPI only if it is launched with ranks. CUDA_RANKS run with one CUDA device per rank in a build with CUDA,
-# and are skipped if there are fewer devices. lt_cuda_test(NAME) marks a program whose tests always want a device. Both
-# have the label cuda, and the target cuda_tests builds them.
+# lt_test(NAME SOURCES ... [RANKS n ...] [CUDA_RANKS n ...] [HOST_RANKS n ...] [SANITIZE] [PRIVATE libraries...]
+#         [TIMEOUT seconds]): one Catch2 program. CTest runs it alone or, with RANKS, under mpirun for each given rank
+# count. A program's main initialises MPI only if it is launched with ranks. CUDA_RANKS run with one CUDA device per rank
+# in a build with CUDA, and are skipped if there are fewer devices. So are HOST_RANKS, which NCCL takes for those of two
+# hosts. lt_cuda_test(NAME) marks a program whose tests always want a device. All of these have the label cuda, and the
+# target cuda_tests builds them.
 # Tests are compiled like cold code (cmake/Layers.cmake).
 # SANITIZE labels the test (with RANKS, only those of 1 and 2 ranks) for the build with sanitizers, which builds the
 # target sanitize_tests and runs no other tests.
@@ -14,7 +15,7 @@ set(LIBTRAIN_TEST_ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
 set(LIBTRAIN_RANKS_ENVIRONMENT "OMP_NUM_THREADS=1;UBSAN_OPTIONS=print_stacktrace=1;ASAN_OPTIONS=detect_leaks=0")
 
 function(lt_test name)
-  cmake_parse_arguments(ARG "SANITIZE" "TIMEOUT" "SOURCES;RANKS;CUDA_RANKS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZE" "TIMEOUT" "SOURCES;RANKS;CUDA_RANKS;HOST_RANKS;PRIVATE" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -42,16 +43,24 @@ function(lt_test name)
       set_tests_properties(${name}_${n}ranks PROPERTIES LABELS sanitize)
     endif()
   endforeach()
-  if(NOT LIBTRAIN_CUDA OR NOT ARG_CUDA_RANKS)
+  if(NOT LIBTRAIN_CUDA)
     return()
   endif()
-  add_dependencies(cuda_tests ${name})
   foreach(n ${ARG_CUDA_RANKS})
-    add_test(NAME ${name}_cuda_${n}ranks
-             COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe --allow-run-as-root -n ${n} $<TARGET_FILE:${name}>)
-    set_tests_properties(${name}_cuda_${n}ranks PROPERTIES TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ON
-      ENVIRONMENT "${LIBTRAIN_RANKS_ENVIRONMENT};LT_TEST_DEVICE=cuda" SKIP_REGULAR_EXPRESSION "skipped: " LABELS cuda)
+    lt_cuda_ranks_test(${name} _cuda_${n}ranks ${n} ${ARG_TIMEOUT} "")
   endforeach()
+  foreach(n ${ARG_HOST_RANKS})
+    lt_cuda_ranks_test(${name} _cuda_${n}ranks_2hosts ${n} ${ARG_TIMEOUT} ";LT_TEST_HOSTS=2")
+  endforeach()
+endfunction()
+
+function(lt_cuda_ranks_test name suffix n timeout environment)
+  add_dependencies(cuda_tests ${name})
+  add_test(NAME ${name}${suffix}
+           COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe --allow-run-as-root -n ${n} $<TARGET_FILE:${name}>)
+  set_tests_properties(${name}${suffix} PROPERTIES TIMEOUT ${timeout} RUN_SERIAL ON
+    ENVIRONMENT "${LIBTRAIN_RANKS_ENVIRONMENT};LT_TEST_DEVICE=cuda${environment}"
+    SKIP_REGULAR_EXPRESSION "skipped: " LABELS cuda)
 endfunction()
 
 function(lt_cuda_test name)

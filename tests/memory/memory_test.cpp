@@ -109,6 +109,22 @@ TEST_CASE("ledger: the peak keeps the breakdown of its moment", "[memory]") {
   CHECK(growth.total() == 2);
 }
 
+TEST_CASE("allocator: meta counts what pages of a CUDA device would add to large blocks", "[memory]") {
+  const Size before = meta_rounding(), mebibyte = Size{1} << 20;
+  const auto rounding = [&] { return meta_rounding() - before; };
+  {
+    const Tensor small = Tensor::empty({mebibyte}, DType::u8, kMeta);
+    CHECK(rounding() == 0);
+    const Tensor one_page = Tensor::empty({2 * mebibyte}, DType::u8, kMeta);
+    CHECK(rounding() == 0);
+    const Tensor two_pages = Tensor::empty({2 * mebibyte + 1}, DType::u8, kMeta);
+    CHECK(rounding() == 2 * mebibyte - kBlock);
+    const Tensor part_of_one = Tensor::empty({mebibyte + kBlock}, DType::u8, kMeta);
+    CHECK(rounding() == 3 * mebibyte - 2 * kBlock);
+  }
+  CHECK(rounding() == 0);
+}
+
 TEST_CASE("allocator: blocks are aligned, and a freed one serves the next request of its size", "[memory]") {
   for (const Size bytes : {1, 127, 128, 129, 4096, 100000}) {
     Tensor tensor = Tensor::empty({bytes}, DType::u8);

@@ -69,6 +69,10 @@ int main(int argc, char** argv) {
     if (world.rank() == 0) std::cout << "skipped: " << why << std::endl;
     return 0;
   }
+  if (const char* const hosts = std::getenv("LT_TEST_HOSTS"); hosts != nullptr) {
+    const std::string host = std::to_string(world.rank() * std::stoi(hosts) / world.size());
+    ::setenv("NCCL_HOSTID", ("host" + host).c_str(), 1);
+  }
   the_ranks = cuda ? world.group().with_nccl(lt_test::device()) : world.group();
   const int failures = run_session(argc, argv, world);
   the_ranks.reset();  // before MPI ends
