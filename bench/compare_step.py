@@ -73,7 +73,7 @@ def commands(o, model, dtype, strategy):
     if o.device == "cpu":
         return ours, [o.python, os.path.join(HERE, "peers", "torch_cpu.py"), *shape, "--dtype", dtype, "--mode", o.mode,
                       "--threads", str(o.threads)]
-    theirs = [os.path.join(HERE, "peers", "torch_gpu.py"), *shape, "--strategy", PEER_STRATEGY[strategy]]
+    theirs = [os.path.join(HERE, "peers", "torch_gpu.py"), *shape, "--dtype", dtype, "--strategy", PEER_STRATEGY[strategy]]
     if o.ranks == 1:
         return ours, [o.python, *theirs, "--mode", o.mode, "--variant-seconds", str(o.variant_seconds)]
     launcher = [o.python, "-m", "torch.distributed.run", "--nproc-per-node", str(o.ranks), "--master-port", "29501"]

@@ -11,11 +11,15 @@ loss compiled. `zero2` is fsdp2 without resharding after the forward pass. On on
 below, each in a process of its own, because a kernel that the compiler tries can end a process's use of the device. It
 goes on with the fastest, whose name is in the settings, beside the times of all and what failed.
 
+fp8: the same with the linear layers of blocks by torchao's float8, with one scale a tensor (`tensorwise`; fsdp2 then
+gathers them in float8), or on one device with the better of that and scales of rows. Needs torchao.
+
 --serve: prints the settings as one JSON line when warm, then for each line "run N" of standard input runs N timed steps
 and prints {"ms": [...]}; ends with the input. `ltrain bench step --serve` speaks the same.
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import statistics
@@ -29,22 +33,42 @@ import torch.distributed as dist
 import torch_models
 
 
-# What one device can train with: strategy, what is compiled, mode of torch.compile.
-VARIANTS = {"whole model, autocast": ("ddp", "model", "default"),
-            "blocks and loss, autocast": ("ddp", "blocks", "default"),
-            "blocks and loss, bf16 parameters (fully_shard)": ("fsdp2", "blocks", "default"),
-            "whole model, autocast, max-autotune": ("ddp", "model", "max-autotune-no-cudagraphs")}
+# What one device can train with: dtype, strategy, what is compiled, mode of torch.compile, recipe of float8.
+VARIANTS = {"whole model, autocast": ("bf16", "ddp", "model", "default", None),
+            "blocks and loss, autocast": ("bf16", "ddp", "blocks", "default", None),
+            "blocks and loss, bf16 parameters (fully_shard)": ("bf16", "fsdp2", "blocks", "default", None),
+            "whole model, autocast, max-autotune": ("bf16", "ddp", "model", "max-autotune-no-cudagraphs", None),
+            "blocks and loss, bf16 parameters (fully_shard), float8 tensorwise":
+                ("fp8", "fsdp2", "blocks", "default", "tensorwise"),
+            "blocks and loss, bf16 parameters (fully_shard), float8 rowwise": ("fp8", "fsdp2", "blocks", "default", "rowwise"),
+            "whole model, autocast, float8 tensorwise": ("fp8", "ddp", "model", "default", "tensorwise"),
+            "whole model, autocast, float8 rowwise": ("fp8", "ddp", "model", "default", "rowwise")}
+
+
+def to_float8(model, recipe, gathers):
+    """Converts the linear layers of blocks whose sizes float8 takes. `gathers`: fully_shard gathers them in float8."""
+    from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+
+    config = Float8LinearConfig.from_recipe_name(recipe)
+    if recipe == "tensorwise":
+        config = dataclasses.replace(config, enable_fsdp_float8_all_gather=gathers)
+    convert_to_float8_training(model.blocks, config=config,
+                               module_filter_fn=lambda layer, _: layer.in_features % 16 == 0 == layer.out_features % 16)
 
 
 class Trainer:
     """One model with its optimizer; run(n) trains n steps on one fixed batch and returns their milliseconds."""
 
-    def __init__(self, o, compiled="model", compiler="default"):
+    def __init__(self, o, compiled="model", compiler="default", recipe=None):
         self.compiler = None if o.mode == "eager" else compiler
         torch.manual_seed(1)
         self.shape = torch_models.PRESETS[o.model]
         with torch.device("cuda"):
             model = torch_models.Model(self.shape)
+        recipe = recipe or ("tensorwise" if o.dtype == "fp8" else None)
+        self.gathers_float8 = recipe == "tensorwise" and o.strategy != "ddp"
+        if recipe:
+            to_float8(model, recipe, self.gathers_float8)
         self.autocast = o.strategy == "ddp"
         if o.strategy == "ddp":
             if compiled == "blocks":
@@ -84,6 +108,10 @@ class Trainer:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), torch_models.CLIP, foreach=True)
         self.optimizer.step()
+        if self.gathers_float8:
+            from torchao.float8 import precompute_float8_dynamic_scale_for_fsdp
+
+            precompute_float8_dynamic_scale_for_fsdp(self.model)
         self.optimizer.zero_grad(set_to_none=True)
         return loss
 
@@ -98,8 +126,8 @@ class Trainer:
 
 
 def trainer_of(o, variant):
-    strategy, compiled, compiler = VARIANTS[variant]
-    return Trainer(argparse.Namespace(**{**vars(o), "strategy": strategy}), compiled, compiler)
+    dtype, strategy, compiled, compiler, recipe = VARIANTS[variant]
+    return Trainer(argparse.Namespace(**{**vars(o), "dtype": dtype, "strategy": strategy}), compiled, compiler, recipe)
 
 
 def variant_ms(o, variant):
@@ -114,9 +142,9 @@ def variant_ms(o, variant):
 
 
 def best_variant(o):
-    """The fastest of VARIANTS, and what the settings say of it."""
+    """The fastest of the dtype's VARIANTS, and what the settings say of it."""
     results = {}
-    for variant in VARIANTS:
+    for variant in (name for name, parts in VARIANTS.items() if parts[0] == o.dtype):
         results[variant] = variant_ms(o, variant)
         print(f"{variant}: {results[variant]}", file=sys.stderr, flush=True)
     times = {variant: ms for variant, ms in results.items() if not isinstance(ms, str)}
@@ -129,13 +157,14 @@ def best_variant(o):
 def options():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--model", choices=list(torch_models.PRESETS), default="gpt2-124m")
+    p.add_argument("--dtype", choices=("bf16", "fp8"), default="bf16")
     p.add_argument("--strategy", choices=("ddp", "zero2", "fsdp2"), default="ddp")
     p.add_argument("--mode", choices=("eager", "compile", "best"), default="compile")
     p.add_argument("--batch", type=int, default=64, help="samples of a rank and step")
     p.add_argument("--seq", type=int, default=1024, help="tokens of a sample")
     p.add_argument("--steps", type=int, default=20, help="timed steps")
     p.add_argument("--warmup", type=int, default=5)
-    p.add_argument("--variant", choices=list(VARIANTS), help="on one device, in place of --strategy and --mode")
+    p.add_argument("--variant", choices=list(VARIANTS), help="on one device, in place of --dtype, --strategy and --mode")
     p.add_argument("--variant-seconds", type=int, default=900, metavar="S", help="for each variant of --mode best")
     p.add_argument("--serve", action="store_true", help="take `run N` from standard input")
     return p.parse_args()
@@ -143,7 +172,7 @@ def options():
 
 def settings(o, seconds, best):
     return {**best, "program": "torch", "version": torch.__version__, "device": torch.cuda.get_device_name(),
-            "ranks": dist.get_world_size() if dist.is_initialized() else 1, "model": o.model, "dtype": "bf16",
+            "ranks": dist.get_world_size() if dist.is_initialized() else 1, "model": o.model, "dtype": o.dtype,
             "strategy": o.strategy, "mode": o.mode, "batch": o.batch, "seq": o.seq, "warmup": o.warmup,
             "start_and_warmup_s": round(seconds, 1), "peak_bytes": torch.cuda.max_memory_allocated(),
             "reserved_bytes": torch.cuda.max_memory_reserved(),
@@ -178,6 +207,8 @@ def main():
     best = {}
     if o.mode == "best":
         o.variant, best = best_variant(o)
+    if o.variant:
+        o.dtype = VARIANTS[o.variant][0]
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     torch.set_float32_matmul_precision("high")
     if ranks > 1 or o.strategy != "ddp" or o.variant:
