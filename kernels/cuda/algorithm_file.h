@@ -14,8 +14,8 @@
 
 namespace lt::kernels {
 
-// An algorithm of cuBLASLt, and whether it gets a workspace. One that can do without is another kernel with it, and
-// clears it first: some are faster with it, some without.
+// An algorithm of cuBLASLt, and whether it gets a workspace. Given one, cuBLASLt runs another kernel even for an
+// algorithm that needs none, and clears a part of the workspace first. Some products are faster with it, some without.
 struct Algorithm {
   cublasLtMatmulAlgo_t words{};
   bool has_workspace = true;

@@ -214,7 +214,7 @@ std::unique_ptr<Prepared> Cublas::make(const Problem& q) {
   p->d = layout(q.out, N, M, ldd, batch, stride_d);
 
   if (!q.pinned) add_candidates(*p, q, true);
-  // Deterministic products take the first, and one that cuBLASLt cannot compute with a workspace it cannot without.
+  // Deterministic products take the first algorithm. If none may use a workspace, there is none without one either.
   if (q.pinned || (!deterministic && !p->candidates.empty())) add_candidates(*p, q, false);
   if (p->candidates.empty()) return nullptr;
   p->problem = q.text();

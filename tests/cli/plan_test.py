@@ -117,6 +117,19 @@ class Plan(TrainingTest):
                           "[config] tokens of a step: expected at most 2^53, got 1 ranks x train.micro_batch 2147483647 x train.accum "
                           "2147483647 x train.seq 1 = 4.61e+18")
 
+    def test_nccls_buffers_count_where_it_moves_data_within_a_host(self):
+        def outside_mib(*options):
+            planned = program.run("plan", "--gpu", "h200", "--ranks", 8, "--model.preset=gpt2-124m", "--model.layers=1",
+                                  "--train.dtype=bf16", "--train.micro_batch=1", "--parallel.strategy=zero3", "--json", *options)
+            return json.loads(planned.stdout)["outside_bytes"] / 2**20
+
+        usual, gathers, peers = outside_mib(), 476, 7 * 400
+        for options, more in ((("--train.sample_every=10",), gathers), (("--optim.name=muon",), gathers + peers),
+                              (("--parallel.shard_size=4",), gathers + peers), (("--parallel.backend=mpi",), -565),
+                              (("--ranks-per-node", 4), 0), (("--ranks-per-node", 4, "--parallel.shard_size=4"), gathers)):
+            with self.subTest(options=options):  # states and arenas of other sizes fill their pages differently
+                self.assertAlmostEqual(outside_mib(*options), usual + more, delta=50)
+
     def test_the_page_shows_what_plan_prints(self):
         page = (RESULTS.parents[1] / "docs/planning.md").read_text()
         shown = re.findall(r"^```\n\$ ltrain (plan (?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)

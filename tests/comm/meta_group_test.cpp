@@ -132,7 +132,12 @@ TEST_CASE("meta group: memory for CUDA, on one host and on several", "[comm]") {
       CHECK(staged(group, 4097, DType::f32, DType::f32, accumulate) == in_blocks(7 * 513 * 4));
     }
   }
-  // A group whose hosts have one rank each, or not as many each, exchanges all values, as on one host.
+  // A group whose hosts have one rank each, or different numbers of ranks, exchanges all values, as on one host. So do
+  // groups of one split that lie differently on the hosts, because all must need the same memory.
+  for (const int rank : {0, 4}) {
+    const Group across = Group::meta(rank, 12, lt::DeviceType::cuda, 6).split([](int r) { return r / 4; }, "four each");
+    CHECK(staged(across, 4096, DType::f32, DType::f32, true) == 3 * 1024 * 4);
+  }
   CHECK(staged(one_a_host, 4096, DType::f32, DType::f32, true) == 2048 * 4);
   const Group uneven = Group::meta(1, 6, lt::DeviceType::cuda, 4);
   CHECK(staged(uneven, 6000, DType::f32, DType::f32, true) == in_blocks(5 * 1000 * 4));

@@ -110,8 +110,8 @@ TEST_CASE("ledger: the peak keeps the breakdown of its moment", "[memory]") {
 }
 
 TEST_CASE("allocator: meta counts what pages of a CUDA device would add to large blocks", "[memory]") {
-  const Size before = meta_rounding(), mebibyte = Size{1} << 20;
-  const auto rounding = [&] { return meta_rounding() - before; };
+  const Size before = meta_rounding_bytes(), mebibyte = Size{1} << 20;
+  const auto rounding = [&] { return meta_rounding_bytes() - before; };
   {
     const Tensor small = Tensor::empty({mebibyte}, DType::u8, kMeta);
     CHECK(rounding() == 0);

@@ -81,10 +81,10 @@ Size gather_bytes(const GroupBackend& backend, Size n, DType dtype) {
 
 Size reduce_bytes(const GroupBackend& backend, Device device, Size n, DType wire) {
   const Size mine = Group::part_size(n, backend.size(), backend.rank());
-  const auto [hosts, ranks] = backend.stages(device, n);
-  if (hosts == 1 || ranks == 1) return (n - mine) * dtype_bytes(wire);
-  const Size on_host = (ranks - 1) * hosts * dtype_bytes(wire);
-  return mine * (on_host + (hosts - 1) * dtype_bytes(GroupBackend::sum_type(wire)));
+  const HostGrid stages = backend.stages(device, n);
+  if (stages.is_one_stage()) return (n - mine) * dtype_bytes(wire);
+  const Size on_host = (stages.ranks - 1) * stages.hosts * dtype_bytes(wire);
+  return mine * (on_host + (stages.hosts - 1) * dtype_bytes(GroupBackend::sum_type(wire)));
 }
 
 // The messages to or from other ranks, as raw memory.

@@ -3,15 +3,33 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace lt {
 
-// Ranks by host, where each host has as many, neighbours in the group: rank = host * ranks + local rank.
+// The ranks of a group by host. Every host has the same number, numbered one after the other:
+// rank = host * ranks + local rank.
 struct HostGrid {
-  int hosts = 1, ranks = 1;
+  int hosts = 1, ranks = 1;  // ranks of a host
+  bool is_one_stage() const { return hosts == 1 || ranks == 1; }
+  bool operator==(const HostGrid&) const = default;
 };
+
+// `hosts`: the host of each rank. If the ranks form no grid, each counts as a host of its own.
+inline HostGrid grid_of(const std::vector<int>& hosts) {
+  const auto size = static_cast<int>(hosts.size());
+  const auto next = std::find_if(hosts.begin(), hosts.end(), [&](int host) { return host != hosts.front(); });
+  const auto ranks = static_cast<int>(next - hosts.begin());
+  if (ranks == 0 || size % ranks != 0) return {size, 1};
+  std::set<int> seen;
+  for (std::size_t r = 0; r < hosts.size(); ++r) {
+    const bool is_first = static_cast<int>(r) % ranks == 0;
+    if (is_first ? !seen.insert(hosts[r]).second : hosts[r] != hosts[r - 1]) return {size, 1};
+  }
+  return {size / ranks, ranks};
+}
 
 struct GroupPlace {
   int rank = 0, size = 1;
@@ -24,17 +42,7 @@ struct GroupPlace {
   std::vector<int> hosts = {};  // of CUDA ranks: the host of each, numbered; empty: all on one
   bool patient = false;         // waiting threads sleep, and nothing is counted: a group for a background thread
 
-  // If the ranks form no grid, each counts as a host of its own.
-  HostGrid grid() const {
-    if (hosts.empty()) return {1, size};
-    const auto ranks_of = [&](int host) { return static_cast<int>(std::count(hosts.begin(), hosts.end(), host)); };
-    const int ranks = ranks_of(hosts.front());
-    for (int r = 0; r < size; ++r) {
-      const int host = hosts[static_cast<std::size_t>(r)];
-      if (host != hosts[static_cast<std::size_t>(r / ranks * ranks)] || ranks_of(host) != ranks) return {size, 1};
-    }
-    return {size / ranks, ranks};
-  }
+  HostGrid grid() const { return hosts.empty() ? HostGrid{1, size} : grid_of(hosts); }
 };
 
 // The id of the group that the `number`-th split of `parent` makes and that begins with rank `first` of the parent.

@@ -1,7 +1,10 @@
 // Back ends without communication: `self`, a single rank on any device, and `meta`, whose peers exist on paper only. A
 // collective of `self` is a copy or nothing. Staging and bytes are those of MPI or NCCL for the same size.
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "comm/backend.h"
 #include "device/copy_bytes.h"
@@ -20,15 +23,22 @@ GroupBackend::Staging GroupBackend::staging(const ReduceScatterCall& call) const
   const Size outgoing = call.dtype == call.wire ? 0 : call.n;
   const auto [hosts, ranks] = stages(call.device, call.n);
   kernels::require_summed_ranks(target, std::max(hosts, ranks));
-  if (hosts == 1 || ranks == 1) return {outgoing, (size() - 1) * mine, 0, partials};
+  if (stages(call.device, call.n).is_one_stage()) return {outgoing, (size() - 1) * mine, 0, partials};
   return {outgoing, (ranks - 1) * hosts * mine, (2 * hosts - 1) * mine, partials};
 }
 
 std::vector<int> GroupBackend::split_hosts(const std::vector<int>& colors) const {
-  std::vector<int> hosts;
-  for (std::size_t r = 0; r < place_.hosts.size(); ++r) {
-    if (colors[r] == colors[static_cast<std::size_t>(rank())]) hosts.push_back(place_.hosts[r]);
-  }
+  if (place_.hosts.empty()) return {};
+  std::map<int, std::vector<int>> groups;
+  for (std::size_t r = 0; r < colors.size(); ++r) groups[colors[r]].push_back(place_.hosts[r]);
+  std::vector<int> hosts = groups[colors[static_cast<std::size_t>(rank())]];
+  // Groups with different stages would need different memory, and a plan of one rank stands for all.
+  const HostGrid own = grid_of(hosts);
+  const bool alike = std::all_of(groups.begin(), groups.end(), [&](const auto& group) {
+    const HostGrid grid = grid_of(group.second);
+    return grid == own || (grid.hosts == 1 && own.hosts == 1);
+  });
+  if (!alike) std::iota(hosts.begin(), hosts.end(), 0);
   return hosts;
 }
 

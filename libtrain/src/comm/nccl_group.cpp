@@ -1,6 +1,7 @@
-// The NCCL back end, for tensors on a CUDA device. Gathers and reductions take two stages (GroupBackend::stages()): the
-// ranks of a host copy between each other (peer_copies.h), or NCCL does it for them, and NCCL moves what goes to other
-// hosts. A control back end of the same ranks carries everything else: bytes, barriers, tensors on the CPU.
+// The NCCL back end, for tensors on a CUDA device. Reductions, and gathers in windows, take two stages
+// (GroupBackend::stages()): among the ranks of a host, by copies in windows (peer_copies.h), elsewhere by NCCL, and
+// among hosts, by NCCL. Other gathers are NCCL's. A control back end of the same ranks carries everything else: bytes,
+// barriers, tensors on the CPU.
 // Each group has a stream. Events order it with the compute stream; the host waits for neither. Duplicates of a group
 // share its communicator, and communicators of groups split from one parent share its buffers, so NCCL runs their
 // collectives one after the other, in call order.
@@ -94,7 +95,7 @@ class NcclBackend final : public DeviceBackend {
   }
   void gather(const AllGatherCall& call, CudaStream stream);
   void reduce(const ReduceScatterCall& call, CudaStream stream);
-  Contributions exchange_between_hosts(Size n, DType type, const Contributions& for_hosts, std::byte* incoming,
+  Contributions exchange_between_hosts(Size n, DType type, const Contributions& sums_for_hosts, std::byte* incoming,
                                        CudaStream stream);
   std::vector<Contributions> exchange_on_host(const ReduceScatterCall& call, const std::byte* outgoing,
                                               CudaStream stream);
@@ -105,7 +106,8 @@ class NcclBackend final : public DeviceBackend {
   const std::shared_ptr<DeviceWords> words_;
   Event ready_;
   Stream stream_;
-  // Destroyed before the stream that it works on, unless windows still hold it; then its work is already done.
+  // Destroyed before the stream that it works on, unless a duplicate or windows still hold it; then its work on this
+  // stream is already done.
   std::shared_ptr<NcclCommunicator> communicator_;
   // Set by the first call of peer_memory(), or by that of the group that this one duplicates.
   std::optional<Windows> windows_;
@@ -180,36 +182,36 @@ void NcclBackend::reduce(const ReduceScatterCall& call, CudaStream stream) {
                        static_cast<int>(contributions.size()), mine, call.accumulate, call.squares, call.partials);
   };
   const auto [hosts, ranks] = stages(device(), call.n);
-  Contributions for_hosts;
+  Contributions sums_for_hosts;
   if (ranks == 1) {
-    for (int r = 0; r < size(); ++r) for_hosts.push_back(outgoing + begin_of(call.n, r) * dtype_bytes(call.wire));
+    for (int r = 0; r < size(); ++r) sums_for_hosts.push_back(outgoing + begin_of(call.n, r) * dtype_bytes(call.wire));
     auto* const incoming = static_cast<std::byte*>(call.incoming);
-    return add(call.wire, exchange_between_hosts(call.n, call.wire, for_hosts, incoming, stream));
+    return add(call.wire, exchange_between_hosts(call.n, call.wire, sums_for_hosts, incoming, stream));
   }
-  const std::vector<Contributions> of_host = exchange_on_host(call, outgoing, stream);
-  if (hosts == 1) return add(call.wire, of_host.front());
+  const std::vector<Contributions> contributions_by_host = exchange_on_host(call, outgoing, stream);
+  if (hosts == 1) return add(call.wire, contributions_by_host.front());
   const DType type = sum_type(call.wire);
   auto* host_sum = static_cast<std::byte*>(call.host_sums);
-  for (const Contributions& contributions : of_host) {
+  for (const Contributions& contributions : contributions_by_host) {
     kernels::sum_ranks(stream, type, host_sum, call.wire, contributions.data(), ranks, mine, false);
-    for_hosts.push_back(std::exchange(host_sum, host_sum + mine * dtype_bytes(type)));
+    sums_for_hosts.push_back(std::exchange(host_sum, host_sum + mine * dtype_bytes(type)));
   }
-  add(type, exchange_between_hosts(call.n, type, for_hosts, host_sum, stream));
+  add(type, exchange_between_hosts(call.n, type, sums_for_hosts, host_sum, stream));
 }
 
-// Each rank sends what its host has, for_hosts[h], to its counterpart on host h, the rank of the same place there.
+// Each rank sends what its host has, sums_for_hosts[h], to its counterpart on host h, the rank of the same place there.
 // Returns what all hosts have for this rank's part; what arrives lies in `incoming`.
-Contributions NcclBackend::exchange_between_hosts(Size n, DType type, const Contributions& for_hosts,
+Contributions NcclBackend::exchange_between_hosts(Size n, DType type, const Contributions& sums_for_hosts,
                                                   std::byte* incoming, CudaStream stream) {
   const int ranks = stages(device(), n).ranks;
   const Size element = dtype_bytes(type), mine = size_of(n, rank()) * element;
   Contributions contributions;
   std::vector<Piece> sent, received;
-  for (std::size_t h = 0; h < for_hosts.size(); ++h) {
+  for (std::size_t h = 0; h < sums_for_hosts.size(); ++h) {
     const int r = static_cast<int>(h) * ranks + rank() % ranks;
-    contributions.push_back(for_hosts[h]);
+    contributions.push_back(sums_for_hosts[h]);
     if (r == rank()) continue;
-    if (const Size bytes = size_of(n, r) * element; bytes > 0) sent.push_back(piece_for(r, for_hosts[h], bytes));
+    if (const Size bytes = size_of(n, r) * element; bytes > 0) sent.push_back(piece_for(r, sums_for_hosts[h], bytes));
     if (mine > 0) received.push_back({r, incoming, mine});
     contributions.back() = std::exchange(incoming, incoming + mine);
   }
@@ -225,21 +227,24 @@ std::vector<Contributions> NcclBackend::exchange_on_host(const ReduceScatterCall
   const int local = rank() % ranks, first = rank() - local;
   const Size mine = call.n / size() * dtype_bytes(call.wire);
   auto* const incoming = static_cast<std::byte*>(call.incoming);
-  const auto part = [&](int host, int of) { return outgoing + (host * ranks + of) * mine; };
-  // A rank's staging memory has a place for each host's part from every other rank of this host.
-  const auto place = [&, hosts = hosts](int host, int of, int on) {
-    return incoming + ((of < on ? of : of - 1) * hosts + host) * mine;
+  const auto part = [&, ranks = ranks](int host, int local_rank) {
+    return outgoing + (host * ranks + local_rank) * mine;
+  };
+  // A rank's staging memory has a slot for each host's part from every other rank of this host.
+  const auto slot = [&, hosts = hosts](int host, int sender, int receiver) {
+    return incoming + ((sender < receiver ? sender : sender - 1) * hosts + host) * mine;
   };
   std::vector<Contributions> contributions(static_cast<std::size_t>(hosts));
   for (int h = 0; h < hosts; ++h) {
-    for (int of = 0; of < ranks; ++of) {
-      contributions[static_cast<std::size_t>(h)].push_back(of == local ? part(h, local) : place(h, of, local));
+    for (int sender = 0; sender < ranks; ++sender) {
+      const void* const contribution = sender == local ? part(h, local) : slot(h, sender, local);
+      contributions[static_cast<std::size_t>(h)].push_back(contribution);
     }
   }
   if (copies_into(incoming, (ranks - 1) * hosts * mine)) {
     peer_copies_->exchange(stream_, [&, hosts = hosts](int peer) {
       std::vector<PeerCopies::Copy> copies;
-      for (int h = 0; h < hosts; ++h) copies.push_back({part(h, peer), place(h, local, peer), mine});
+      for (int h = 0; h < hosts; ++h) copies.push_back({part(h, peer), slot(h, local, peer), mine});
       return copies;
     });
     return contributions;
@@ -248,7 +253,7 @@ std::vector<Contributions> NcclBackend::exchange_on_host(const ReduceScatterCall
   for (int peer = 0; peer < ranks; ++peer) {
     for (int h = 0; h < hosts && peer != local; ++h) {
       sent.push_back(piece_for(first + peer, part(h, peer), mine));
-      received.push_back({first + peer, place(h, peer, local), mine});
+      received.push_back({first + peer, slot(h, peer, local), mine});
     }
   }
   communicator_->exchange(sent, received, stream);

@@ -44,7 +44,9 @@ std::string obstacle(GroupBackend& control, const GroupPlace& place) {
   for (const std::string& variable : control.all_gather_bytes(off)) {
     if (!variable.empty()) return variable;
   }
-  return place.grid().ranks > 1 ? "" : "hosts with one rank, or not as many ranks on each";
+  return place.grid().ranks > 1
+             ? ""
+             : "expected the same number of ranks on every host, more than one, numbered one after the other";
 }
 
 }  // namespace
@@ -145,11 +147,15 @@ WindowMemory::Window WindowMemory::make(Size bytes) const {
   collectively(control_, [&] {
     window.handle = communicator_->register_window(window.memory, bytes);
     window.peers = find_peers(window.handle);
+    // All hosts go the same way: each rank copies on its host, or none does.
+    if (words_ != nullptr && window.peers.empty()) {
+      throw InternalError("comm", fmt::format("window memory: {} bytes are not mapped on other ranks", bytes));
+    }
   });
   return window;
 }
 
-// Also ensures that all ranks have made their earlier releases: each rank maps the memory of all.
+// Also ensures that all ranks have made their earlier releases: each rank maps the memory of all on its host.
 void WindowMemory::require_same(Size bytes) const {
   const auto sizes = control_.all_gather_bytes(std::to_string(bytes));
   for (std::size_t r = 1; r < sizes.size(); ++r) {

@@ -98,29 +98,29 @@ class MetaAllocator final : public Allocator {
  public:
   void* allocate(Size bytes) override {
     const std::lock_guard lock(mutex_);
-    rounding_ += rounding_of(bytes);
+    rounding_bytes_ += rounding_bytes_of(bytes);
     void* block = reinterpret_cast<void*>(next_);
     next_ += static_cast<std::uintptr_t>(bytes);
     return block;
   }
   void deallocate(void*, Size bytes) override {
     const std::lock_guard lock(mutex_);
-    rounding_ -= rounding_of(bytes);
+    rounding_bytes_ -= rounding_bytes_of(bytes);
   }
-  Size rounding() {
+  Size rounding_bytes() {
     const std::lock_guard lock(mutex_);
-    return rounding_;
+    return rounding_bytes_;
   }
 
  private:
-  static Size rounding_of(Size bytes) {
+  static Size rounding_bytes_of(Size bytes) {
     constexpr Size kPage = Size{2} << 20;
     return bytes <= kPage / 2 ? 0 : (bytes + kPage - 1) / kPage * kPage - bytes;
   }
 
   std::mutex mutex_;
   std::uintptr_t next_ = std::uintptr_t{1} << 46;
-  Size rounding_ = 0;
+  Size rounding_bytes_ = 0;
 };
 
 MetaAllocator& meta_allocator() {
@@ -167,7 +167,7 @@ void trim(Device device) {
   if (device.type == DeviceType::cuda) cuda_allocator(device.index).trim();
 }
 
-Size meta_rounding() { return meta_allocator().rounding(); }
+Size meta_rounding_bytes() { return meta_allocator().rounding_bytes(); }
 
 Size system_allocations() { return asked_system; }
 

@@ -19,9 +19,9 @@ Allocator& allocator(Device device);
 // Returns the freed blocks that are kept for reuse to the system.
 void trim(Device device);
 
-// What the live blocks of the meta device would take on a CUDA device beyond their bytes: it gives blocks of more than
-// 1 MiB in whole pages of 2 MiB.
-Size meta_rounding();
+// The bytes that the live blocks of the meta device would take on a CUDA device beyond their own: cudaMalloc() gives
+// blocks of more than 1 MiB in whole pages of 2 MiB.
+Size meta_rounding_bytes();
 
 // How often the allocators have requested memory from the system since the start.
 Size system_allocations();

@@ -56,7 +56,10 @@ struct Engine::Impl {
   // Each allocation either needs no other rank, or is in windows and fails on all ranks alike.
   void make_shared() {
     const auto count = static_cast<Size>(units.size()), ranks = static_cast<Size>(sharding.reduce.size());
-    scalars.make_gathered(options.accum * control.size(), count * ranks, sharding.peer_memory.windows);
+    const auto& windows = sharding.peer_memory.windows;
+    const bool control_has_windows = control.size() == sharding.gather.size();
+    scalars.make_gathered(options.accum * control.size(), control_has_windows ? windows : nullptr, count * ranks,
+                          windows);
     Size square = count * sharding.reduce.rank();
     for (ShardedUnit& unit : units) {
       unit.make_shared();

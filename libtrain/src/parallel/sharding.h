@@ -19,8 +19,8 @@ struct Sharding {
   bool accumulates;  // more than one micro-batch per step
   // The streams on which optimizers transform matrices, beside the compute stream.
   std::array<Stream, kTransformLanes> transform_streams;
-  // For what peers write: gathered parameters and gradients, and the arena, in which parts of gradients arrive. There
-  // are no windows without an arena.
+  // For what peers write: gathered parameters and gradients, losses, sums of squares, and the arena, in which parts of
+  // gradients arrive. There are no windows without an arena.
   PeerMemory peer_memory;
 
   void abandon() const noexcept { gather.abandon(), reduce.abandon(), replicas.abandon(), control.abandon(); }

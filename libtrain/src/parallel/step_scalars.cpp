@@ -11,10 +11,11 @@ StepScalars::StepScalars(Device device, Size optimizer_groups)
   fill(outcome.member(&StepOutcome::target_weight), 1);
 }
 
-void StepScalars::make_gathered(Size losses_of_all, Size partials_of_all, const std::shared_ptr<BlockSource>& windows) {
+void StepScalars::make_gathered(Size loss_count, const std::shared_ptr<BlockSource>& loss_windows, Size partial_count,
+                                const std::shared_ptr<BlockSource>& partial_windows) {
   const Device device = outcome.storage().device();
-  losses = flat_zeros(losses_of_all, DType::f32, device, MemoryOwner::workspace, windows);
-  partials = flat_zeros(partials_of_all, DType::f64, device, MemoryOwner::workspace, windows);
+  losses = flat_zeros(loss_count, DType::f32, device, MemoryOwner::workspace, loss_windows);
+  partials = flat_zeros(partial_count, DType::f64, device, MemoryOwner::workspace, partial_windows);
 }
 
 }  // namespace lt

@@ -16,8 +16,9 @@ struct StepReport : StepOutcome {
 
 struct StepScalars {
   StepScalars(Device device, Size optimizer_groups);
-  // Makes what is gathered, in `windows` unless it is null.
-  void make_gathered(Size losses_of_all, Size partials_of_all, const std::shared_ptr<BlockSource>& windows);
+  // Allocates `losses` and `partials`, each in windows unless they are null.
+  void make_gathered(Size loss_count, const std::shared_ptr<BlockSource>& loss_windows, Size partial_count,
+                     const std::shared_ptr<BlockSource>& partial_windows);
 
   // [ranks * accum]; this rank's part is written first, then all are gathered. With ignored targets it holds the counts
   // before the losses.

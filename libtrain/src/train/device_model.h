@@ -30,8 +30,8 @@ struct DeviceModel {
 };
 
 // The memory of a GPU that CUDA and its libraries take, and NCCL if there are several ranks, as measured
-// (docs/planning.md).
-inline constexpr double kCudaMib = 545, kNcclMib = 565;
+// (docs/planning.md). Where NCCL gathers or sends messages between the ranks of a host, it has buffers for it.
+inline constexpr double kCudaMib = 545, kNcclMib = 565, kNcclGathersMib = 476, kNcclPeerMib = 400;
 
 // The share of its speed that work on a GPU loses beside a collective: while data move inside the node, which takes
 // memory's rate, and multiprocessors to add them (from measured steps on two GPUs, docs/planning.md), and while a

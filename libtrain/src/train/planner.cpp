@@ -49,14 +49,32 @@ void evaluate_formulas(Plan& plan, const Config& config, const std::vector<Optim
   plan.parameters_optimized = held(trained, 1, strategy.optimizer);
 }
 
-// `rounding`: of the plan's blocks to pages of the device.
-void evaluate_device_memory(Plan& plan, const Config& config, Size rounding) {
+// The buffers that NCCL makes on a rank where it gathers, or sends messages, between the ranks of a host: what does not
+// lie in windows of all ranks, and matrices to their owners.
+double nccl_buffers_mib(const Plan& plan, const Config& config, const std::vector<OptimizerGroupUse>& groups) {
+  const Strategy& strategy = find_strategy(config.parallel.strategy);
+  const int on_host = std::min(plan.ranks, plan.machine.ranks_per_node);
+  const bool has_matrices = std::any_of(groups.begin(), groups.end(), [](const OptimizerGroupUse& use) {
+    return use.group->optimizer.matrices.has_value();
+  });
+  const bool is_hybrid = plan.shard_size != 0 && plan.shard_size != plan.ranks;
+  const bool samples = strategy.parameters == Placement::sharded && config.train.sample_every > 0;
+  const bool sends = (has_matrices && strategy.optimizer == Placement::sharded) || plan.ranks % on_host != 0 ||
+                     (is_hybrid && plan.shard_size < on_host);
+  if (on_host == 1) return 0;
+  return (sends || is_hybrid || samples ? kNcclGathersMib : 0) + (sends ? kNcclPeerMib * (on_host - 1) : 0);
+}
+
+// `rounding_bytes`: what rounding the plan's blocks to the device's pages takes.
+void evaluate_device_memory(Plan& plan, const Config& config, const std::vector<OptimizerGroupUse>& groups,
+                            Size rounding_bytes) {
   const DeviceModel& device = find_device_model(plan.machine.device);
   if (device.memory_mib == 0) return;
   const auto bytes = [](double mib) { return static_cast<Size>(mib) << 20; };
   const bool has_nccl = plan.ranks > 1 && config.parallel.backend != "mpi";
+  const double nccl_mib = has_nccl ? kNcclMib + nccl_buffers_mib(plan, config, groups) : 0;
   plan.device_bytes = bytes(device.memory_mib);
-  plan.outside_bytes = bytes(kCudaMib) + (has_nccl ? bytes(kNcclMib) : 0) + rounding;
+  plan.outside_bytes = bytes(kCudaMib + nccl_mib) + rounding_bytes;
 }
 
 DeviceModel model_of(const PlanMachine& machine) {
@@ -143,7 +161,7 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   const Device device = meta_for(options.device);
   options.device = device;
   const MemoryUse before = memory_live(device);
-  const Size rounding_before = meta_rounding();
+  const Size rounding_bytes_before = meta_rounding_bytes();
   std::unique_ptr<Engine> made;
   const bool hosts_matter = config.parallel.backend != "mpi";  // which stages all in host memory
   name_origin(config, [&] {
@@ -206,7 +224,7 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   plan.flops_per_token = facts.flops_per_token;
   plan.tokens_per_step = shape.global_tokens();
   add_rates(plan);
-  evaluate_device_memory(plan, config, meta_rounding() - rounding_before);
+  evaluate_device_memory(plan, config, engine.optimizer_groups(), meta_rounding_bytes() - rounding_bytes_before);
   const int shard_ranks = engine.parallel().shard_size == 0 ? ranks : engine.parallel().shard_size;
   evaluate_formulas(plan, config, engine.optimizer_groups(), static_cast<double>(engine.padded_parameters()),
                     static_cast<double>(engine.padded_trained()), shard_ranks);

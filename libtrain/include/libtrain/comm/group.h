@@ -43,8 +43,8 @@ class BlockSource;   // memory/buffer.h
 
 // Memory that all ranks of a group can write directly.
 struct PeerMemory {
-  // Windows: blocks that each rank has mapped on all others. A block must be allocated and released on all ranks, in
-  // the same order and sizes. Null: any memory is as good.
+  // Windows: blocks that each rank has mapped on all others of its host. A block must be allocated and released on all
+  // ranks, in the same order and sizes. Null: any memory is as good.
   std::shared_ptr<BlockSource> windows;
   std::string why_none;  // why there are no windows where there might be; empty for groups that never have any
 };
@@ -88,9 +88,10 @@ class Group {
   Work all_gather(std::string_view name, const Tensor& full, const Tensor& part) const;
   // `part` (+)= this rank's part of the sum of all ranks' `full`. Values travel as `wire` (f32, f64 or bf16) and are
   // added in f32 (f64 for f64) in tree order: pairs of ranks, then pairs of pairs, and so on; the last of an odd number
-  // goes up unchanged. So the result depends on no algorithm, timing or device. CUDA ranks on several hosts with the
-  // same number of neighbouring ranks add those of each host first, then the hosts, both in tree order: the same sums
-  // if that number is a power of two. Sums of hosts travel as f32 (f64 for f64).
+  // goes up unchanged. So the result depends on no algorithm, timing or device. With parts of one size, CUDA
+  // ranks on several hosts add in two stages, both in tree order: the ranks of each host, then the hosts. Every host
+  // must have the same number of ranks, numbered one after the other. The sums are the same if that number is a power
+  // of two. Sums of hosts travel as f32 (f64 for f64).
   // `part` may be the range of `full`; the rest of `full` stays unchanged. squares[0] = the sum of the squares of the
   // new `part`, in f64, unless `squares` is undefined.
   Work reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire,
@@ -117,6 +118,8 @@ class Group {
   // form only, because it cannot ask its peers.
   Group split(const std::function<int(int rank)>& color, std::string_view name) const;
   Group split(int color, std::string_view name) const;
+  // A duplicate's collectives may overlap with this group's. All ranks must call those of both in one order, from one
+  // thread.
   Group duplicate(std::string_view name) const;
   // A duplicate for a background thread, beside threads that use other groups. A waiting call sleeps and frees its
   // core, so calls end up to a millisecond later. Neither totals nor take_waiting_ms() count them. It takes no tensors
@@ -127,8 +130,8 @@ class Group {
   // answer, also in duplicates of this group that are made after the first call. With parts of one size, all_gather()
   // copies into a `full` that lies in a window without occupying a multiprocessor; so does reduce_scatter() where its
   // staging memory lies in one. The memory must then be at the same place of the same window on all ranks. Ranks of
-  // several hosts have windows on their host if each host has as many ranks of the group, neighbours in it, and more
-  // than one. The bits do not change. Every rank must call it. Throws CommError.
+  // several hosts have windows if every host has the same number of ranks, more than one, numbered one after the other.
+  // The bits do not change. Every rank must call it. Throws CommError.
   PeerMemory peer_memory(Device device) const;
 
   // For stack unwinding: gives up the pending device work of this group, which may wait for a dead peer and would block

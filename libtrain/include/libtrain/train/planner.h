@@ -66,8 +66,8 @@ struct Plan {
   Size peak_bytes = 0;  // maximum over ranks
   std::vector<Size> per_rank;
   MemoryUse ledger;  // at the peak of the fullest rank
-  // The memory of the GPU, and what CUDA, NCCL and the rounding of its windows take of it (docs/planning.md). 0 on the
-  // CPU, where any amount may be there.
+  // The memory of the GPU, and what CUDA, NCCL and the rounding of blocks to pages take of it (docs/planning.md). 0 on
+  // the CPU, where any amount may be there.
   Size device_bytes = 0, outside_bytes = 0;
   // Host memory of a rank for the buffers of asynchronous saves and for in-memory checkpoints. On the CPU it adds to
   // peak_bytes.
