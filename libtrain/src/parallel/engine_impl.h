@@ -15,6 +15,7 @@
 #include "optim/least_loaded.h"
 #include "parallel/loss_scaling.h"
 #include "parallel/sharded_unit.h"
+#include "parallel/shared_block.h"
 #include "parallel/step_memory.h"
 #include "parallel/step_scalars.h"
 #include "parallel/step_slot.h"
@@ -60,7 +61,12 @@ struct Engine::Impl {
     const bool control_has_windows = control.size() == sharding.gather.size();
     scalars.make_gathered(options.accum * control.size(), control_has_windows ? windows : nullptr, count * ranks,
                           windows);
-    Size square = count * sharding.reduce.rank();
+    Size square = count * sharding.reduce.rank(), bytes_in_place = 0;
+    for (const ShardedUnit& unit : units) bytes_in_place += unit.bytes_in_place();
+    const MemoryOwner owner = sharding.gathers_parameters() ? MemoryOwner::parameters : MemoryOwner::gradients;
+    if (bytes_in_place > 0) {
+      sharding.in_place = std::make_shared<SharedBlock>(bytes_in_place, options.device, owner, windows);
+    }
     for (ShardedUnit& unit : units) {
       unit.make_shared();
       unit.keep_squares_in(scalars.partials.narrow(0, square++, 1));

@@ -13,6 +13,7 @@
 #include "libtrain/tensor/autograd.h"
 #include "optim/groups.h"
 #include "parallel/flat_buffer.h"
+#include "parallel/shared_block.h"
 #include "profile/activity_clock.h"
 #include "tensor/dispatch.h"
 
@@ -47,6 +48,13 @@ ShardedUnit::ShardedUnit(const std::string& name, const std::vector<nn::NamedPar
   if (is_sharded(sharding_.strategy.gradients) || needs_accumulator) {
     gradient_part_ = flat_zeros(trained_.shard().size, DType::f32, device, MemoryOwner::gradients);
   }
+}
+
+Size ShardedUnit::bytes_in_place() const {
+  const bool gathers_parameters = sharding_.gathers_parameters();
+  if (!is_trained() || (gathers_parameters && is_sharded(sharding_.strategy.parameters))) return 0;
+  const DType dtype = gathers_parameters ? sharding_.dtype : DType::f32;
+  return SharedBlock::taken_by(trained_.layout().padded() * dtype_bytes(dtype));
 }
 
 void ShardedUnit::make_shared() {

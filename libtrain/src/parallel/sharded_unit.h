@@ -32,6 +32,8 @@ class ShardedUnit {
   // Call next: allocates what peers may write, the parameters in use and replicated gradients; in a window that is a
   // collective.
   void make_shared();
+  // Of the buffer that make_shared() takes from Sharding::in_place.
+  Size bytes_in_place() const;
 
   // Elements, padding included: of all parameters, and of the trained ones.
   Size padded() const { return trained_.layout().padded() + frozen_.layout().padded(); }

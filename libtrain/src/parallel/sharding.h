@@ -22,14 +22,16 @@ struct Sharding {
   // For what peers write: gathered parameters and gradients, losses, sums of squares, and the arena, in which parts of
   // gradients arrive. There are no windows without an arena.
   PeerMemory peer_memory;
+  // For the full buffers of all units that are gathered in place: parameters, or gradients. Null before they are made.
+  std::shared_ptr<BlockSource> in_place = {};
 
   void abandon() const noexcept { gather.abandon(), reduce.abandon(), replicas.abandon(), control.abandon(); }
   std::shared_ptr<BlockSource> arena_source() const { return peer_memory.windows; }
-  // For full buffers that are gathered in place. Where parameters are sharded, they are gathered in the arena.
+  // Where parameters are sharded, they are gathered in the arena.
   std::shared_ptr<BlockSource> parameter_source() const {
-    return strategy.parameters == Placement::replicated && gathers_parameters() ? peer_memory.windows : nullptr;
+    return strategy.parameters == Placement::replicated && gathers_parameters() ? in_place : nullptr;
   }
-  std::shared_ptr<BlockSource> gradient_source() const { return gathers_parameters() ? nullptr : peer_memory.windows; }
+  std::shared_ptr<BlockSource> gradient_source() const { return gathers_parameters() ? nullptr : in_place; }
   // Otherwise every rank updates all parameters, from gathered gradients.
   bool gathers_parameters() const { return strategy.optimizer == Placement::sharded; }
 };
