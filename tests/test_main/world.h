@@ -16,7 +16,7 @@ const lt::World& world();
 lt::Device device();
 // Why a rank cannot use its device, the same answer on all ranks; empty if all can. Every rank must call it.
 std::string why_not(lt::Device own);
-// All ranks, for tensors on device(). NCCL takes them for those of LT_TEST_HOSTS hosts.
+// All ranks, for tensors on device(). If LT_TEST_HOSTS is set, NCCL takes them for those of so many hosts.
 const lt::Group& ranks();
 
 }  // namespace lt_test

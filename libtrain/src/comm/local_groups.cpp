@@ -21,10 +21,10 @@ GroupBackend::Staging GroupBackend::staging(const ReduceScatterCall& call) const
   const DeviceType target = counted_type(call.device);
   const Size partials = call.wants_squares && target == DeviceType::cuda ? kernels::sum_blocks(mine) : 0;
   const Size outgoing = call.dtype == call.wire ? 0 : call.n;
-  const auto [hosts, ranks] = stages(call.device, call.n);
-  kernels::require_summed_ranks(target, std::max(hosts, ranks));
-  if (stages(call.device, call.n).is_one_stage()) return {outgoing, (size() - 1) * mine, 0, partials};
-  return {outgoing, (ranks - 1) * hosts * mine, (2 * hosts - 1) * mine, partials};
+  const HostGrid grid = stages(call.device, call.n);
+  kernels::require_summed_ranks(target, std::max(grid.hosts, grid.ranks));
+  if (grid.is_one_stage()) return {outgoing, (size() - 1) * mine, 0, partials};
+  return {outgoing, (grid.ranks - 1) * grid.hosts * mine, (2 * grid.hosts - 1) * mine, partials};
 }
 
 std::vector<int> GroupBackend::split_hosts(const std::vector<int>& colors) const {

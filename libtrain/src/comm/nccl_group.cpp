@@ -124,10 +124,9 @@ std::unique_ptr<Transfer> NcclBackend::gather_on_device(const AllGatherCall& cal
 void NcclBackend::gather(const AllGatherCall& call, CudaStream stream) {
   auto* full = static_cast<std::byte*>(call.full_N);
   const Size element = dtype_bytes(call.dtype), mine = size_of(call.n, rank()) * element;
-  std::byte* own = full + begin_of(call.n, rank()) * element;
   const auto part = [&](int r) { return full + begin_of(call.n, r) * element; };
   const auto keep_own = [&] {
-    if (mine > 0 && own != call.part_P) cuda::copy(own, call.part_P, mine, stream);
+    if (mine > 0 && part(rank()) != call.part_P) cuda::copy(part(rank()), call.part_P, mine, stream);
   };
   const auto [hosts, ranks] = stages(device(), call.n);
   std::vector<Piece> outgoing, incoming;

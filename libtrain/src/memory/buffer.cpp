@@ -6,13 +6,8 @@
 #include "profile/work_count.h"
 
 namespace lt {
-namespace {
-
-Size round_up(Size bytes) { return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment; }
-
-}  // namespace
-
-Buffer::Buffer(Size bytes, Device device) : bytes_(round_up(bytes)), device_(device), owner_(Context::current().owner) {
+Buffer::Buffer(Size bytes, Device device)
+    : bytes_(occupied_bytes(bytes)), device_(device), owner_(Context::current().owner) {
   if (bytes_ == 0) return;
   if (owner_ == MemoryOwner::activations) count_traffic(2 * bytes_);
   const Context& context = Context::current();

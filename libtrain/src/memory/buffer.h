@@ -41,6 +41,11 @@ class UncountedMemoryScope {
   const ContextMemberScope<&Context::counts_memory> counts_{false};
 };
 
+// What a Buffer of `bytes` bytes occupies: a multiple of kAllocationAlignment.
+constexpr Size occupied_bytes(Size bytes) {
+  return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
+}
+
 class Buffer {
  public:
   Buffer(Size bytes, Device device);

@@ -11,9 +11,9 @@
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/tensor/autograd.h"
+#include "memory/buffer.h"
 #include "optim/groups.h"
 #include "parallel/flat_buffer.h"
-#include "parallel/shared_block.h"
 #include "profile/activity_clock.h"
 #include "tensor/dispatch.h"
 
@@ -54,7 +54,7 @@ Size ShardedUnit::bytes_in_place() const {
   const bool gathers_parameters = sharding_.gathers_parameters();
   if (!is_trained() || (gathers_parameters && is_sharded(sharding_.strategy.parameters))) return 0;
   const DType dtype = gathers_parameters ? sharding_.dtype : DType::f32;
-  return SharedBlock::taken_by(trained_.layout().padded() * dtype_bytes(dtype));
+  return occupied_bytes(trained_.layout().padded() * dtype_bytes(dtype));
 }
 
 void ShardedUnit::make_shared() {

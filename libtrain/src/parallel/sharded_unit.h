@@ -32,7 +32,7 @@ class ShardedUnit {
   // Call next: allocates what peers may write, the parameters in use and replicated gradients; in a window that is a
   // collective.
   void make_shared();
-  // Of the buffer that make_shared() takes from Sharding::in_place.
+  // How much of Sharding::in_place make_shared() takes.
   Size bytes_in_place() const;
 
   // Elements, padding included: of all parameters, and of the trained ones.

@@ -12,11 +12,6 @@ namespace lt {
 // Gives consecutive parts of its block, and takes none back.
 class SharedBlock final : public BlockSource {
  public:
-  // The bytes that a buffer of `bytes` bytes takes of it.
-  static constexpr Size taken_by(Size bytes) {
-    return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
-  }
-
   // From `source` unless it is null.
   SharedBlock(Size bytes, Device device, MemoryOwner owner, const std::shared_ptr<BlockSource>& source);
 

@@ -88,10 +88,10 @@ class Group {
   Work all_gather(std::string_view name, const Tensor& full, const Tensor& part) const;
   // `part` (+)= this rank's part of the sum of all ranks' `full`. Values travel as `wire` (f32, f64 or bf16) and are
   // added in f32 (f64 for f64) in tree order: pairs of ranks, then pairs of pairs, and so on; the last of an odd number
-  // goes up unchanged. So the result depends on no algorithm, timing or device. With parts of one size, CUDA
-  // ranks on several hosts add in two stages, both in tree order: the ranks of each host, then the hosts. Every host
-  // must have the same number of ranks, numbered one after the other. The sums are the same if that number is a power
-  // of two. Sums of hosts travel as f32 (f64 for f64).
+  // goes up unchanged. So the result depends on no algorithm, timing or device. If parts have one size and every host
+  // has the same number of CUDA ranks, numbered one after the other, the ranks of each host are added first, then the
+  // hosts, both in tree order: the same sums if that number is a power of two. Sums of hosts travel as f32 (f64 for
+  // f64).
   // `part` may be the range of `full`; the rest of `full` stays unchanged. squares[0] = the sum of the squares of the
   // new `part`, in f64, unless `squares` is undefined.
   Work reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire,
