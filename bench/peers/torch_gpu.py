@@ -212,9 +212,9 @@ def main():
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     torch.set_float32_matmul_precision("high")
     if ranks > 1 or o.strategy != "ddp" or o.variant:
-        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-        os.environ.setdefault("MASTER_PORT", "29555")
-        dist.init_process_group("nccl", rank=rank, world_size=ranks, device_id=torch.device("cuda", torch.cuda.current_device()))
+        alone = {"store": dist.HashStore()} if ranks == 1 else {}  # needs no port, so several may run on a host
+        dist.init_process_group("nccl", rank=rank, world_size=ranks, **alone,
+                                device_id=torch.device("cuda", torch.cuda.current_device()))
     trainer = trainer_of(o, o.variant) if o.variant else Trainer(o)
     trainer.run(o.warmup)
     if o.serve:

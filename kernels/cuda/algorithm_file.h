@@ -11,6 +11,7 @@
 #include <string>
 
 #include "io/descriptor.h"
+#include "libtrain/device/device.h"
 
 namespace lt::kernels {
 
@@ -28,12 +29,13 @@ class AlgorithmFile {
   std::optional<Algorithm> find(const std::string& problem) const;
   void add(const std::string& problem, const Algorithm& algorithm);
 
-  // Algorithms are timed in a turn. One process has it at a time; those that wait for it then find() what was added
-  // meanwhile. Waiting ends after some seconds without the turn, because the process that has it may wait on its device
-  // for this one.
+  // Algorithms are timed in a turn, on the stream `where`. One process has it at a time; those that wait for it then
+  // find() what was added meanwhile. Before it asks for the turn, a process waits for the stream, whose work may need
+  // another process that wants the turn first. Waiting ends after some seconds without the turn, because a process that
+  // has it may be stopped.
   class Turn {
    public:
-    explicit Turn(AlgorithmFile& file) : file_(file) { file_.begin_turn(); }
+    Turn(AlgorithmFile& file, CudaStream where) : file_(file) { file_.begin_turn(where); }
     ~Turn() { file_.end_turn(); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
@@ -43,7 +45,7 @@ class AlgorithmFile {
   };
 
  private:
-  void begin_turn();
+  void begin_turn(CudaStream where);
   void end_turn();
   void read();
 

@@ -1,6 +1,5 @@
-"""One rank dies while the other waits for its device. NCCL runs over sockets, where it notices that a peer is gone.
-Windows are off, because a rank that copies from a peer's memory through a window does not learn that the peer died.
-Skipped without two CUDA devices."""
+"""One rank dies or stops while the other waits for its device: over NCCL's sockets, where NCCL notices that a peer is gone,
+and in the middle of a copy between the devices, where only the watchdog does. Skipped without two CUDA devices."""
 
 import os
 import pathlib
@@ -23,18 +22,19 @@ def free_port():
 
 
 class NcclFailure(CudaTest):
-    def ranks(self, *options):
+    def ranks(self, *options, environment, run="run"):
         """Starts both ranks of a run that meets over TCP, so no launcher ends one rank because the other ended."""
         port, started = str(free_port()), []
         for rank in range(2):
             place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-            environment = program.clean_environment({**SOCKETS, **place, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+            meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
             command = program.launched(program.ltrain(), "train", *LAYERS, f"--data.train={self.folder}/data/train.bin",
                                        "--train.device=cuda", "--parallel.strategy=zero3", "--train.steps=10000000",
-                                       "--train.micro_batch=2", f"--run.dir={self.folder}/run", *options)
-            errors = open(self.folder / f"errors-{rank}.txt", "w+")
+                                       "--train.micro_batch=2", f"--run.dir={self.folder}/{run}", *options)
+            errors = open(self.folder / f"errors-{rank}.txt", "w")
             self.addCleanup(errors.close)
-            process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors, text=True)
+            process = subprocess.Popen(command, env=program.clean_environment({**environment, **place, **meeting}),
+                                       stdout=subprocess.DEVNULL, stderr=errors, text=True)
             self.addCleanup(process.kill)
             started.append(process)
         return started
@@ -47,7 +47,7 @@ class NcclFailure(CudaTest):
         return metrics.read_text().count('"loss_hex"') if metrics.exists() else 0
 
     def check_end(self, *options):
-        first, second = self.ranks(*options)
+        first, second = self.ranks(*options, environment=SOCKETS)
         deadline = time.monotonic() + DEADLINE_S
         while self.steps_done() < 20 and first.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -65,6 +65,19 @@ class NcclFailure(CudaTest):
 
     def test_steps_that_are_no_graphs(self):
         self.check_end("--train.cuda_graph=false")
+
+    def test_in_the_middle_of_a_copy(self):
+        for action in ("kill", "stop"):
+            with self.subTest(action=action):
+                # The stream of rank 1 sleeps before each part of a copy, and the rank ends meanwhile.
+                fault = {"LTRAIN_FAULT": f"hand-over:1:6:device-sleep,collective:1:6:{action}"}
+                first, second = self.ranks(environment=fault, run=action)
+                code = first.wait(DEADLINE_S)
+                self.skip_without_device(self.errors(0) + self.errors(1))
+                self.assertEqual(code, 75, self.errors(0))
+                self.assertRegex(self.errors(0), r"error: \[watchdog\] .*rank 1")
+                second.kill()
+                second.wait()
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
 // Compares collectives on CUDA devices, one per rank, with those of the CPU for the same values. Skipped if there are
 // fewer devices than ranks.
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "comm/nccl.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
+#include "libtrain/ops/ops.h"
 
 using namespace lt_test;
 using lt::DType;
@@ -181,6 +185,32 @@ TEST_CASE("nccl: a collective reads what was computed before it, and is over for
     lt::cuda::copy(full.data(), big.data(), full.bytes(), stream.cuda());
     CHECK(values_of(seen) == values_of(expected));
   }
+}
+
+TEST_CASE("nccl: a rank that times products keeps nobody waiting while its stream waits for another rank",
+          "[comm][nccl]") {
+  if (skipped()) return;
+  // The ranks share the file of choices, as those of a run do. This is the program's first product, which opens it.
+  const std::string cache = cpu().all_gather_bytes(std::getenv("XDG_CACHE_HOME")).front();
+  ::setenv("XDG_CACHE_HOME", cache.c_str(), 1);
+  const Group group = nccl();
+  const Tensor full = on_device(like(contribution(world().rank(), 840 * 128, DType::f32), 1));
+  const Tensor a = Tensor::zeros({256, 256}, DType::bf16, gpu());
+  // What keeps the host waiting the first time: NCCL connects the ranks, and cuBLASLt starts.
+  group.all_gather("first", full, part_of(full)).wait();
+  lt::ops::matmul(a.narrow(0, 0, 128), a);
+  lt::Stream::compute(gpu()).synchronize();
+  cpu().barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  if (world().rank() > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    lt::ops::matmul(a, a);
+  }
+  group.all_gather("needs all ranks", full, part_of(full)).wait();
+  if (world().rank() == 0) lt::ops::matmul(a, a);
+  lt::Stream::compute(gpu()).synchronize();
+  CHECK(std::chrono::steady_clock::now() - begin <
+        std::chrono::seconds(5));  // without a turn a rank goes on after 10 s
 }
 
 TEST_CASE("nccl: tensors on the CPU, bytes and barriers go the way of the CPU group", "[comm][nccl]") {

@@ -93,6 +93,7 @@ class GroupBackend {
   GroupBackend& operator=(const GroupBackend&) = delete;
 
   const GroupPlace& place() const { return place_; }
+  const HostGrid& grid() const { return grid_; }
   int rank() const { return place_.rank; }
   int size() const { return place_.size; }
   CallLog& log() { return log_; }

@@ -99,6 +99,12 @@ class NcclBackend final : public DeviceBackend {
                                        CudaStream stream);
   std::vector<Contributions> exchange_on_host(const ReduceScatterCall& call, const std::byte* outgoing,
                                               CudaStream stream);
+  // On each host, the rank of this rank's place there.
+  std::vector<int> counterparts_in(const HostGrid& grid) const {
+    std::vector<int> result;
+    for (int h = 0; h < grid.hosts; ++h) result.push_back(h * grid.ranks + rank() % grid.ranks);
+    return result;
+  }
   // Whether the ranks of this host can copy into `bytes` bytes of each other.
   bool copies_into(const void* begin, Size bytes) const { return peer_copies_ && peer_copies_->reach(begin, bytes); }
   void use_windows();
@@ -128,16 +134,15 @@ void NcclBackend::gather(const AllGatherCall& call, CudaStream stream) {
   const auto keep_own = [&] {
     if (mine > 0 && part(rank()) != call.part_P) cuda::copy(part(rank()), call.part_P, mine, stream);
   };
-  const auto [hosts, ranks] = stages(device(), call.n);
+  const HostGrid grid = stages(device(), call.n);
   std::vector<Piece> outgoing, incoming;
   const auto exchange_with = [&](int r) {
     if (r == rank()) return;
     if (mine > 0) outgoing.push_back(piece_for(r, call.part_P, mine));
     if (const Size bytes = size_of(call.n, r) * element; bytes > 0) incoming.push_back({r, part(r), bytes});
   };
-  if (ranks > 1 && copies_into(full, call.n * element)) {
-    std::vector<int> counterparts;
-    for (int h = 0; h < hosts; ++h) counterparts.push_back(h * ranks + rank() % ranks);
+  if (grid.ranks > 1 && copies_into(full, call.n * element)) {
+    const std::vector<int> counterparts = counterparts_in(grid);
     for (const int r : counterparts) exchange_with(r);
     if (!outgoing.empty()) communicator_->exchange(outgoing, incoming, stream);
     const auto copies_to = [&](int) {
@@ -202,12 +207,12 @@ void NcclBackend::reduce(const ReduceScatterCall& call, CudaStream stream) {
 // Returns what all hosts have for this rank's part; what arrives lies in `incoming`.
 Contributions NcclBackend::exchange_between_hosts(Size n, DType type, const Contributions& sums_for_hosts,
                                                   std::byte* incoming, CudaStream stream) {
-  const int ranks = stages(device(), n).ranks;
+  const std::vector<int> counterparts = counterparts_in(stages(device(), n));
   const Size element = dtype_bytes(type), mine = size_of(n, rank()) * element;
   Contributions contributions;
   std::vector<Piece> sent, received;
   for (std::size_t h = 0; h < sums_for_hosts.size(); ++h) {
-    const int r = static_cast<int>(h) * ranks + rank() % ranks;
+    const int r = counterparts[h];
     contributions.push_back(sums_for_hosts[h]);
     if (r == rank()) continue;
     if (const Size bytes = size_of(n, r) * element; bytes > 0) sent.push_back(piece_for(r, sums_for_hosts[h], bytes));
@@ -277,7 +282,7 @@ std::unique_ptr<Transfer> NcclBackend::broadcast_on_device(const BroadcastCall& 
 PeerMemory NcclBackend::peer_memory(Device where) {
   if (where != device()) return {};
   if (!windows_) {
-    windows_ = make_windows(shared_control(), communicator_, place(), where);
+    windows_ = make_windows(shared_control(), communicator_, grid(), where);
     use_windows();
   }
   return {windows_->memory, windows_->why_none};
@@ -285,8 +290,7 @@ PeerMemory NcclBackend::peer_memory(Device where) {
 
 void NcclBackend::use_windows() {
   if (!windows_ || windows_->memory == nullptr) return;
-  const int ranks = place().grid().ranks;
-  peer_copies_.emplace(windows_->memory, rank() % ranks, ranks);
+  peer_copies_.emplace(windows_->memory, rank() % grid().ranks, grid().ranks);
 }
 
 std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors, std::string name) {

@@ -36,7 +36,7 @@ bool is_off(const char* variable) {
 }
 
 // The reason not to try windows, equal on all ranks, or empty.
-std::string obstacle(GroupBackend& control, const GroupPlace& place) {
+std::string obstacle(GroupBackend& control, const HostGrid& grid) {
   std::string off;
   for (const char* variable : {"NCCL_WIN_ENABLE", "NCCL_CUMEM_ENABLE"}) {
     if (off.empty() && is_off(variable)) off = std::string(variable) + "=0";
@@ -44,9 +44,8 @@ std::string obstacle(GroupBackend& control, const GroupPlace& place) {
   for (const std::string& variable : control.all_gather_bytes(off)) {
     if (!variable.empty()) return variable;
   }
-  return place.grid().ranks > 1
-             ? ""
-             : "expected the same number of ranks on every host, more than one, numbered one after the other";
+  if (grid.ranks > 1) return "";
+  return "expected the same number of ranks on every host, more than one, numbered one after the other";
 }
 
 }  // namespace
@@ -198,11 +197,11 @@ void WindowMemory::give_back(const Window& window) const noexcept try {
 }
 
 Windows make_windows(std::shared_ptr<GroupBackend> control, const std::shared_ptr<NcclCommunicator>& parent,
-                     const GroupPlace& place, Device device) {
-  if (const std::string reason = obstacle(*control, place); !reason.empty()) return {nullptr, reason};
-  const int rank = control->rank(), ranks = place.grid().ranks;
-  auto own = std::make_shared<NcclCommunicator>(parent, rank / ranks, rank, control->place().name + " in windows");
-  auto memory = std::make_shared<WindowMemory>(std::move(control), ranks, own, device);
+                     const HostGrid& grid, Device device) {
+  if (const std::string reason = obstacle(*control, grid); !reason.empty()) return {nullptr, reason};
+  const int rank = control->rank(), host = rank / grid.ranks;
+  auto own = std::make_shared<NcclCommunicator>(parent, host, rank, control->place().name + " in windows");
+  auto memory = std::make_shared<WindowMemory>(std::move(control), grid.ranks, own, device);
   try {
     if (!memory->open()) return {nullptr, "NCCL maps no memory between these devices"};
   } catch (const Error& error) {

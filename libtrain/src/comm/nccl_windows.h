@@ -72,13 +72,13 @@ class WindowMemory final : public BlockSource, public std::enable_shared_from_th
   std::map<const std::byte*, Window> live_;  // by its begin
 };
 
-// Windows that all ranks of `control` can have, or why there are none. `place` is that of the group they are for. All
+// Windows that all ranks of `control` can have, or why there are none. `grid` is that of the group they are for. All
 // ranks must call it at the same time.
 struct Windows {
   std::shared_ptr<WindowMemory> memory;
   std::string why_none;
 };
 Windows make_windows(std::shared_ptr<GroupBackend> control, const std::shared_ptr<NcclCommunicator>& parent,
-                     const GroupPlace& place, Device device);
+                     const HostGrid& grid, Device device);
 
 }  // namespace lt

@@ -58,9 +58,7 @@ struct Engine::Impl {
   void make_shared() {
     const auto count = static_cast<Size>(units.size()), ranks = static_cast<Size>(sharding.reduce.size());
     const auto& windows = sharding.peer_memory.windows;
-    const bool control_has_windows = control.size() == sharding.gather.size();
-    scalars.make_gathered(options.accum * control.size(), control_has_windows ? windows : nullptr, count * ranks,
-                          windows);
+    scalars.make_gathered(options.accum * control.size(), sharding.control_source(), count * ranks, windows);
     Size square = count * sharding.reduce.rank(), bytes_in_place = 0;
     for (const ShardedUnit& unit : units) bytes_in_place += unit.bytes_in_place();
     const MemoryOwner owner = sharding.gathers_parameters() ? MemoryOwner::parameters : MemoryOwner::gradients;

@@ -27,6 +27,10 @@ struct Sharding {
 
   void abandon() const noexcept { gather.abandon(), reduce.abandon(), replicas.abandon(), control.abandon(); }
   std::shared_ptr<BlockSource> arena_source() const { return peer_memory.windows; }
+  // For what is gathered over `control`.
+  std::shared_ptr<BlockSource> control_source() const {
+    return control.size() == gather.size() ? peer_memory.windows : nullptr;
+  }
   // Where parameters are sharded, they are gathered in the arena.
   std::shared_ptr<BlockSource> parameter_source() const {
     return strategy.parameters == Placement::replicated && gathers_parameters() ? in_place : nullptr;
