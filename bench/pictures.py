@@ -8,12 +8,11 @@ import pathlib
 import sys
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results"
-DAY = "2026-11-22-h200"
-# GPUs, a title, and the files with the strategy that is compared.
-BESIDE = [(1, "one H200", [(name, "ddp") for name in ("gpt2-124m-64x1024", "gpt2-1.5b-16x1024", "llama-1b-4x4096")]),
-          (8, "eight H200, beside DDP", [(name, "ddp") for name in ("gpt2-124m-64x1024", "gpt2-1.5b-16x1024",
-                                                                    "llama-1b-4x4096")]),
-          (8, "eight H200, ZeRO-3 beside FSDP2", [("llama-8b-2x4096", "zero3")])]
+# Beginnings of names, a title, ends of names, and the strategy that is compared.
+THREE = ("gpt2-124m-64x1024", "gpt2-1.5b-16x1024", "llama-1b-4x4096")
+BESIDE = [("2026-11-26-h200-1x", "one H200", THREE, "ddp"),
+          ("2026-11-22-h200-8x", "eight H200, beside DDP", THREE, "ddp"),
+          ("2026-11-22-h200-8x", "eight H200, ZeRO-3 beside FSDP2", ("llama-8b-2x4096",), "zero3")]
 LEARNING = "2026-11-26-h200-1x-learning-llama-1b"
 SCALING = "2026-11-26-h200-4x-scaling-gpt2-1.5b"  # all its numbers are from one call on one machine
 COLOURS = ["#0072b2", "#d55e00", "#008f68", "#b4588f"]
@@ -22,9 +21,8 @@ STYLE = """<style>text { fill: #1b1f24; } .soft { fill: #59636e; } .paper { fill
 .rule { stroke: #333b45; } }</style>"""
 
 
-def result(gpus, name, strategy):
-    rows = json.loads((RESULTS / f"{DAY}-{gpus}x-{name}.json").read_text())["results"]
-    return next(row for row in rows if row["strategy"] == strategy and row["ranks"] == gpus)
+def result(file, strategy):
+    return next(row for row in json.loads((RESULTS / f"{file}.json").read_text())["results"] if row["strategy"] == strategy)
 
 
 def tokens_per_s(row, program):
@@ -49,11 +47,11 @@ def legend(names, y):
 def beside_pytorch():
     """Bars from zero: tokens per second in units of PyTorch's, of medians of the same call."""
     parts, y, scale = legend(["libtrain", "PyTorch 2.11"], 48), 76, 330
-    for gpus, where, compared in BESIDE:
+    for files, where, names, strategy in BESIDE:
         parts.append(f'<text class="soft" x="16" y="{y}">{where}</text>')
         y += 10
-        for name, strategy in compared:
-            row = result(gpus, name, strategy)
+        for name in names:
+            row = result(f"{files}-{name}", strategy)
             ratio = tokens_per_s(row, "libtrain") / tokens_per_s(row, "torch")
             model = name.rsplit("-", 1)[0]
             parts.append(f'<text x="16" y="{y + 18}">{model}</text>')

@@ -36,7 +36,7 @@ inline constexpr double kCudaMib = 545, kNcclMib = 565, kNcclGathersMib = 476, k
 // The share of its speed that work on a GPU loses beside a collective: while data move inside the node, which takes
 // memory's rate, and multiprocessors to add them (from measured steps on two GPUs, docs/planning.md), and while a
 // collective of several nodes waits for others or for the network, when NCCL holds 24 of 132 multiprocessors.
-inline constexpr double kLossToTransfer = 0.6, kLossToWaiting = 24.0 / 132;
+inline constexpr double kLossToTransfer = 0.4, kLossToWaiting = 24.0 / 132;
 
 // Throws UsageError that lists the known names.
 const DeviceModel& find_device_model(std::string_view name);
