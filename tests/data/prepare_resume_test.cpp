@@ -78,6 +78,7 @@ int signal_of_child(const TempFolder& folder, const std::string& name, const std
   ::setenv("LT_PREPARE_CASE", name.c_str(), 1);
   const pid_t child = ::fork();
   if (child == 0) {
+    ::setenv("TMPDIR", folder.text().c_str(), 1);  // what the killed process leaves goes with the folder
     ::execl("/proc/self/exe", "data_test", "prepare: in a process of its own", static_cast<char*>(nullptr));
     ::_exit(127);
   }
