@@ -76,7 +76,7 @@ def commands(o, model, dtype, strategy):
     theirs = [os.path.join(HERE, "peers", "torch_gpu.py"), *shape, "--dtype", dtype, "--strategy", PEER_STRATEGY[strategy]]
     if o.ranks == 1:
         return ours, [o.python, *theirs, "--mode", o.mode, "--variant-seconds", str(o.variant_seconds)]
-    launcher = [o.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(o.ranks)]
+    launcher = [o.python, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", str(o.ranks)]
     return ["mpirun", *o.mpirun.split(), "-n", str(o.ranks), *ours], [*launcher, *theirs]
 
 

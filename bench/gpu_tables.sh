@@ -5,6 +5,7 @@
 #
 #   kernels  every kernel against the limits           profile  a step, kernel by kernel
 #   start    from a program's start to its first step  graph    steps with train.cuda_graph and without
+#   fp8      steps in bf16 and in FP8                  comm     collectives over sizes of the array
 #   scaling  one rank, and strategies on 2, 4, ... GPUs
 #   pairs    three models beside PyTorch on one GPU    ranks    the same on all GPUs, under every strategy
 #   memory   ZeRO-3 on all GPUs with selective recomputation, and llama-8b
@@ -18,7 +19,7 @@ source bench/gpu_common.sh "$@"
 
 python=${PYTHON:-python3}
 gpus=${RANKS:-$gpus}
-parts=(kernels profile start graph scaling pairs ranks memory)
+parts=(kernels profile start graph fp8 comm scaling pairs ranks memory)
 
 models=("gpt2-124m 64 1024" "gpt2-1.5b 16 1024" "llama-1b 4 4096")  # model, samples per rank and step, tokens each
 other_models=("gpt2-350m 32 1024" "gpt2-774m 16 1024" "llama-3b 4 4096" "llama-8b 2 4096")
@@ -63,7 +64,7 @@ run_in_out() {
 profile_step() {
   run_in_out
   "$ltrain" "${run[@]}" --train.steps=4 --record.profile_steps=2
-  report "1x-profile-$name.txt" python3 bench/kernel_profile.py "$out/run/trace/rank-0.json"
+  report "1x-profile-$name.txt" python3 bench/kernel_profile.py --names 30 "$out/run/trace/rank-0.json"
   rm -rf "$out/run"
 }
 
@@ -107,16 +108,36 @@ graph() {
   done
 }
 
+step_by_dtype() {
+  local dtype
+  for dtype in bf16 fp8; do
+    "$ltrain" bench step "${sizes[@]}" --train.dtype=$dtype --warmup 8 --iterations 40 --out "$out/1x-step-$name-$dtype.json"
+  done
+}
+
+fp8() { for_models step_by_dtype; }
+
 several_gpus() {
   [ "$gpus" -gt 1 ] || { echo "== $part is left out: there is one GPU" && return 1; }
 }
 
+on_all() {  # command
+  # shellcheck disable=SC2086  # several options in one variable
+  mpirun ${MPIRUN:-} -n "$gpus" "$@"
+}
+
+comm() {
+  several_gpus || return 0
+  on_all "$ltrain" bench comm --device=cuda --out "$out/${gpus}x-comm.json"
+}
+
+scale() {
+  on_all "$ltrain" bench scaling "${sizes[@]}" --train.dtype=bf16 --iterations 15 --warmup 5 --out "$out/${gpus}x-scaling-$model.json"
+}
+
 scaling() {
   several_gpus || return 0
-  take "gpt2-1.5b 16 1024"
-  # shellcheck disable=SC2086  # several options in one variable
-  mpirun ${MPIRUN:-} -n "$gpus" "$ltrain" bench scaling "${sizes[@]}" --train.dtype=bf16 --iterations 6 --warmup 2 \
-    --out "$out/${gpus}x-scaling-$model.json"
+  for_models scale
 }
 
 pairs() { for_models compare 1 "" --rounds 1 --steps 30; }

@@ -89,8 +89,8 @@ void AlgorithmFile::read() {
 }
 
 void AlgorithmFile::begin_turn(CudaStream where) {
+  if (turns_ == 0 && !path_.empty()) cuda::synchronize_stream(where);
   if (turns_++ > 0 || path_.empty()) return;
-  cuda::synchronize_stream(where);
   make_folder(path_);
   lock_ = Descriptor(::open((path_ + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!lock_.is_open()) return;

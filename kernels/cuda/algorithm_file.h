@@ -32,7 +32,7 @@ class AlgorithmFile {
   // Algorithms are timed in a turn, on the stream `where`. One process has it at a time; those that wait for it then
   // find() what was added meanwhile. Before it asks for the turn, a process waits for the stream, whose work may need
   // another process that wants the turn first. Waiting ends after some seconds without the turn, because a process that
-  // has it may be stopped.
+  // has it may be stopped, or wait on other streams of its device for this one.
   class Turn {
    public:
     Turn(AlgorithmFile& file, CudaStream where) : file_(file) { file_.begin_turn(where); }

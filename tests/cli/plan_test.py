@@ -269,7 +269,7 @@ class Plan(TrainingTest):
             self.assertEqual(estimates[settings]["device"], "h200")
             differences.setdefault(settings, []).append(estimates[settings]["total"] / ms - 1)
         self.assertEqual(len(estimates), 28)
-        for settings, found in differences.items():  # on several cards, which differ by 3 %
+        for settings, found in differences.items():  # on several cards, which differ by up to 4 %
             self.assertLess(abs(statistics.median(found)), 0.07, settings)
 
     def test_rates_that_are_none(self):
