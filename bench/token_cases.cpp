@@ -79,29 +79,32 @@ void add_loss(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
                   Tensor::empty({M, V}, dtype, device)};
   };
   const std::string shape = fmt::format("M={} V={}", M, V);
-  cases.push_back({"cross_entropy.forward", shape, dtype, Work::elementwise, 4 * M * V, logits_bytes + 12 * M, [=] {
-                     return PreparedKernel{[=, a = make()] {
-                       dispatch(device, [&](auto s) {
-                         kernels::cross_entropy_forward(s, {dtype, M, V, a.losses.data(), a.lse.data(), a.logits.data(),
-                                                            a.targets.template data<std::int32_t>()});
-                       });
-                     }};
-                   }});
-  cases.push_back({"cross_entropy.backward", shape, dtype, Work::elementwise, 3 * M * V, 2 * logits_bytes + 8 * M, [=] {
-                     return PreparedKernel{[=, a = make()] {
-                       dispatch(device, [&](auto s) {
-                         kernels::cross_entropy_backward(s, {.dtype = dtype,
-                                                             .M = M,
-                                                             .V = V,
-                                                             .dlogits_MV = a.dlogits.data(),
-                                                             .logits_MV = a.logits.data(),
-                                                             .lse_M = a.lse.data(),
-                                                             .targets_M = a.targets.template data<std::int32_t>(),
-                                                             .d_loss = nullptr,
-                                                             .scale = 1.0});
-                       });
-                     }};
-                   }});
+  const auto loss = [=](const auto& a) {
+    return kernels::CrossEntropyForward{
+        dtype, M, V, a.losses.data(), a.lse.data(), a.logits.data(), a.targets.template data<std::int32_t>()};
+  };
+  const auto gradient = [=](const auto& a, const Tensor& dlogits) {
+    return kernels::CrossEntropyBackward{.dtype = dtype,
+                                         .M = M,
+                                         .V = V,
+                                         .dlogits_MV = dlogits.data(),
+                                         .logits_MV = a.logits.data(),
+                                         .lse_M = a.lse.data(),
+                                         .targets_M = a.targets.template data<std::int32_t>(),
+                                         .d_loss = nullptr,
+                                         .scale = 1.0};
+  };
+  const auto add = [&](const char* name, Size flops, Size bytes, auto run) {
+    cases.push_back({name, shape, dtype, Work::elementwise, flops, bytes, [=] {
+                       return PreparedKernel{[=, a = make()] { dispatch(device, [&](auto s) { run(s, a); }); }};
+                     }});
+  };
+  add("cross_entropy.forward", 4 * M * V, logits_bytes + 12 * M,
+      [=](auto s, const auto& a) { kernels::cross_entropy_forward(s, loss(a)); });
+  add("cross_entropy.backward", 3 * M * V, 2 * logits_bytes + 8 * M,
+      [=](auto s, const auto& a) { kernels::cross_entropy_backward(s, gradient(a, a.dlogits)); });
+  add("cross_entropy.in_place", 7 * M * V, 2 * logits_bytes + 12 * M,
+      [=](auto s, const auto& a) { kernels::cross_entropy_in_place(s, loss(a), gradient(a, a.logits)); });
 }
 
 }  // namespace

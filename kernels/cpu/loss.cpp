@@ -151,6 +151,12 @@ void cross_entropy_backward(CpuStream, const CrossEntropyBackward& k) {
 }
 
 template <>
+void cross_entropy_in_place(CpuStream stream, const CrossEntropyForward& loss, const CrossEntropyBackward& gradient) {
+  cross_entropy_forward(stream, loss);
+  cross_entropy_backward(stream, gradient);
+}
+
+template <>
 void count_targets(CpuStream, float* count, const std::int32_t* targets_N, Size N) {
   Size counted = 0;
   for (Size i = 0; i < N; ++i) counted += targets_N[i] != kIgnoredTarget;

@@ -2,6 +2,8 @@
 // The search for it may miss a NaN in the row, but the exponentials bring it back.
 #include "kernels/loss.h"
 
+#include <cuda_pipeline.h>
+
 #include <limits>
 
 #include "kernels/cuda/bad_id.cuh"
@@ -56,23 +58,24 @@ __global__ void softmax_backward_kernel(T* dx_RC, const T* dy_RC, const T* y_RC,
   }
 }
 
-// One pass over the row: each thread keeps its largest element and the sum of exponentials relative to it.
+// The loss of a row whose target is outside: none, and an id that is not kIgnoredTarget is recorded.
+template <class A>
+__device__ void skip_row(const CrossEntropyForward& k, Size m) {
+  if (threadIdx.x > 0) return;
+  static_cast<A*>(k.losses_M)[m] = static_cast<A*>(k.lse_M)[m] = 0;
+  if (k.targets_M[m] != kIgnoredTarget) record_bad_id(k.check, m, k.targets_M[m]);
+}
+
+// Computes the loss of row m in one pass over its logits x, in which each thread keeps its largest element and the sum
+// of exponentials relative to it. Returns the row's lse.
 template <int kCount, bool kPlain, class T>
-__global__ void cross_entropy_forward_kernel(const __grid_constant__ CrossEntropyForward k) {
+__device__ Arithmetic<T> row_loss(const CrossEntropyForward& k, Size m, const Pack<T, kCount>* x) {
   using A = Arithmetic<T>;
-  const Size m = blockIdx.x, V = k.V;
+  const Size V = k.V;
   A *const losses = static_cast<A*>(k.losses_M), *const lse_M = static_cast<A*>(k.lse_M);
-  const std::int32_t target = k.targets_M[m];
-  if (!is_inside(target, V)) {
-    if (threadIdx.x > 0) return;
-    losses[m] = lse_M[m] = 0;
-    if (target != kIgnoredTarget) record_bad_id(k.check, m, target);
-    return;
-  }
-  const T* const x = static_cast<const T*>(k.logits_MV) + m * V;
   A most = std::numeric_limits<A>::lowest(), sum = 0, total = 0;
   for (Size p = threadIdx.x; p < V / kCount; p += blockDim.x) {
-    const auto pack = reinterpret_cast<const Pack<T, kCount>*>(x)[p];
+    const auto pack = x[p];
     A largest = most;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) largest = load(pack.values[i]) > largest ? load(pack.values[i]) : largest;
@@ -88,32 +91,39 @@ __global__ void cross_entropy_forward_kernel(const __grid_constant__ CrossEntrop
   const A of_row = block_max(most, std::numeric_limits<A>::lowest());
   const A lse = of_row + log(block_sum(sum * exponential(most - of_row)));
   if constexpr (!kPlain) total = block_sum(total);
-  if (threadIdx.x > 0) return;
+  if (threadIdx.x > 0) return lse;
   lse_M[m] = lse;
-  losses[m] = lse - load(x[target]);
+  losses[m] = lse - load(reinterpret_cast<const T*>(x)[k.targets_M[m]]);
   if constexpr (!kPlain) {
     const A of_all = lse - total / static_cast<A>(V);
     losses[m] +=
         static_cast<A>(k.terms.label_smoothing) * (of_all - losses[m]) + static_cast<A>(k.terms.z_loss) * lse * lse;
   }
+  return lse;
 }
 
+template <int kCount, class T>
+__device__ Pack<T, kCount>* row_gradient_at(const CrossEntropyBackward& k, Size m) {
+  return reinterpret_cast<Pack<T, kCount>*>(static_cast<T*>(k.dlogits_MV) + m * k.V);
+}
+
+// The gradient of a row whose target is outside: zero.
+template <int kCount, class T>
+__device__ void clear_row_gradient(const CrossEntropyBackward& k, Size m) {
+  if (k.accumulate) return;
+  Pack<T, kCount> zero;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) zero.values[i] = store<T>(Arithmetic<T>(0));
+  for (Size p = threadIdx.x; p < k.V / kCount; p += blockDim.x) row_gradient_at<kCount, T>(k, m)[p] = zero;
+}
+
+// Computes the gradient of row m from its logits x.
 template <int kCount, bool kPlain, class T>
-__global__ void cross_entropy_backward_kernel(const __grid_constant__ CrossEntropyBackward k) {
+__device__ void row_gradient(const CrossEntropyBackward& k, Size m, const Pack<T, kCount>* x, Arithmetic<T> lse) {
   using A = Arithmetic<T>;
   using P = Pack<T, kCount>;
-  const Size m = blockIdx.x, V = k.V, target = k.targets_M[m];
-  const P* const x = reinterpret_cast<const P*>(static_cast<const T*>(k.logits_MV) + m * V);
-  P* const dx = reinterpret_cast<P*>(static_cast<T*>(k.dlogits_MV) + m * V);
-  if (!is_inside(target, V)) {
-    if (k.accumulate) return;
-    P zero;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) zero.values[i] = store<T>(A(0));
-    for (Size p = threadIdx.x; p < V / kCount; p += blockDim.x) dx[p] = zero;
-    return;
-  }
-  const A lse = static_cast<const A*>(k.lse_M)[m];
+  const Size V = k.V, target = k.targets_M[m];
+  P* const dx = row_gradient_at<kCount, T>(k, m);
   const A scale = static_cast<A>(k.scale), of_loss = k.d_loss ? scale * *static_cast<const A*>(k.d_loss) : scale;
   const A factor = k.weight ? of_loss * static_cast<A>(*k.weight) : of_loss;
   const A of_p = factor * (A(1) + 2 * static_cast<A>(k.terms.z_loss) * lse);
@@ -135,6 +145,45 @@ __global__ void cross_entropy_backward_kernel(const __grid_constant__ CrossEntro
   }
 }
 
+template <int kCount, class T, class Pass>
+__device__ const Pack<T, kCount>* row_logits(const Pass& k, Size m) {
+  return reinterpret_cast<const Pack<T, kCount>*>(static_cast<const T*>(k.logits_MV) + m * k.V);
+}
+
+template <int kCount, bool kPlain, class T>
+__global__ void cross_entropy_forward_kernel(const __grid_constant__ CrossEntropyForward k) {
+  const Size m = blockIdx.x;
+  if (!is_inside(k.targets_M[m], k.V)) return skip_row<Arithmetic<T>>(k, m);
+  row_loss<kCount, kPlain, T>(k, m, row_logits<kCount, T>(k, m));
+}
+
+template <int kCount, bool kPlain, class T>
+__global__ void cross_entropy_backward_kernel(const __grid_constant__ CrossEntropyBackward k) {
+  const Size m = blockIdx.x;
+  if (!is_inside(k.targets_M[m], k.V)) return clear_row_gradient<kCount, T>(k, m);
+  row_gradient<kCount, kPlain, T>(k, m, row_logits<kCount, T>(k, m), static_cast<const Arithmetic<T>*>(k.lse_M)[m]);
+}
+
+// Both passes over a row in shared memory. A thread reads the packs that it copied itself, but for the target's.
+template <bool kPlain, class T>
+__global__ void __launch_bounds__(kRowThreads, 2)
+    cross_entropy_in_place_kernel(const __grid_constant__ CrossEntropyForward loss,
+                                  const __grid_constant__ CrossEntropyBackward gradient) {
+  constexpr int kCount = kPack<T>;
+  const Size m = blockIdx.x;
+  if (!is_inside(loss.targets_M[m], loss.V)) {
+    skip_row<Arithmetic<T>>(loss, m);
+    return clear_row_gradient<kCount, T>(gradient, m);
+  }
+  extern __shared__ uint4 row_memory[];
+  auto* const row = reinterpret_cast<Pack<T, kCount>*>(row_memory);
+  const auto* const x = row_logits<kCount, T>(loss, m);
+  for (Size p = threadIdx.x; p < loss.V / kCount; p += blockDim.x) __pipeline_memcpy_async(row + p, x + p, 16);
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  row_gradient<kCount, kPlain, T>(gradient, m, row, row_loss<kCount, kPlain, T>(loss, m, row));
+}
+
 __global__ void count_targets_kernel(float* count, const std::int32_t* targets_N, Size N) {
   double counted = 0;
   for (Size i = threadIdx.x; i < N; i += blockDim.x) counted += targets_N[i] != kIgnoredTarget;
@@ -147,6 +196,14 @@ __global__ void target_weight_kernel(float* weight, const float* counts_n, Size 
   for (Size i = threadIdx.x; i < n; i += blockDim.x) counted += static_cast<double>(counts_n[i]);
   counted = block_sum(counted);
   if (threadIdx.x == 0) *weight = counted > 0 ? static_cast<float>(targets / counted) : 0;
+}
+
+// Of each of two blocks that share a multiprocessor, beside what they declare and the system's.
+Size most_shared_bytes_of_two(CudaStream stream) {
+  constexpr int kBeside = 2 << 10;
+  int all = 0;
+  LT_CUDA(cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, stream.device));
+  return all / 2 - kBeside;
 }
 
 }  // namespace
@@ -200,6 +257,26 @@ void cross_entropy_backward(CudaStream stream, const CrossEntropyBackward& k) {
     });
   });
   check_launch("cross_entropy_backward");
+}
+
+template <>
+void cross_entropy_in_place(CudaStream stream, const CrossEntropyForward& loss, const CrossEntropyBackward& gradient) {
+  if (loss.M == 0) return;
+  dispatch_float(loss.dtype, [&]<class T>() {
+    const Size bytes = loss.V * static_cast<Size>(sizeof(T));
+    const bool packs = loss.V % kPack<T> == 0 && aligned(static_cast<const T*>(loss.logits_MV));
+    if (!packs || bytes > most_shared_bytes_of_two(stream)) {
+      cross_entropy_forward(stream, loss);
+      return cross_entropy_backward(stream, gradient);
+    }
+    dispatch_flag(loss.terms.none(), [&](auto plain) {
+      constexpr auto kKernel = cross_entropy_in_place_kernel<plain.value, T>;
+      LT_CUDA(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+      kKernel<<<static_cast<unsigned>(loss.M), kRowThreads, static_cast<std::size_t>(bytes), stream_of(stream)>>>(
+          loss, gradient);
+      check_launch("cross_entropy_in_place");
+    });
+  });
 }
 
 template <>

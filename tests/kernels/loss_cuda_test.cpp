@@ -1,5 +1,7 @@
 // Softmax and cross-entropy on CUDA against the CPU's, also at the vocabularies of GPT-2 and Llama 3, and arrays of
 // more than 2^31 elements. Each element is judged by its row's own scale, since one probability of many is small.
+#include <vector>
+
 #include "kernels/elementwise.h"
 #include "kernels/loss.h"
 #include "kernels/on_both.h"
@@ -59,6 +61,50 @@ TEST_CASE("cuda: softmax and cross-entropy, by the scale of each row", "[cuda]")
                                          .terms = terms});
             },
             4);
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda: both passes of the cross-entropy in place have the bits of one after the other", "[cuda]") {
+  if (!has_gpu()) return;
+  const CudaStream stream = gpu_stream();
+  for_floats([&](DType dtype) {
+    const DType sums = gradient_dtype(dtype);
+    for (const auto [R, C] : {LossRows{33, 64}, {257, 1000}, {300, 4096}, {67, 50'304}, {5, 50'257}, {5, 128'256}}) {
+      for (const LossTerms terms : {LossTerms{}, LossTerms{0.01, 0.25}}) {
+        CAPTURE(R, C, dtype_name(dtype), terms.z_loss);
+        const Array logits = random_array(dtype, R * C, 1, 5);
+        std::vector<std::int32_t> ids = random_ids(R, C, 2);
+        ids[static_cast<std::size_t>(R / 2)] = kIgnoredTarget;
+        DeviceArray targets(as_array(ids));
+        const auto results = [&](bool in_place) {
+          DeviceArray x(logits), losses(R * dtype_bytes(sums)), lse(R * dtype_bytes(sums));
+          const CrossEntropyForward loss{dtype, R, C, losses.data(), lse.data(), x.data(), targets_at(targets.data()),
+                                         terms};
+          const CrossEntropyBackward gradient{.dtype = dtype,
+                                              .M = R,
+                                              .V = C,
+                                              .dlogits_MV = x.data(),
+                                              .logits_MV = x.data(),
+                                              .lse_M = lse.data(),
+                                              .targets_M = targets_at(targets.data()),
+                                              .d_loss = nullptr,
+                                              .scale = kScale,
+                                              .terms = terms};
+          if (in_place) {
+            cross_entropy_in_place(stream, loss, gradient);
+          } else {
+            cross_entropy_forward(stream, loss);
+            cross_entropy_backward(stream, gradient);
+          }
+          std::vector<Array> read;
+          read.emplace_back(dtype, R * C), read.emplace_back(sums, R), read.emplace_back(sums, R);
+          x.read(read[0]), losses.read(read[1]), lse.read(read[2]);
+          return read;
+        };
+        const std::vector<Array> found = results(true), expected = results(false);
+        for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i].same_bits(expected[i]));
       }
     }
   });

@@ -58,6 +58,11 @@ struct CrossEntropyBackward {
 template <class S>
 void cross_entropy_backward(S stream, const CrossEntropyBackward& loss);
 
+// The forward and then the backward pass over the same rows, with the same bits. The gradient overwrites the logits. On
+// CUDA it reads them once if two rows fit the shared memory of a multiprocessor.
+template <class S>
+void cross_entropy_in_place(S stream, const CrossEntropyForward& loss, const CrossEntropyBackward& gradient);
+
 // count[0] = the number of targets_N that are not kIgnoredTarget. Exact up to 2^24.
 template <class S>
 void count_targets(S stream, float* count, const std::int32_t* targets_N, Size N);

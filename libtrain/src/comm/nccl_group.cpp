@@ -2,9 +2,10 @@
 // (GroupBackend::stages()): among the ranks of a host, by copies in windows (peer_copies.h), elsewhere by NCCL, and
 // among hosts, by NCCL. Other gathers are NCCL's. A control back end of the same ranks carries everything else: bytes,
 // barriers, tensors on the CPU.
-// Each group has a stream. Events order it with the compute stream; the host waits for neither. Duplicates of a group
-// share its communicator, and communicators of groups split from one parent share its buffers, so NCCL runs their
-// collectives one after the other, in call order.
+// Each group has a stream, and one for each stage if there are two, so that the stages of one collective run beside
+// those of the next. Events order them with the compute stream; the host waits for none. Duplicates of a group share
+// its communicator, and communicators of groups split from one parent share its buffers, so NCCL runs their collectives
+// one after the other, in call order.
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,11 +34,11 @@ Piece piece_for(int rank, const void* begin, Size bytes) { return {rank, const_c
 
 class NcclTransfer final : public Transfer {
  public:
-  NcclTransfer(GroupBackend& group, const Stream& stream) : Transfer(stream), group_(group) {}
-  // Call when all its work is enqueued.
-  void launched() {
-    end_ = TimePoint::on(stream());
-    done_.record(stream());  // last, so that a graph holds nothing that nobody waits for
+  NcclTransfer(GroupBackend& group, const Stream& first) : Transfer(first), group_(group) {}
+  // Call when all its work is enqueued, of which the last is on the stream `last`.
+  void launched(const Stream& last) {
+    end_ = TimePoint::on(last);
+    done_.record(last);  // last, so that a graph holds nothing that nobody waits for
   }
   TimePoint end() const override { return end_; }
   void wait() override { Stream::compute(device()).wait(done_); }
@@ -57,6 +58,7 @@ class NcclBackend final : public DeviceBackend {
         words_(std::static_pointer_cast<DeviceWords>(cuda::allocate_pinned(device.index, sizeof(DeviceWords)))),
         stream_(Stream::urgent(device)),
         communicator_(std::move(communicator)) {
+    if (!grid().is_one_stage()) between_hosts_ = Stream::urgent(device);
     *words_ = {};
     if (cuda::write_word(&words_->begun, 0, stream_.cuda())) log().watch(words_);
   }
@@ -73,32 +75,37 @@ class NcclBackend final : public DeviceBackend {
   std::unique_ptr<Transfer> reduce_on_device(const ReduceScatterCall& call) override;
   std::unique_ptr<Transfer> all_to_all_on_device(const AllToAllCall& call) override;
   std::unique_ptr<Transfer> broadcast_on_device(const BroadcastCall& call) override;
-  // Later work on the returned stream starts after the current work of the compute stream.
-  CudaStream after_compute() {
-    ready_.record(Stream::compute(device()));
-    stream_.wait(ready_);
-    return stream_.cuda();
-  }
-  // Makes a transfer of the work that launch(stream) enqueues on the group's stream. `ends`: the logged call ends too.
+  // The streams of a collective's first and of its last stage.
+  struct StageStreams {
+    const Stream &first, &last;
+  };
+  StageStreams one_stage() const { return {stream_, stream_}; }
+  // Makes a transfer of the work that launch() enqueues on the streams of its stages, after the current work of the
+  // compute stream. `ends`: the logged call ends too.
   template <class Launch>
-  std::unique_ptr<Transfer> transfer(std::string_view point, Launch&& launch, bool ends = true) {
+  std::unique_ptr<Transfer> transfer(std::string_view point, StageStreams streams, Launch&& launch, bool ends = true) {
     communicator_->require_usable();
-    const CudaStream stream = after_compute();
-    fault_point(point, stream_);
-    auto transfer = std::make_unique<NcclTransfer>(*this, stream_);
+    enqueue_after(Stream::compute(device()), streams.first);
+    fault_point(point, streams.first);
+    auto transfer = std::make_unique<NcclTransfer>(*this, streams.first);
     const auto number = static_cast<std::uint32_t>(log().newest() + 1);
-    cuda::write_word(&words_->begun, number, stream);
-    launch(stream);
-    if (ends) cuda::write_word(&words_->ended, number, stream);
-    transfer->launched();
+    cuda::write_word(&words_->begun, number, streams.first.cuda());
+    launch();
+    if (ends) cuda::write_word(&words_->ended, number, streams.last.cuda());
+    transfer->launched(streams.last);
     return transfer;
   }
-  void gather(const AllGatherCall& call, CudaStream stream);
-  void reduce(const ReduceScatterCall& call, CudaStream stream);
+  // Later work of `next` starts after the current work of `before`.
+  void enqueue_after(const Stream& before, const Stream& next) {
+    reached_.record(before);
+    next.wait(reached_);
+  }
+  void gather_in_stages(const AllGatherCall& call, const HostGrid& grid);
+  void gather_at_once(const AllGatherCall& call);
+  void reduce(const ReduceScatterCall& call);
   Contributions exchange_between_hosts(Size n, DType type, const Contributions& sums_for_hosts, std::byte* incoming,
                                        CudaStream stream);
-  std::vector<Contributions> exchange_on_host(const ReduceScatterCall& call, const std::byte* outgoing,
-                                              CudaStream stream);
+  std::vector<Contributions> exchange_on_host(const ReduceScatterCall& call, const std::byte* outgoing);
   // On each host, the rank of this rank's place there.
   std::vector<int> counterparts_in(const HostGrid& grid) const {
     std::vector<int> result;
@@ -110,10 +117,11 @@ class NcclBackend final : public DeviceBackend {
   void use_windows();
 
   const std::shared_ptr<DeviceWords> words_;
-  Event ready_;
+  Event reached_;
   Stream stream_;
-  // Destroyed before the stream that it works on, unless a duplicate or windows still hold it; then its work on this
-  // stream is already done.
+  std::optional<Stream> between_hosts_;  // of that stage, if there are two
+  // Destroyed before the streams that it works on, unless a duplicate or windows still hold it; then its work on these
+  // streams is already done.
   std::shared_ptr<NcclCommunicator> communicator_;
   // Set by the first call of peer_memory(), or by that of the group that this one duplicates.
   std::optional<Windows> windows_;
@@ -124,64 +132,79 @@ cudaStream_t nccl_stream(CudaStream stream) { return static_cast<cudaStream_t>(s
 
 std::unique_ptr<Transfer> NcclBackend::gather_on_device(const AllGatherCall& call) {
   if (call.n == 0) return nullptr;
-  return transfer("gather", [&](CudaStream stream) { gather(call, stream); });
+  const HostGrid grid = stages(device(), call.n);
+  if (grid.ranks == 1 || !copies_into(call.full_N, call.n * dtype_bytes(call.dtype))) {
+    return transfer("gather", one_stage(), [&] { gather_at_once(call); });
+  }
+  const Stream& first = grid.is_one_stage() ? stream_ : *between_hosts_;
+  return transfer("gather", {first, stream_}, [&] { gather_in_stages(call, grid); });
 }
 
-void NcclBackend::gather(const AllGatherCall& call, CudaStream stream) {
-  auto* full = static_cast<std::byte*>(call.full_N);
+// Counterparts exchange their parts, and each rank copies those of all its counterparts to the others of its host.
+void NcclBackend::gather_in_stages(const AllGatherCall& call, const HostGrid& grid) {
+  const Size bytes = call.n / size() * dtype_bytes(call.dtype);
+  const auto part = [&](int r) { return static_cast<std::byte*>(call.full_N) + r * bytes; };
+  const std::vector<int> counterparts = counterparts_in(grid);
+  if (!grid.is_one_stage()) {
+    std::vector<Piece> outgoing, incoming;
+    for (const int r : counterparts) {
+      if (r != rank()) outgoing.push_back(piece_for(r, call.part_P, bytes)), incoming.push_back({r, part(r), bytes});
+    }
+    communicator_->exchange(outgoing, incoming, between_hosts_->cuda());
+    enqueue_after(*between_hosts_, stream_);
+  }
+  const auto copies_to = [&](int) {
+    std::vector<PeerCopies::Copy> copies;
+    for (const int r : counterparts) copies.push_back({r == rank() ? call.part_P : part(r), part(r), bytes});
+    return copies;
+  };
+  peer_copies_->exchange(stream_, copies_to, [&] {
+    if (part(rank()) != call.part_P) cuda::copy(part(rank()), call.part_P, bytes, stream_.cuda());
+  });
+}
+
+// By NCCL, which gathers equal parts itself.
+void NcclBackend::gather_at_once(const AllGatherCall& call) {
+  auto* const full = static_cast<std::byte*>(call.full_N);
   const Size element = dtype_bytes(call.dtype), mine = size_of(call.n, rank()) * element;
   const auto part = [&](int r) { return full + begin_of(call.n, r) * element; };
-  const auto keep_own = [&] {
-    if (mine > 0 && part(rank()) != call.part_P) cuda::copy(part(rank()), call.part_P, mine, stream);
-  };
-  const HostGrid grid = stages(device(), call.n);
-  std::vector<Piece> outgoing, incoming;
-  const auto exchange_with = [&](int r) {
-    if (r == rank()) return;
-    if (mine > 0) outgoing.push_back(piece_for(r, call.part_P, mine));
-    if (const Size bytes = size_of(call.n, r) * element; bytes > 0) incoming.push_back({r, part(r), bytes});
-  };
-  if (grid.ranks > 1 && copies_into(full, call.n * element)) {
-    const std::vector<int> counterparts = counterparts_in(grid);
-    for (const int r : counterparts) exchange_with(r);
-    if (!outgoing.empty()) communicator_->exchange(outgoing, incoming, stream);
-    const auto copies_to = [&](int) {
-      std::vector<PeerCopies::Copy> copies;
-      for (const int r : counterparts) copies.push_back({r == rank() ? call.part_P : part(r), part(r), mine});
-      return copies;
-    };
-    return peer_copies_->exchange(stream_, copies_to, keep_own);
-  }
   if (call.n % size() == 0) {
     return communicator_->launch([&](ncclComm_t comm) {
-      LT_NCCL(ncclAllGather(call.part_P, full, static_cast<std::size_t>(mine), ncclUint8, comm, nccl_stream(stream)));
+      LT_NCCL(ncclAllGather(call.part_P, full, static_cast<std::size_t>(mine), ncclUint8, comm,
+                            nccl_stream(stream_.cuda())));
     });
   }
-  keep_own();
-  for_peers(exchange_with);
-  communicator_->exchange(outgoing, incoming, stream);
+  if (mine > 0 && part(rank()) != call.part_P) cuda::copy(part(rank()), call.part_P, mine, stream_.cuda());
+  std::vector<Piece> outgoing, incoming;
+  for_peers([&](int r) {
+    if (mine > 0) outgoing.push_back(piece_for(r, call.part_P, mine));
+    if (const Size bytes = size_of(call.n, r) * element; bytes > 0) incoming.push_back({r, part(r), bytes});
+  });
+  communicator_->exchange(outgoing, incoming, stream_.cuda());
 }
 
 std::unique_ptr<Transfer> NcclBackend::reduce_on_device(const ReduceScatterCall& call) {
-  if (call.n == 0) {
-    if (call.squares == nullptr) return nullptr;
+  const bool ends = !call.is_first_half;
+  if (call.n > 0) {
+    const Stream& last = stages(device(), call.n).is_one_stage() ? stream_ : *between_hosts_;
     return transfer(
-        "reduce", [&](CudaStream stream) { kernels::fill_zero(stream, call.squares, sizeof(double)); },
-        !call.is_first_half);
+        "reduce", {stream_, last}, [&] { reduce(call); }, ends);
   }
-  return transfer(
-      "reduce", [&](CudaStream stream) { reduce(call, stream); }, !call.is_first_half);
+  if (call.squares == nullptr) return nullptr;
+  const auto clear = [&] { kernels::fill_zero(stream_.cuda(), call.squares, sizeof(double)); };
+  return transfer("reduce", one_stage(), clear, ends);
 }
 
-void NcclBackend::reduce(const ReduceScatterCall& call, CudaStream stream) {
+void NcclBackend::reduce(const ReduceScatterCall& call) {
+  const CudaStream on_host = stream_.cuda();
   const auto* outgoing = static_cast<const std::byte*>(call.full_N);
   // Own values are rounded to the wire type too, so that the result does not depend on which rank adds.
   if (call.wire != call.dtype) {
-    kernels::convert(stream, call.wire, call.outgoing, call.dtype, call.full_N, call.n, false);
+    kernels::convert(on_host, call.wire, call.outgoing, call.dtype, call.full_N, call.n, false);
     outgoing = static_cast<const std::byte*>(call.outgoing);
   }
   const Size mine = size_of(call.n, rank());
-  const auto add = [&](DType type, const Contributions& contributions) {
+  const auto add = [&](CudaStream stream, DType type, const Contributions& contributions) {
     kernels::sum_ranks(stream, call.dtype, call.part_P, type, contributions.data(),
                        static_cast<int>(contributions.size()), mine, call.accumulate, call.squares, call.partials);
   };
@@ -190,17 +213,19 @@ void NcclBackend::reduce(const ReduceScatterCall& call, CudaStream stream) {
   if (ranks == 1) {
     for (int r = 0; r < size(); ++r) sums_for_hosts.push_back(outgoing + begin_of(call.n, r) * dtype_bytes(call.wire));
     auto* const incoming = static_cast<std::byte*>(call.incoming);
-    return add(call.wire, exchange_between_hosts(call.n, call.wire, sums_for_hosts, incoming, stream));
+    return add(on_host, call.wire, exchange_between_hosts(call.n, call.wire, sums_for_hosts, incoming, on_host));
   }
-  const std::vector<Contributions> contributions_by_host = exchange_on_host(call, outgoing, stream);
-  if (hosts == 1) return add(call.wire, contributions_by_host.front());
+  const std::vector<Contributions> contributions_by_host = exchange_on_host(call, outgoing);
+  if (hosts == 1) return add(on_host, call.wire, contributions_by_host.front());
   const DType type = sum_type(call.wire);
   auto* host_sum = static_cast<std::byte*>(call.host_sums);
   for (const Contributions& contributions : contributions_by_host) {
-    kernels::sum_ranks(stream, type, host_sum, call.wire, contributions.data(), ranks, mine, false);
+    kernels::sum_ranks(on_host, type, host_sum, call.wire, contributions.data(), ranks, mine, false);
     sums_for_hosts.push_back(std::exchange(host_sum, host_sum + mine * dtype_bytes(type)));
   }
-  add(type, exchange_between_hosts(call.n, type, sums_for_hosts, host_sum, stream));
+  enqueue_after(stream_, *between_hosts_);
+  const CudaStream between = between_hosts_->cuda();
+  add(between, type, exchange_between_hosts(call.n, type, sums_for_hosts, host_sum, between));
 }
 
 // Each rank sends what its host has, sums_for_hosts[h], to its counterpart on host h, the rank of the same place there.
@@ -225,8 +250,7 @@ Contributions NcclBackend::exchange_between_hosts(Size n, DType type, const Cont
 
 // The ranks of a host send each other, for each host, what they have for the part of the receiver's counterpart there.
 // Returns, for each host, what all ranks of this host have for the part of this rank's counterpart.
-std::vector<Contributions> NcclBackend::exchange_on_host(const ReduceScatterCall& call, const std::byte* outgoing,
-                                                         CudaStream stream) {
+std::vector<Contributions> NcclBackend::exchange_on_host(const ReduceScatterCall& call, const std::byte* outgoing) {
   const auto [hosts, ranks] = stages(device(), call.n);
   const int local = rank() % ranks, first = rank() - local;
   const Size mine = call.n / size() * dtype_bytes(call.wire);
@@ -260,21 +284,22 @@ std::vector<Contributions> NcclBackend::exchange_on_host(const ReduceScatterCall
       received.push_back({first + peer, slot(h, peer, local), mine});
     }
   }
-  communicator_->exchange(sent, received, stream);
+  communicator_->exchange(sent, received, stream_.cuda());
   return contributions;
 }
 
 std::unique_ptr<Transfer> NcclBackend::all_to_all_on_device(const AllToAllCall& call) {
-  return transfer("all_to_all",
-                  [&](CudaStream stream) { communicator_->exchange(call.outgoing, call.incoming, stream); });
+  return transfer("all_to_all", one_stage(),
+                  [&] { communicator_->exchange(call.outgoing, call.incoming, stream_.cuda()); });
 }
 
 std::unique_ptr<Transfer> NcclBackend::broadcast_on_device(const BroadcastCall& call) {
   if (call.n == 0) return nullptr;
   const auto bytes = static_cast<std::size_t>(call.n * dtype_bytes(call.dtype));
-  return transfer("broadcast", [&](CudaStream stream) {
+  return transfer("broadcast", one_stage(), [&] {
     communicator_->launch([&](ncclComm_t comm) {
-      LT_NCCL(ncclBroadcast(call.values_N, call.values_N, bytes, ncclUint8, call.root, comm, nccl_stream(stream)));
+      LT_NCCL(
+          ncclBroadcast(call.values_N, call.values_N, bytes, ncclUint8, call.root, comm, nccl_stream(stream_.cuda())));
     });
   });
 }

@@ -45,18 +45,19 @@ struct HeadCrossEntropy final : Function {
     const Tensor loss = Tensor::empty({}, sums, x.device());
     if (computed_ && x.requires_grad()) dx_ = Tensor::empty(x.shape(), x.dtype(), x.device());
     for_each_chunk([&](Size begin, Size count, const Tensor& logits) {
-      dispatch(x.device(), [&](auto s) {
-        kernels::cross_entropy_forward(s, {.dtype = x.dtype(),
-                                           .M = count,
-                                           .V = V_,
-                                           .losses_M = row(losses, begin, 1),
-                                           .lse_M = row(lse_, begin, 1),
-                                           .logits_MV = logits.data(),
-                                           .targets_M = targets.template data<std::int32_t>() + begin,
-                                           .terms = terms_,
-                                           .check = check.after(begin)});
-      });
-      if (computed_) chunk_gradients(begin, count, logits, *options.gradient, dx_, false);
+      const kernels::CrossEntropyForward chunk{.dtype = x.dtype(),
+                                               .M = count,
+                                               .V = V_,
+                                               .losses_M = row(losses, begin, 1),
+                                               .lse_M = row(lse_, begin, 1),
+                                               .logits_MV = logits.data(),
+                                               .targets_M = targets.template data<std::int32_t>() + begin,
+                                               .terms = terms_,
+                                               .check = check.after(begin)};
+      if (!computed_) return dispatch(x.device(), [&](auto s) { kernels::cross_entropy_forward(s, chunk); });
+      const kernels::CrossEntropyBackward gradient = logits_gradient(begin, count, logits, *options.gradient);
+      dispatch(x.device(), [&](auto s) { kernels::cross_entropy_in_place(s, chunk, gradient); });
+      add_products(begin, count, logits, dx_, false);
     });
     dispatch(x.device(), [&](auto s) {
       kernels::sum_all(s, sums, loss.data(), losses.data(), M_, 1.0 / static_cast<double>(M_),
@@ -73,7 +74,9 @@ struct HeadCrossEntropy final : Function {
     GradientTarget dx{};
     if (x_.slot() != nullptr) dx = x_.slot()->next();
     for_each_chunk([&](Size begin, Size count, const Tensor& logits) {
-      chunk_gradients(begin, count, logits, {1, dy}, dx.dst, dx.accumulate);
+      const kernels::CrossEntropyBackward gradient = logits_gradient(begin, count, logits, {1, dy});
+      dispatch(dy.device(), [&](auto s) { kernels::cross_entropy_backward(s, gradient); });
+      add_products(begin, count, logits, dx.dst, dx.accumulate);
     });
   }
 
@@ -100,31 +103,33 @@ struct HeadCrossEntropy final : Function {
     }
   }
 
-  // Overwrites the logits of rows [begin, begin + count) with their gradient, and adds its contribution to dW and dx.
-  void chunk_gradients(Size begin, Size count, const Tensor& logits, const LossGradient& seed, const Tensor& dx,
-                       bool accumulate_dx) {
+  // The pass that overwrites the logits of rows [begin, begin + count) with their gradient.
+  kernels::CrossEntropyBackward logits_gradient(Size begin, Size count, const Tensor& logits,
+                                                const LossGradient& seed) {
+    count_traffic(2 * logits.bytes());
+    return {.dtype = logits.dtype(),
+            .M = count,
+            .V = V_,
+            .dlogits_MV = logits.data(),
+            .logits_MV = logits.data(),
+            .lse_M = row(lse_, begin, 1),
+            .targets_M = targets_.data<std::int32_t>() + begin,
+            .d_loss = seed.scale.defined() ? seed.scale.data() : nullptr,
+            .weight = weight_data(target_weight_),
+            .scale = seed.factor / static_cast<double>(M_),
+            .terms = terms_};
+  }
+
+  // Adds what the gradient of these rows' logits contributes to dW and dx.
+  void add_products(Size begin, Size count, const Tensor& dlogits, const Tensor& dx, bool accumulate_dx) {
     const Tensor &x = x_.get(), &weight = weight_.get();
     const DType dtype = x.dtype();
-    count_traffic(2 * logits.bytes());
-    dispatch(x.device(), [&](auto s) {
-      kernels::cross_entropy_backward(s, {.dtype = dtype,
-                                          .M = count,
-                                          .V = V_,
-                                          .dlogits_MV = logits.data(),
-                                          .logits_MV = logits.data(),
-                                          .lse_M = row(lse_, begin, 1),
-                                          .targets_M = targets_.template data<std::int32_t>() + begin,
-                                          .d_loss = seed.scale.defined() ? seed.scale.data() : nullptr,
-                                          .weight = weight_data(target_weight_),
-                                          .scale = seed.factor / static_cast<double>(M_),
-                                          .terms = terms_});
-    });
     if (weight_.slot() != nullptr) {
       const GradientTarget dw = weight_.slot()->next();
       multiply(x.device(), {.M = V_,
                             .N = C_,
                             .K = count,
-                            .a = logits.data(),
+                            .a = dlogits.data(),
                             .b = row(x, begin, C_),
                             .d = dw.dst.data(),
                             .transpose_a = true,
@@ -136,7 +141,7 @@ struct HeadCrossEntropy final : Function {
       multiply(x.device(), {.M = count,
                             .N = C_,
                             .K = V_,
-                            .a = logits.data(),
+                            .a = dlogits.data(),
                             .b = weight.data(),
                             .d = row(dx, begin, C_),
                             .dtype = dtype,
