@@ -2,10 +2,10 @@
 // (GroupBackend::stages()): among the ranks of a host, by copies in windows (peer_copies.h), elsewhere by NCCL, and
 // among hosts, by NCCL. Other gathers are NCCL's. A control back end of the same ranks carries everything else: bytes,
 // barriers, tensors on the CPU.
-// Each group has a stream, and one for each stage if there are two, so that the stages of one collective run beside
-// those of the next. Events order them with the compute stream; the host waits for none. Duplicates of a group share
-// its communicator, and communicators of groups split from one parent share its buffers, so NCCL runs their collectives
-// one after the other, in call order.
+// Each group has a stream, and a second one for what goes between hosts if there are two stages, so that the stages of
+// one collective run beside those of the next. Events order them with the compute stream; the host waits for none.
+// Duplicates of a group share its communicator, and communicators of groups split from one parent share its buffers, so
+// NCCL runs their collectives one after the other, in call order.
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,11 +56,11 @@ class NcclBackend final : public DeviceBackend {
               std::shared_ptr<NcclCommunicator> communicator)
       : DeviceBackend(std::move(control), device, std::move(hosts)),
         words_(std::static_pointer_cast<DeviceWords>(cuda::allocate_pinned(device.index, sizeof(DeviceWords)))),
-        stream_(Stream::urgent(device)),
+        on_host_(Stream::urgent(device)),
         communicator_(std::move(communicator)) {
     if (!grid().is_one_stage()) between_hosts_ = Stream::urgent(device);
     *words_ = {};
-    if (cuda::write_word(&words_->begun, 0, stream_.cuda())) log().watch(words_);
+    if (cuda::write_word(&words_->begun, 0, on_host_.cuda())) log().watch(words_);
   }
 
   PeerMemory peer_memory(Device where) override;
@@ -75,36 +75,44 @@ class NcclBackend final : public DeviceBackend {
   std::unique_ptr<Transfer> reduce_on_device(const ReduceScatterCall& call) override;
   std::unique_ptr<Transfer> all_to_all_on_device(const AllToAllCall& call) override;
   std::unique_ptr<Transfer> broadcast_on_device(const BroadcastCall& call) override;
-  // The streams of a collective's first and of its last stage.
-  struct StageStreams {
-    const Stream &first, &last;
-  };
-  StageStreams one_stage() const { return {stream_, stream_}; }
-  // Makes a transfer of the work that launch() enqueues on the streams of its stages, after the current work of the
-  // compute stream. `ends`: the logged call ends too.
+  // The stream of what goes between hosts, and of all that takes one stage.
+  const Stream& between() const { return between_hosts_ ? *between_hosts_ : on_host_; }
+  // Makes a transfer of the work that launch() enqueues, first on one stream and last on the other, after the current
+  // work of the compute stream. Gathers in stages go from between() to on_host_, all else from on_host_ to between():
+  // so calls begin and end in their order. `ends`: the logged call ends too.
   template <class Launch>
-  std::unique_ptr<Transfer> transfer(std::string_view point, StageStreams streams, Launch&& launch, bool ends = true) {
+  std::unique_ptr<Transfer> transfer(std::string_view point, const Stream& first, const Stream& last, Launch&& launch,
+                                     bool ends = true) {
     communicator_->require_usable();
-    enqueue_after(Stream::compute(device()), streams.first);
-    fault_point(point, streams.first);
-    auto transfer = std::make_unique<NcclTransfer>(*this, streams.first);
+    enqueue_after(Stream::compute(device()), first);
+    fault_point(point, first);
+    auto transfer = std::make_unique<NcclTransfer>(*this, first);
     const auto number = static_cast<std::uint32_t>(log().newest() + 1);
-    cuda::write_word(&words_->begun, number, streams.first.cuda());
+    cuda::write_word(&words_->begun, number, first.cuda());
     launch();
-    if (ends) cuda::write_word(&words_->ended, number, streams.last.cuda());
-    transfer->launched(streams.last);
+    if (ends) cuda::write_word(&words_->ended, number, last.cuda());
+    transfer->launched(last);
     return transfer;
+  }
+  // The same of the work that launch(stream) enqueues, in one stage.
+  template <class Launch>
+  std::unique_ptr<Transfer> transfer_at_once(std::string_view point, Launch&& launch, bool ends = true) {
+    const auto on_between = [&] {
+      enqueue_after(on_host_, between());
+      launch(between().cuda());
+    };
+    return transfer(point, on_host_, between(), on_between, ends);
   }
   // Later work of `next` starts after the current work of `before`.
   void enqueue_after(const Stream& before, const Stream& next) {
+    if (&before == &next) return;
     reached_.record(before);
     next.wait(reached_);
   }
   void gather_in_stages(const AllGatherCall& call, const HostGrid& grid);
-  void gather_at_once(const AllGatherCall& call);
+  void gather_at_once(const AllGatherCall& call, CudaStream stream);
   void reduce(const ReduceScatterCall& call);
-  Contributions exchange_between_hosts(Size n, DType type, const Contributions& sums_for_hosts, std::byte* incoming,
-                                       CudaStream stream);
+  Contributions exchange_between_hosts(Size n, DType type, const Contributions& sums_for_hosts, std::byte* incoming);
   std::vector<Contributions> exchange_on_host(const ReduceScatterCall& call, const std::byte* outgoing);
   // On each host, the rank of this rank's place there.
   std::vector<int> counterparts_in(const HostGrid& grid) const {
@@ -118,8 +126,8 @@ class NcclBackend final : public DeviceBackend {
 
   const std::shared_ptr<DeviceWords> words_;
   Event reached_;
-  Stream stream_;
-  std::optional<Stream> between_hosts_;  // of that stage, if there are two
+  Stream on_host_;
+  std::optional<Stream> between_hosts_;  // only if there are two stages
   // Destroyed before the streams that it works on, unless a duplicate or windows still hold it; then its work on these
   // streams is already done.
   std::shared_ptr<NcclCommunicator> communicator_;
@@ -134,10 +142,9 @@ std::unique_ptr<Transfer> NcclBackend::gather_on_device(const AllGatherCall& cal
   if (call.n == 0) return nullptr;
   const HostGrid grid = stages(device(), call.n);
   if (grid.ranks == 1 || !copies_into(call.full_N, call.n * dtype_bytes(call.dtype))) {
-    return transfer("gather", one_stage(), [&] { gather_at_once(call); });
+    return transfer_at_once("gather", [&](CudaStream stream) { gather_at_once(call, stream); });
   }
-  const Stream& first = grid.is_one_stage() ? stream_ : *between_hosts_;
-  return transfer("gather", {first, stream_}, [&] { gather_in_stages(call, grid); });
+  return transfer("gather", between(), on_host_, [&] { gather_in_stages(call, grid); });
 }
 
 // Counterparts exchange their parts, and each rank copies those of all its counterparts to the others of its host.
@@ -145,58 +152,54 @@ void NcclBackend::gather_in_stages(const AllGatherCall& call, const HostGrid& gr
   const Size bytes = call.n / size() * dtype_bytes(call.dtype);
   const auto part = [&](int r) { return static_cast<std::byte*>(call.full_N) + r * bytes; };
   const std::vector<int> counterparts = counterparts_in(grid);
-  if (!grid.is_one_stage()) {
-    std::vector<Piece> outgoing, incoming;
-    for (const int r : counterparts) {
-      if (r != rank()) outgoing.push_back(piece_for(r, call.part_P, bytes)), incoming.push_back({r, part(r), bytes});
-    }
-    communicator_->exchange(outgoing, incoming, between_hosts_->cuda());
-    enqueue_after(*between_hosts_, stream_);
+  std::vector<Piece> outgoing, incoming;
+  for (const int r : counterparts) {
+    if (r != rank()) outgoing.push_back(piece_for(r, call.part_P, bytes)), incoming.push_back({r, part(r), bytes});
   }
+  if (!outgoing.empty()) communicator_->exchange(outgoing, incoming, between().cuda());
+  enqueue_after(between(), on_host_);
   const auto copies_to = [&](int) {
     std::vector<PeerCopies::Copy> copies;
     for (const int r : counterparts) copies.push_back({r == rank() ? call.part_P : part(r), part(r), bytes});
     return copies;
   };
-  peer_copies_->exchange(stream_, copies_to, [&] {
-    if (part(rank()) != call.part_P) cuda::copy(part(rank()), call.part_P, bytes, stream_.cuda());
+  peer_copies_->exchange(on_host_, copies_to, [&] {
+    if (part(rank()) != call.part_P) cuda::copy(part(rank()), call.part_P, bytes, on_host_.cuda());
   });
 }
 
 // By NCCL, which gathers equal parts itself.
-void NcclBackend::gather_at_once(const AllGatherCall& call) {
+void NcclBackend::gather_at_once(const AllGatherCall& call, CudaStream stream) {
   auto* const full = static_cast<std::byte*>(call.full_N);
   const Size element = dtype_bytes(call.dtype), mine = size_of(call.n, rank()) * element;
   const auto part = [&](int r) { return full + begin_of(call.n, r) * element; };
   if (call.n % size() == 0) {
     return communicator_->launch([&](ncclComm_t comm) {
-      LT_NCCL(ncclAllGather(call.part_P, full, static_cast<std::size_t>(mine), ncclUint8, comm,
-                            nccl_stream(stream_.cuda())));
+      LT_NCCL(ncclAllGather(call.part_P, full, static_cast<std::size_t>(mine), ncclUint8, comm, nccl_stream(stream)));
     });
   }
-  if (mine > 0 && part(rank()) != call.part_P) cuda::copy(part(rank()), call.part_P, mine, stream_.cuda());
+  if (mine > 0 && part(rank()) != call.part_P) cuda::copy(part(rank()), call.part_P, mine, stream);
   std::vector<Piece> outgoing, incoming;
   for_peers([&](int r) {
     if (mine > 0) outgoing.push_back(piece_for(r, call.part_P, mine));
     if (const Size bytes = size_of(call.n, r) * element; bytes > 0) incoming.push_back({r, part(r), bytes});
   });
-  communicator_->exchange(outgoing, incoming, stream_.cuda());
+  communicator_->exchange(outgoing, incoming, stream);
 }
 
 std::unique_ptr<Transfer> NcclBackend::reduce_on_device(const ReduceScatterCall& call) {
   const bool ends = !call.is_first_half;
   if (call.n > 0) {
-    const Stream& last = stages(device(), call.n).is_one_stage() ? stream_ : *between_hosts_;
     return transfer(
-        "reduce", {stream_, last}, [&] { reduce(call); }, ends);
+        "reduce", on_host_, between(), [&] { reduce(call); }, ends);
   }
   if (call.squares == nullptr) return nullptr;
-  const auto clear = [&] { kernels::fill_zero(stream_.cuda(), call.squares, sizeof(double)); };
-  return transfer("reduce", one_stage(), clear, ends);
+  const auto clear = [&](CudaStream stream) { kernels::fill_zero(stream, call.squares, sizeof(double)); };
+  return transfer_at_once("reduce", clear, ends);
 }
 
 void NcclBackend::reduce(const ReduceScatterCall& call) {
-  const CudaStream on_host = stream_.cuda();
+  const CudaStream on_host = on_host_.cuda();
   const auto* outgoing = static_cast<const std::byte*>(call.full_N);
   // Own values are rounded to the wire type too, so that the result does not depend on which rank adds.
   if (call.wire != call.dtype) {
@@ -204,8 +207,8 @@ void NcclBackend::reduce(const ReduceScatterCall& call) {
     outgoing = static_cast<const std::byte*>(call.outgoing);
   }
   const Size mine = size_of(call.n, rank());
-  const auto add = [&](CudaStream stream, DType type, const Contributions& contributions) {
-    kernels::sum_ranks(stream, call.dtype, call.part_P, type, contributions.data(),
+  const auto add = [&](DType type, const Contributions& contributions) {
+    kernels::sum_ranks(between().cuda(), call.dtype, call.part_P, type, contributions.data(),
                        static_cast<int>(contributions.size()), mine, call.accumulate, call.squares, call.partials);
   };
   const auto [hosts, ranks] = stages(device(), call.n);
@@ -213,25 +216,25 @@ void NcclBackend::reduce(const ReduceScatterCall& call) {
   if (ranks == 1) {
     for (int r = 0; r < size(); ++r) sums_for_hosts.push_back(outgoing + begin_of(call.n, r) * dtype_bytes(call.wire));
     auto* const incoming = static_cast<std::byte*>(call.incoming);
-    return add(on_host, call.wire, exchange_between_hosts(call.n, call.wire, sums_for_hosts, incoming, on_host));
+    enqueue_after(on_host_, between());
+    return add(call.wire, exchange_between_hosts(call.n, call.wire, sums_for_hosts, incoming));
   }
   const std::vector<Contributions> contributions_by_host = exchange_on_host(call, outgoing);
-  if (hosts == 1) return add(on_host, call.wire, contributions_by_host.front());
+  if (hosts == 1) return add(call.wire, contributions_by_host.front());
   const DType type = sum_type(call.wire);
   auto* host_sum = static_cast<std::byte*>(call.host_sums);
   for (const Contributions& contributions : contributions_by_host) {
     kernels::sum_ranks(on_host, type, host_sum, call.wire, contributions.data(), ranks, mine, false);
     sums_for_hosts.push_back(std::exchange(host_sum, host_sum + mine * dtype_bytes(type)));
   }
-  enqueue_after(stream_, *between_hosts_);
-  const CudaStream between = between_hosts_->cuda();
-  add(between, type, exchange_between_hosts(call.n, type, sums_for_hosts, host_sum, between));
+  enqueue_after(on_host_, between());
+  add(type, exchange_between_hosts(call.n, type, sums_for_hosts, host_sum));
 }
 
 // Each rank sends what its host has, sums_for_hosts[h], to its counterpart on host h, the rank of the same place there.
 // Returns what all hosts have for this rank's part; what arrives lies in `incoming`.
 Contributions NcclBackend::exchange_between_hosts(Size n, DType type, const Contributions& sums_for_hosts,
-                                                  std::byte* incoming, CudaStream stream) {
+                                                  std::byte* incoming) {
   const std::vector<int> counterparts = counterparts_in(stages(device(), n));
   const Size element = dtype_bytes(type), mine = size_of(n, rank()) * element;
   Contributions contributions;
@@ -244,7 +247,7 @@ Contributions NcclBackend::exchange_between_hosts(Size n, DType type, const Cont
     if (mine > 0) received.push_back({r, incoming, mine});
     contributions.back() = std::exchange(incoming, incoming + mine);
   }
-  communicator_->exchange(sent, received, stream);
+  communicator_->exchange(sent, received, between().cuda());
   return contributions;
 }
 
@@ -270,7 +273,7 @@ std::vector<Contributions> NcclBackend::exchange_on_host(const ReduceScatterCall
     }
   }
   if (copies_into(incoming, (ranks - 1) * hosts * mine)) {
-    peer_copies_->exchange(stream_, [&, hosts = hosts](int peer) {
+    peer_copies_->exchange(on_host_, [&, hosts = hosts](int peer) {
       std::vector<PeerCopies::Copy> copies;
       for (int h = 0; h < hosts; ++h) copies.push_back({part(h, peer), slot(h, local, peer), mine});
       return copies;
@@ -284,22 +287,21 @@ std::vector<Contributions> NcclBackend::exchange_on_host(const ReduceScatterCall
       received.push_back({first + peer, slot(h, peer, local), mine});
     }
   }
-  communicator_->exchange(sent, received, stream_.cuda());
+  communicator_->exchange(sent, received, on_host_.cuda());
   return contributions;
 }
 
 std::unique_ptr<Transfer> NcclBackend::all_to_all_on_device(const AllToAllCall& call) {
-  return transfer("all_to_all", one_stage(),
-                  [&] { communicator_->exchange(call.outgoing, call.incoming, stream_.cuda()); });
+  return transfer_at_once("all_to_all",
+                          [&](CudaStream stream) { communicator_->exchange(call.outgoing, call.incoming, stream); });
 }
 
 std::unique_ptr<Transfer> NcclBackend::broadcast_on_device(const BroadcastCall& call) {
   if (call.n == 0) return nullptr;
   const auto bytes = static_cast<std::size_t>(call.n * dtype_bytes(call.dtype));
-  return transfer("broadcast", one_stage(), [&] {
+  return transfer_at_once("broadcast", [&](CudaStream stream) {
     communicator_->launch([&](ncclComm_t comm) {
-      LT_NCCL(
-          ncclBroadcast(call.values_N, call.values_N, bytes, ncclUint8, call.root, comm, nccl_stream(stream_.cuda())));
+      LT_NCCL(ncclBroadcast(call.values_N, call.values_N, bytes, ncclUint8, call.root, comm, nccl_stream(stream)));
     });
   });
 }
