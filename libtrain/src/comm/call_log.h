@@ -15,7 +15,7 @@
 
 namespace lt {
 
-// Two words of pinned memory that a group's stream writes: how many calls it has reached, and how many it has ended. A
+// Two words of pinned memory that a group's streams write: how many calls it has reached, and how many it has ended. A
 // graph writes the values of its capture again at every launch.
 struct DeviceWords {
   std::uint32_t begun = 0, ended = 0;
