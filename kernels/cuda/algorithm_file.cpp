@@ -89,8 +89,12 @@ void AlgorithmFile::read() {
 }
 
 void AlgorithmFile::begin_turn(CudaStream where) {
-  if (turns_ == 0 && !path_.empty()) cuda::synchronize_stream(where);
-  if (turns_++ > 0 || path_.empty()) return;
+  if (turns_ == 0 && !path_.empty()) take_lock(where);
+  ++turns_;
+}
+
+void AlgorithmFile::take_lock(CudaStream where) {
+  cuda::synchronize_stream(where);
   make_folder(path_);
   lock_ = Descriptor(::open((path_ + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!lock_.is_open()) return;

@@ -47,6 +47,7 @@ class AlgorithmFile {
  private:
   void begin_turn(CudaStream where);
   void end_turn();
+  void take_lock(CudaStream where);
   void read();
 
   std::string path_;  // empty: no file

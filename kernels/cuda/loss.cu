@@ -58,7 +58,7 @@ __global__ void softmax_backward_kernel(T* dx_RC, const T* dy_RC, const T* y_RC,
   }
 }
 
-// The loss of a row whose target is outside: none, and an id that is not kIgnoredTarget is recorded.
+// Writes a loss of 0 for a row whose target is outside, and records the target unless it is kIgnoredTarget.
 template <class A>
 __device__ void skip_row(const CrossEntropyForward& k, Size m) {
   if (threadIdx.x > 0) return;
@@ -107,7 +107,7 @@ __device__ Pack<T, kCount>* row_gradient_at(const CrossEntropyBackward& k, Size 
   return reinterpret_cast<Pack<T, kCount>*>(static_cast<T*>(k.dlogits_MV) + m * k.V);
 }
 
-// The gradient of a row whose target is outside: zero.
+// Writes a gradient of 0 for a row whose target is outside.
 template <int kCount, class T>
 __device__ void clear_row_gradient(const CrossEntropyBackward& k, Size m) {
   if (k.accumulate) return;
@@ -198,12 +198,12 @@ __global__ void target_weight_kernel(float* weight, const float* counts_n, Size 
   if (threadIdx.x == 0) *weight = counted > 0 ? static_cast<float>(targets / counted) : 0;
 }
 
-// Of each of two blocks that share a multiprocessor, beside what they declare and the system's.
+// The most bytes of dynamic shared memory with which two blocks fit a multiprocessor.
 Size most_shared_bytes_of_two(CudaStream stream) {
-  constexpr int kBeside = 2 << 10;
+  constexpr int kStaticAndSystem = 2 << 10;  // of each block
   int all = 0;
   LT_CUDA(cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, stream.device));
-  return all / 2 - kBeside;
+  return all / 2 - kStaticAndSystem;
 }
 
 }  // namespace

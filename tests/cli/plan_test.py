@@ -11,15 +11,13 @@ import program
 from training import LAYERS, TrainingTest
 
 RESULTS = pathlib.Path(__file__).resolve().parents[2] / "bench" / "results"
-
-
 COPIES_SINCE = "2026-11-26"  # earlier steps of several GPUs were measured with NCCL's collectives
 
 
 def measured_on_gpus():
     """Every step that a file of bench/results measured: model, dtype, micro-batch, seq, strategy, recompute, ranks; ms."""
     for file in sorted(RESULTS.glob("*.json")):
-        if file.name < COPIES_SINCE and not re.search("-1x-", file.name):
+        if file.name < COPIES_SINCE and "-1x-" not in file.name:
             continue
         result = json.loads(file.read_text())
         for row in result.get("results", []):
@@ -271,6 +269,7 @@ class Plan(TrainingTest):
         self.assertEqual(len(estimates), 28)
         for settings, found in differences.items():  # on several cards, which differ by up to 4 %
             self.assertLess(abs(statistics.median(found)), 0.07, settings)
+            self.assertLess(max(map(abs, found)), 0.075, settings)
 
     def test_rates_that_are_none(self):
         good = json.loads((RESULTS / "2026-11-26-h200-2x-comm.json").read_text())

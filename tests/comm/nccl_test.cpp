@@ -211,8 +211,8 @@ TEST_CASE("nccl: a rank that times products keeps nobody waiting while its strea
   if (world().rank() > 0) gather();
   lt::Stream::compute(gpu()).synchronize();
   CHECK((own == shared || !std::filesystem::exists(own + "/libtrain")));
-  CHECK(std::chrono::steady_clock::now() - begin <
-        std::chrono::seconds(5));  // without a turn a rank goes on after 10 s
+  // A rank goes on without its turn after 10 s.
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
 }
 
 TEST_CASE("nccl: tensors on the CPU, bytes and barriers go the way of the CPU group", "[comm][nccl]") {

@@ -112,8 +112,10 @@ class NcclBackend final : public DeviceBackend {
   void gather_in_stages(const AllGatherCall& call, const HostGrid& grid);
   void gather_at_once(const AllGatherCall& call, CudaStream stream);
   void reduce(const ReduceScatterCall& call);
-  Contributions exchange_between_hosts(Size n, DType type, const Contributions& sums_for_hosts, std::byte* incoming);
-  std::vector<Contributions> exchange_on_host(const ReduceScatterCall& call, const std::byte* outgoing);
+  Contributions exchange_between_hosts(const HostGrid& grid, Size n, DType type, const Contributions& sums_for_hosts,
+                                       std::byte* incoming);
+  std::vector<Contributions> exchange_on_host(const HostGrid& grid, const ReduceScatterCall& call,
+                                              const std::byte* outgoing);
   // On each host, the rank of this rank's place there.
   std::vector<int> counterparts_in(const HostGrid& grid) const {
     std::vector<int> result;
@@ -211,31 +213,31 @@ void NcclBackend::reduce(const ReduceScatterCall& call) {
     kernels::sum_ranks(between().cuda(), call.dtype, call.part_P, type, contributions.data(),
                        static_cast<int>(contributions.size()), mine, call.accumulate, call.squares, call.partials);
   };
-  const auto [hosts, ranks] = stages(device(), call.n);
+  const HostGrid grid = stages(device(), call.n);
   Contributions sums_for_hosts;
-  if (ranks == 1) {
+  if (grid.ranks == 1) {
     for (int r = 0; r < size(); ++r) sums_for_hosts.push_back(outgoing + begin_of(call.n, r) * dtype_bytes(call.wire));
     auto* const incoming = static_cast<std::byte*>(call.incoming);
     enqueue_after(on_host_, between());
-    return add(call.wire, exchange_between_hosts(call.n, call.wire, sums_for_hosts, incoming));
+    return add(call.wire, exchange_between_hosts(grid, call.n, call.wire, sums_for_hosts, incoming));
   }
-  const std::vector<Contributions> contributions_by_host = exchange_on_host(call, outgoing);
-  if (hosts == 1) return add(call.wire, contributions_by_host.front());
+  const std::vector<Contributions> contributions_by_host = exchange_on_host(grid, call, outgoing);
+  if (grid.hosts == 1) return add(call.wire, contributions_by_host.front());
   const DType type = sum_type(call.wire);
   auto* host_sum = static_cast<std::byte*>(call.host_sums);
   for (const Contributions& contributions : contributions_by_host) {
-    kernels::sum_ranks(on_host, type, host_sum, call.wire, contributions.data(), ranks, mine, false);
+    kernels::sum_ranks(on_host, type, host_sum, call.wire, contributions.data(), grid.ranks, mine, false);
     sums_for_hosts.push_back(std::exchange(host_sum, host_sum + mine * dtype_bytes(type)));
   }
   enqueue_after(on_host_, between());
-  add(type, exchange_between_hosts(call.n, type, sums_for_hosts, host_sum));
+  add(type, exchange_between_hosts(grid, call.n, type, sums_for_hosts, host_sum));
 }
 
 // Each rank sends what its host has, sums_for_hosts[h], to its counterpart on host h, the rank of the same place there.
 // Returns what all hosts have for this rank's part; what arrives lies in `incoming`.
-Contributions NcclBackend::exchange_between_hosts(Size n, DType type, const Contributions& sums_for_hosts,
-                                                  std::byte* incoming) {
-  const std::vector<int> counterparts = counterparts_in(stages(device(), n));
+Contributions NcclBackend::exchange_between_hosts(const HostGrid& grid, Size n, DType type,
+                                                  const Contributions& sums_for_hosts, std::byte* incoming) {
+  const std::vector<int> counterparts = counterparts_in(grid);
   const Size element = dtype_bytes(type), mine = size_of(n, rank()) * element;
   Contributions contributions;
   std::vector<Piece> sent, received;
@@ -253,16 +255,15 @@ Contributions NcclBackend::exchange_between_hosts(Size n, DType type, const Cont
 
 // The ranks of a host send each other, for each host, what they have for the part of the receiver's counterpart there.
 // Returns, for each host, what all ranks of this host have for the part of this rank's counterpart.
-std::vector<Contributions> NcclBackend::exchange_on_host(const ReduceScatterCall& call, const std::byte* outgoing) {
-  const auto [hosts, ranks] = stages(device(), call.n);
+std::vector<Contributions> NcclBackend::exchange_on_host(const HostGrid& grid, const ReduceScatterCall& call,
+                                                         const std::byte* outgoing) {
+  const int hosts = grid.hosts, ranks = grid.ranks;
   const int local = rank() % ranks, first = rank() - local;
   const Size mine = call.n / size() * dtype_bytes(call.wire);
   auto* const incoming = static_cast<std::byte*>(call.incoming);
-  const auto part = [&, ranks = ranks](int host, int local_rank) {
-    return outgoing + (host * ranks + local_rank) * mine;
-  };
+  const auto part = [&](int host, int local_rank) { return outgoing + (host * ranks + local_rank) * mine; };
   // A rank's staging memory has a slot for each host's part from every other rank of this host.
-  const auto slot = [&, hosts = hosts](int host, int sender, int receiver) {
+  const auto slot = [&](int host, int sender, int receiver) {
     return incoming + ((sender < receiver ? sender : sender - 1) * hosts + host) * mine;
   };
   std::vector<Contributions> contributions(static_cast<std::size_t>(hosts));
@@ -273,7 +274,7 @@ std::vector<Contributions> NcclBackend::exchange_on_host(const ReduceScatterCall
     }
   }
   if (copies_into(incoming, (ranks - 1) * hosts * mine)) {
-    peer_copies_->exchange(on_host_, [&, hosts = hosts](int peer) {
+    peer_copies_->exchange(on_host_, [&](int peer) {
       std::vector<PeerCopies::Copy> copies;
       for (int h = 0; h < hosts; ++h) copies.push_back({part(h, peer), slot(h, local, peer), mine});
       return copies;

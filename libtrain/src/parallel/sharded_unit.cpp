@@ -51,9 +51,8 @@ ShardedUnit::ShardedUnit(const std::string& name, const std::vector<nn::NamedPar
 }
 
 Size ShardedUnit::bytes_in_place() const {
-  const bool gathers_parameters = sharding_.gathers_parameters();
-  if (!is_trained() || (gathers_parameters && is_sharded(sharding_.strategy.parameters))) return 0;
-  const DType dtype = gathers_parameters ? sharding_.dtype : DType::f32;
+  if (!is_trained() || is_sharded(sharding_.strategy.parameters)) return 0;
+  const DType dtype = sharding_.gathers_parameters() ? sharding_.dtype : DType::f32;
   return occupied_bytes(trained_.layout().padded() * dtype_bytes(dtype));
 }
 
