@@ -66,7 +66,7 @@ std::optional<cublasLtMatmulAlgo_t> from_hex(const std::string& text) {
 
 }  // namespace
 
-AlgorithmFile::AlgorithmFile(int device) {
+AlgorithmFile::AlgorithmFile(int device) : device_(device) {
   const std::string folder = cache_folder();
   if (folder.empty()) return;
   path_ = folder + "/" + file_name(device);
@@ -88,13 +88,13 @@ void AlgorithmFile::read() {
   }
 }
 
-void AlgorithmFile::begin_turn(CudaStream where) {
-  if (turns_ == 0 && !path_.empty()) take_lock(where);
+void AlgorithmFile::begin_turn() {
+  if (turns_ == 0 && !path_.empty()) take_lock();
   ++turns_;
 }
 
-void AlgorithmFile::take_lock(CudaStream where) {
-  cuda::synchronize_stream(where);
+void AlgorithmFile::take_lock() {
+  cuda::synchronize_streams(device_);
   make_folder(path_);
   lock_ = Descriptor(::open((path_ + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!lock_.is_open()) return;

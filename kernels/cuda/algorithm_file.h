@@ -11,7 +11,6 @@
 #include <string>
 
 #include "io/descriptor.h"
-#include "libtrain/device/device.h"
 
 namespace lt::kernels {
 
@@ -29,13 +28,13 @@ class AlgorithmFile {
   std::optional<Algorithm> find(const std::string& problem) const;
   void add(const std::string& problem, const Algorithm& algorithm);
 
-  // Algorithms are timed in a turn, on the stream `where`. One process has it at a time; those that wait for it then
-  // find() what was added meanwhile. Before it asks for the turn, a process waits for the stream, whose work may need
-  // another process that wants the turn first. Waiting ends after some seconds without the turn, because a process that
-  // has it may be stopped, or wait on other streams of its device for this one.
+  // Algorithms are timed in a turn. One process has it at a time; those that wait for it then find() what was added
+  // meanwhile. Before it asks for the turn, a process waits for all streams of its device: their work may need another
+  // process that wants the turn first, and a kernel's first launch, when its code is loaded, may wait for them. Waiting
+  // for the turn ends after some seconds without it, because the process that has it may be stopped.
   class Turn {
    public:
-    Turn(AlgorithmFile& file, CudaStream where) : file_(file) { file_.begin_turn(where); }
+    explicit Turn(AlgorithmFile& file) : file_(file) { file_.begin_turn(); }
     ~Turn() { file_.end_turn(); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
@@ -45,11 +44,12 @@ class AlgorithmFile {
   };
 
  private:
-  void begin_turn(CudaStream where);
+  void begin_turn();
   void end_turn();
-  void take_lock(CudaStream where);
+  void take_lock();
   void read();
 
+  int device_;
   std::string path_;  // empty: no file
   std::streamoff read_to_ = 0;
   int turns_ = 0;    // nested

@@ -138,7 +138,7 @@ void Cublas::run(Prepared& p, const void* alpha, const void* beta, const Gemm& g
     if (has_passes(g)) {  // in the turn of run_faster(), which keeps the choice
       choose(p.candidates, launch, stream);
     } else {
-      const AlgorithmFile::Turn turn(file_, stream);
+      const AlgorithmFile::Turn turn(file_);
       if (!take_known(p)) {
         choose(p.candidates, launch, stream);
         file_.add(p.problem, p.candidates.front());

@@ -67,7 +67,7 @@ class Cublas {
   void run_faster(Prepared& p, bool repeatable, CudaStream stream, Fused&& fused, Separate&& separate) {
     if (p.fused_wins) return *p.fused_wins ? fused() : separate();
     if (!repeatable || !may_time(stream)) return separate();
-    const AlgorithmFile::Turn turn(file_, stream);
+    const AlgorithmFile::Turn turn(file_);
     if (take_known(p)) return *p.fused_wins ? fused() : separate();
     fused();  // also chooses the algorithm
     const double separate_ms = time_ms(stream, separate), fused_ms = time_ms(stream, fused);

@@ -188,7 +188,7 @@ TEST_CASE("nccl: a collective reads what was computed before it, and is over for
   }
 }
 
-TEST_CASE("nccl: a rank that times products keeps nobody waiting while its stream waits for another rank",
+TEST_CASE("nccl: a rank that times products keeps nobody waiting while a stream of its device waits for another rank",
           "[comm][nccl]") {
   if (skipped()) return;
   // The ranks share the file of choices, as those of a run do. This is the program's first product, which opens it.
@@ -196,23 +196,33 @@ TEST_CASE("nccl: a rank that times products keeps nobody waiting while its strea
   ::setenv("XDG_CACHE_HOME", shared.c_str(), 1);
   const Group group = nccl();
   const Tensor full = on_device(like(contribution(world().rank(), 840 * 128, DType::f32), 1));
-  const Tensor a = Tensor::zeros({256, 256}, DType::bf16, gpu());
+  const Tensor a = Tensor::zeros({1024, 1024}, DType::bf16, gpu());
   // What keeps the host waiting the first time: NCCL connects the ranks, and cuBLASLt starts.
   group.all_gather("first", full, part_of(full)).wait();
   lt::ops::matmul(a.narrow(0, 0, 128), a);
   lt::Stream::compute(gpu()).synchronize();
-  const auto begin = std::chrono::steady_clock::now();
-  const auto gather = [&] { group.all_gather("needs all ranks", full, part_of(full)).wait(); };
-  if (world().rank() == 0) gather();
-  cpu().barrier();
-  // Rank 0 asks for the turn first.
-  if (world().rank() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  lt::ops::matmul(a, a);
-  if (world().rank() > 0) gather();
-  lt::Stream::compute(gpu()).synchronize();
-  CHECK((own == shared || !std::filesystem::exists(own + "/libtrain")));
-  // A rank goes on without its turn after 10 s.
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+  Size rows = 256;
+  for (const bool compute_waits : {true, false}) {  // otherwise only the group's stream waits for the other ranks
+    CAPTURE(compute_waits);
+    const auto begin = std::chrono::steady_clock::now();
+    lt::Work gathered;
+    const auto gather = [&] {
+      gathered = group.all_gather("needs all ranks", full, part_of(full));
+      if (compute_waits) gathered.wait();
+    };
+    if (world().rank() == 0) gather();
+    cpu().barrier();
+    // Rank 0 asks for the turn first.
+    if (world().rank() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    lt::ops::matmul(a.narrow(0, 0, rows), a);
+    if (world().rank() > 0) gather();
+    gathered.wait();
+    lt::Stream::compute(gpu()).synchronize();
+    CHECK((own == shared || !std::filesystem::exists(own + "/libtrain")));
+    // A rank goes on without its turn after 10 s.
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+    rows *= 4;
+  }
 }
 
 TEST_CASE("nccl: tensors on the CPU, bytes and barriers go the way of the CPU group", "[comm][nccl]") {

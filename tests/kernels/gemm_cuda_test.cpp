@@ -219,14 +219,13 @@ TEST_CASE("cuda: algorithms are timed by one process at a time, and the others r
   lt::kernels::Algorithm chosen{.has_workspace = false};
   chosen.words.data[0] = 7;
   std::atomic<bool> has_turn{false};
-  const CudaStream stream = Stream::compute(kGpu).cuda();
-  std::optional<AlgorithmFile::Turn> turn(std::in_place, first, stream);
+  std::optional<AlgorithmFile::Turn> turn(std::in_place, first);
   std::thread other([&] {
-    const AlgorithmFile::Turn its(second, stream);
+    const AlgorithmFile::Turn its(second);
     has_turn = true;
   });
   {
-    const AlgorithmFile::Turn nested(first, stream);
+    const AlgorithmFile::Turn nested(first);
     first.add("a-product", chosen);
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(50));

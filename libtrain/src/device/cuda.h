@@ -37,9 +37,11 @@ struct EventHandle {
 };
 void record(EventHandle event, CudaStream stream);
 void wait(CudaStream stream, EventHandle event);
-// Both block the host and run the checks of device/wait_checks.h meanwhile.
+// All block the host and run the checks of device/wait_checks.h meanwhile.
 void synchronize_event(EventHandle event);
 void synchronize_stream(CudaStream stream);
+// Waits for all streams of the device that create_stream() made.
+void synchronize_streams(int device);
 // Records an event with a time on `stream`. When its last owner releases it, it is kept for reuse. If recorded during a
 // graph capture, it gets a new time at each launch of the graph.
 std::shared_ptr<void> record_timed(CudaStream stream);
