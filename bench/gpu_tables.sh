@@ -5,8 +5,9 @@
 #
 #   kernels  every kernel against the limits           profile  a step, kernel by kernel
 #   start    from a program's start to its first step  graph    steps with train.cuda_graph and without
-#   fp8      steps in bf16 and in FP8                  comm     collectives over sizes of the array
-#   scaling  one rank, and strategies on 2, 4, ... GPUs
+#   gaps     how long the device is idle within a step that is one graph
+#   fp8      steps in bf16 and in FP8, FP8 beside PyTorch with torchao
+#   comm     collectives over sizes of the array       scaling  one rank, and strategies on 2, 4, ... GPUs
 #   pairs    three models beside PyTorch on one GPU    ranks    the same on all GPUs, under every strategy
 #   memory   ZeRO-3 on all GPUs with selective recomputation, and llama-8b
 #
@@ -19,7 +20,7 @@ source bench/gpu_common.sh "$@"
 
 python=${PYTHON:-python3}
 gpus=${RANKS:-$gpus}
-parts=(kernels profile start graph fp8 comm scaling pairs ranks memory)
+parts=(kernels profile start graph gaps fp8 comm scaling pairs ranks memory)
 
 models=("gpt2-124m 64 1024" "gpt2-1.5b 16 1024" "llama-1b 4 4096")  # model, samples per rank and step, tokens each
 other_models=("gpt2-350m 32 1024" "gpt2-774m 16 1024" "llama-3b 4 4096" "llama-8b 2 4096")
@@ -108,6 +109,14 @@ graph() {
   done
 }
 
+gaps_within_graphs() {
+  CUDA_INJECTION64_PATH=$(dirname "$ltrain")/bench/libgraph_gaps.so \
+    "$ltrain" bench step "${sizes[@]}" --train.dtype=bf16 --warmup 10 --iterations 10 --out "$out/step.json" 2>&1 |
+    grep '^graph'
+}
+
+gaps() { report 1x-gaps.txt for_models gaps_within_graphs; }
+
 step_by_dtype() {
   local dtype
   for dtype in bf16 fp8; do
@@ -115,7 +124,10 @@ step_by_dtype() {
   done
 }
 
-fp8() { for_models step_by_dtype; }
+fp8() {
+  for_models step_by_dtype
+  for_models compare 1 -fp8 --dtype fp8 --rounds 2 --steps 30
+}
 
 several_gpus() {
   [ "$gpus" -gt 1 ] || { echo "== $part is left out: there is one GPU" && return 1; }
@@ -131,16 +143,28 @@ comm() {
   on_all "$ltrain" bench comm --device=cuda --out "$out/${gpus}x-comm.json"
 }
 
-scale() {
-  on_all "$ltrain" bench scaling "${sizes[@]}" --train.dtype=bf16 --iterations 15 --warmup 5 --out "$out/${gpus}x-scaling-$model.json"
+scale() {  # dtype, end of the result's name
+  on_all "$ltrain" bench scaling "${sizes[@]}" --train.dtype="$1" --iterations 15 --warmup 5 \
+    --out "$out/${gpus}x-scaling-$model$2.json"
+}
+
+sharded_step() {
+  local dtype
+  for dtype in bf16 fp8; do
+    on_all "$ltrain" bench step "${sizes[@]}" --train.dtype=$dtype --parallel.strategy=zero3 --warmup 5 --iterations 15 \
+      --out "$out/${gpus}x-step-$name-zero3-$dtype.json"
+  done
 }
 
 scaling() {
   several_gpus || return 0
-  for_models scale
+  for_models scale bf16 ""
+  for_models scale fp8 -fp8
+  local models=("llama-8b 2 4096" "llama-8b 1 8192")
+  for_models sharded_step
 }
 
-pairs() { for_models compare 1 "" --rounds 1 --steps 30; }
+pairs() { for_models compare 1 "" --rounds 2 --steps 30; }
 
 ranks() {
   several_gpus || return 0
@@ -157,8 +181,8 @@ memory() {
 }
 
 require() {  # the names of parts
-  [[ ! " $* " =~ " pairs "|" ranks "|" memory " ]] || "$python" -c 'import torch' 2> /dev/null ||
-    fail "pairs, ranks and memory need torch: name a Python that has it in PYTHON"
+  [[ ! " $* " =~ " fp8 "|" pairs "|" ranks "|" memory " ]] || "$python" -c 'import torch' 2> /dev/null ||
+    fail "fp8, pairs, ranks and memory need torch: name a Python that has it in PYTHON"
 }
 
 run_parts "${@:2}"

@@ -14,7 +14,7 @@ BESIDE = [("2026-11-26-h200-1x", "one H200", THREE, "ddp"),
           ("2026-11-22-h200-8x", "eight H200, beside DDP", THREE, "ddp"),
           ("2026-11-22-h200-8x", "eight H200, ZeRO-3 beside FSDP2", ("llama-8b-2x4096",), "zero3")]
 LEARNING = "2026-11-26-h200-1x-learning-llama-1b"
-SCALING = "2026-11-26-h200-4x-scaling-gpt2-1.5b"  # all its numbers are from one call on one machine
+SCALING = "2026-11-26-h200-8x-scaling-gpt2-1.5b"  # all its numbers are from one call on one machine
 COLOURS = ["#0072b2", "#d55e00", "#008f68", "#b4588f"]
 STYLE = """<style>text { fill: #1b1f24; } .soft { fill: #59636e; } .paper { fill: #ffffff; } .rule { stroke: #d5dae0; }
 @media (prefers-color-scheme: dark) { text { fill: #e6eaef; } .soft { fill: #9aa5b1; } .paper { fill: #14181d; }

@@ -251,14 +251,14 @@ class Plan(TrainingTest):
         self.assert_error(program.run("plan", "--gpu", "h100", "--network", "0"), 2,
                           '[usage] --network: expected a number above 0 and at most 1000000, got "0"')
 
-    def test_estimates_by_measured_rates_are_within_7_percent_on_one_to_four_gpus(self):
+    def test_estimates_by_measured_rates_are_within_7_percent_on_one_to_eight_gpus(self):
         estimates, differences = {}, {}
         for settings, ms in measured_on_gpus():
             model, dtype, samples, seq, strategy, recompute, ranks = settings
-            if ranks > 4:
+            kernels = RESULTS / f"2026-11-22-h200-1x-kernels-{model}-{samples}x{seq}.json"
+            if not kernels.exists():
                 continue
             if settings not in estimates:
-                kernels, = RESULTS.glob(f"*-1x-kernels-{model}-*.json")
                 plan = program.run("plan", f"--model.preset={model}", f"--train.micro_batch={samples}", f"--train.seq={seq}",
                                    f"--train.dtype={dtype}", f"--parallel.strategy={strategy}", f"--parallel.recompute={recompute}",
                                    "--ranks", ranks, "--rates", kernels, "--rates", RESULTS / "2026-11-26-h200-2x-comm.json",
@@ -266,7 +266,7 @@ class Plan(TrainingTest):
                 estimates[settings] = json.loads(plan.stdout)["step_ms_estimate"]
             self.assertEqual(estimates[settings]["device"], "h200")
             differences.setdefault(settings, []).append(estimates[settings]["total"] / ms - 1)
-        self.assertEqual(len(estimates), 28)
+        self.assertEqual(len(estimates), 70)
         for settings, found in differences.items():  # on several cards, which differ by up to 4 %
             self.assertLess(abs(statistics.median(found)), 0.07, settings)
             self.assertLess(max(map(abs, found)), 0.075, settings)

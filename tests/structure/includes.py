@@ -33,7 +33,7 @@ THIRD_PARTY = {
     "nccl": ["comm"],
     "cuda_runtime": ["device", "profile", "kernels"],
     "cublasLt": ["kernels"],
-    "cupti": ["profile"],
+    "cupti": ["bench", "profile"],
     "nvtx3": ["profile"],
     "hdf5": ["checkpoints"],
     "H5": ["checkpoints"],

@@ -1,0 +1,98 @@
+// Says how long the device was idle between the kernels, copies and fills of each launched CUDA graph. A library that
+// the CUDA driver loads into any program:
+//
+//   CUDA_INJECTION64_PATH=build/cuda/bench/libgraph_gaps.so ltrain bench step --train.device=cuda ...
+//
+// At the program's end it writes a line for each launch to standard error. CUPTI sees the nodes of a graph only where
+// it records from the program's start, so libtrain's own kernel profiles, which begin later, cannot show this.
+#include <cupti.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{16} << 20, kBufferAlignment = 8;
+constexpr std::size_t kFewestNodes = 100;  // smaller graphs are no training steps
+
+struct Node {
+  std::uint64_t begin_ns, end_ns;
+};
+
+// CUPTI's threads may deliver records until the process ends.
+struct Launches {
+  std::mutex mutex;
+  std::map<std::uint32_t, std::vector<Node>> by_correlation;  // all nodes of a launch have one correlation
+};
+
+Launches& launches() {
+  static auto& only = *new Launches;
+  return only;
+}
+
+template <class Activity>
+void take(const CUpti_Activity& record) {
+  const auto& node = reinterpret_cast<const Activity&>(record);
+  if (node.graphId != 0) launches().by_correlation[node.correlationId].push_back({node.start, node.end});
+}
+
+void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
+  *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(kBufferAlignment, kBufferBytes));
+  *bytes = *buffer == nullptr ? 0 : kBufferBytes;
+  *most_records = 0;
+}
+
+void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid_bytes) {
+  const std::lock_guard lock(launches().mutex);
+  CUpti_Activity* record = nullptr;
+  while (valid_bytes > 0 && cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_SUCCESS) {
+    if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) take<CUpti_ActivityKernel10>(*record);
+    if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY) take<CUpti_ActivityMemcpy6>(*record);
+    if (record->kind == CUPTI_ACTIVITY_KIND_MEMSET) take<CUpti_ActivityMemset4>(*record);
+  }
+  std::free(buffer);
+}
+
+void print(std::vector<Node>& nodes) {
+  std::sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) { return a.begin_ns < b.begin_ns; });
+  std::uint64_t end = nodes.front().begin_ns, idle = 0;
+  std::vector<std::uint64_t> gaps{0};  // ns; one of none, so that there is a median
+  for (const Node& node : nodes) {
+    if (node.begin_ns > end) gaps.push_back(node.begin_ns - end), idle += gaps.back();
+    end = std::max(end, node.end_ns);
+  }
+  std::sort(gaps.begin(), gaps.end());
+  const double span_ms = static_cast<double>(end - nodes.front().begin_ns) / 1e6,
+               idle_ms = static_cast<double>(idle) / 1e6;
+  std::fprintf(stderr,
+               "graph of %zu nodes: %.3f ms, idle %.3f ms (%.2f %%) in %zu gaps, median %.2f us, longest %.2f us\n",
+               nodes.size(), span_ms, idle_ms, 100 * idle_ms / span_ms, gaps.size() - 1,
+               static_cast<double>(gaps[gaps.size() / 2]) / 1e3, static_cast<double>(gaps.back()) / 1e3);
+}
+
+void print_all() {
+  cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  const std::lock_guard lock(launches().mutex);
+  for (auto& [correlation, nodes] : launches().by_correlation) {
+    if (nodes.size() >= kFewestNodes) print(nodes);
+  }
+}
+
+}  // namespace
+
+// The driver calls this when it has loaded the library. Returns 1 for success.
+extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
+  bool records = cuptiActivityRegisterCallbacks(give_buffer, take_buffer) == CUPTI_SUCCESS;
+  for (const auto kind :
+       {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET}) {
+    records = records && cuptiActivityEnable(kind) == CUPTI_SUCCESS;
+  }
+  if (!records) std::fputs("graph_gaps: CUPTI does not record in this process\n", stderr);
+  std::atexit(print_all);
+  return 1;
+}
