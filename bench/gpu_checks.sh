@@ -5,17 +5,19 @@
 #
 #   losses     20 steps of the tiny models compared with the CPU's
 #   sanitizer  compute-sanitizer on our own kernels and on three steps of both families
+#   hosts      hybrid sharding on all GPUs, which NCCL takes for those of two hosts: every strategy gives the same bits
+#   restart    a rank is killed, or stopped: the run on all GPUs is restarted and has the bits of an unbroken one
 #   tests      the tests labelled cuda
 #
-# Writes text to the folder OUT (relative to the repository's root). `losses` takes a minute, `sanitizer` five, `tests`
-# ten or more. LTRAIN is the program (build/cuda/ltrain); its tests must be built beside it. TESTS is a regular
+# Writes text to the folder OUT (relative to the repository's root). `losses`, `hosts` and `restart` take a minute each,
+# `sanitizer` five, `tests` ten or more. LTRAIN is the program (build/cuda/ltrain); its tests must be built beside it. TESTS is a regular
 # expression that selects tests by name (all).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source bench/gpu_common.sh "$@"
 
 build=$(dirname "$ltrain")
-parts=(losses sanitizer tests)
+parts=(losses sanitizer hosts restart tests)
 
 compare_losses() {
   local model dtype device other runs
@@ -67,6 +69,52 @@ sanitizer() {
   done
   return $failed
 }
+
+# Options of a short run on all GPUs.
+short=(train --model.preset=gpt-tiny --train.device=cuda --train.dtype=bf16 --train.deterministic=true --train.steps=60
+  --train.micro_batch=4 --checkpoint.every=20 --data.train="$tokens")
+
+same_bits() {  # two runs in OUT
+  python3 tests/parity/compare.py "$out/$1/metrics.jsonl" "$out/$2/metrics.jsonl" --steps 60 --tolerance 0 --norm-tolerance 0
+}
+
+# Runs a command on all GPUs. NCCL takes the ranks for those of two hosts.
+on_two_hosts() {  # command
+  # shellcheck disable=SC2016,SC2086  # variables of the ranks; several options in one variable
+  mpirun ${MPIRUN:-} -n "$gpus" \
+    bash -c 'NCCL_HOSTID=$((2 * OMPI_COMM_WORLD_RANK / OMPI_COMM_WORLD_SIZE)) exec "$@"' rank "$@"
+}
+
+hybrid_runs() {
+  local size strategy
+  for ((size = 2; size < gpus; size *= 2)); do
+    for strategy in zero1 zero2 zero3; do
+      echo "== $strategy in groups of $size of $gpus ranks"
+      rm -rf "$out/hosts-$strategy"
+      on_two_hosts "$ltrain" "${short[@]}" --parallel.shard_size=$size --parallel.strategy=$strategy \
+        --run.dir="$out/hosts-$strategy" | grep -E '^done'
+      same_bits "hosts-$strategy" hosts-zero1
+    done
+  done
+  rm -rf "$out"/hosts-*
+}
+
+hosts() { prepare && report "${gpus}x-hosts.txt" hybrid_runs; }
+
+restarted_runs() {
+  local action
+  rm -rf "$out"/restart-*
+  "$ltrain" launch -n "$gpus" -- "${short[@]}" --parallel.strategy=zero3 --run.dir="$out/restart-none" | grep -E '^done'
+  for action in kill stop; do
+    echo "== rank $((gpus - 1)): $action in step 33"
+    LTRAIN_FAULT=forward:$((gpus - 1)):33:$action "$ltrain" launch -n "$gpus" -- "${short[@]}" --parallel.strategy=zero3 \
+      --watchdog.heartbeat_s=5 --run.dir="$out/restart-$action" | grep -E 'attempt|^done'
+    same_bits restart-$action restart-none
+  done
+  rm -rf "$out"/restart-*
+}
+
+restart() { prepare && report "${gpus}x-restart.txt" restarted_runs; }
 
 run_tests() {
   local which=${TESTS:-.}

@@ -10,8 +10,11 @@
 #   comm     collectives over sizes of the array       scaling  one rank, and strategies on 2, 4, ... GPUs
 #   pairs    three models beside PyTorch on one GPU    ranks    the same on all GPUs, under every strategy
 #   memory   ZeRO-3 on all GPUs with selective recomputation, and llama-8b
+#   saving   llama-8b on all GPUs: a checkpoint saved, synchronously and asynchronously, and loaded
+#   large    two steps of llama-70b on all GPUs, with ten bytes a parameter
 #
-# Writes JSON and text to the folder OUT (relative to the repository's root), and for some minutes 20 GB of checkpoints.
+# Writes JSON and text to the folder OUT (relative to the repository's root), and for some minutes 20 GB of checkpoints,
+# in `saving` 200 GB.
 # A part takes one to ten minutes. LTRAIN is the program (build/cuda/ltrain), PYTHON an interpreter that has torch
 # (python3), RANKS the number of GPUs to use (all), MPIRUN options for mpirun.
 set -euo pipefail
@@ -20,7 +23,7 @@ source bench/gpu_common.sh "$@"
 
 python=${PYTHON:-python3}
 gpus=${RANKS:-$gpus}
-parts=(kernels profile start graph gaps fp8 comm scaling pairs ranks memory)
+parts=(kernels profile start graph gaps fp8 comm scaling pairs ranks memory saving large)
 
 models=("gpt2-124m 64 1024" "gpt2-1.5b 16 1024" "llama-1b 4 4096")  # model, samples per rank and step, tokens each
 other_models=("gpt2-350m 32 1024" "gpt2-774m 16 1024" "llama-3b 4 4096" "llama-8b 2 4096")
@@ -178,6 +181,49 @@ memory() {
   take "llama-8b 2 4096"
   compare "$gpus" "" --rounds 1 --steps 30 --strategy zero3 --apart
   compare "$gpus" -selective --rounds 1 --steps 30 --strategy zero3 --apart --recompute selective
+}
+
+# Prints what a run says of its start and its saves, and how much its newest checkpoint occupies.
+of_saving() {
+  grep -E '^(opened|saved)' "$out/said" || true
+  grep '"event":"checkpoint"' "$out/run/metrics.jsonl"
+  du --bytes --summarize "$out"/run/checkpoints/step-*
+}
+
+save_and_load() {
+  local async
+  for async in false true; do
+    run_in_out
+    run+=(--parallel.strategy=zero3 --checkpoint.async="$async")
+    echo "== checkpoint.async=$async"
+    on_all "$ltrain" "${run[@]}" --train.steps=3 > "$out/said"
+    of_saving
+  done
+  echo "== resumed, and killed in the next step"
+  LTRAIN_FAULT=forward:0:4:kill on_all "$ltrain" "${run[@]}" --train.steps=4 > "$out/said" || true
+  of_saving
+  rm -rf "$out/run" "$out/said"
+}
+
+saving() {
+  several_gpus || return 0
+  take "llama-8b 2 4096"
+  report "${gpus}x-saving-$name.txt" save_and_load
+}
+
+two_steps() {
+  run_in_out
+  run+=(--parallel.strategy=zero3 --parallel.recompute=full --optim.state_dtype=bf16 --checkpoint.every=0)
+  # It would save 500 GB at its end.
+  LTRAIN_FAULT=forward:0:3:kill on_all "$ltrain" "${run[@]}" --train.steps=3 --record.every=1 || true
+  grep -E -o '"(step|step_ms|memory_peak_bytes|predicted_peak_bytes)":[0-9.]+' "$out/run/metrics.jsonl"
+  rm -rf "$out/run"
+}
+
+large() {
+  several_gpus || return 0
+  take "llama-70b 1 2048"
+  report "${gpus}x-$name.txt" two_steps
 }
 
 require() {  # the names of parts
