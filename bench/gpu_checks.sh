@@ -5,13 +5,13 @@
 #
 #   losses     20 steps of the tiny models compared with the CPU's
 #   sanitizer  compute-sanitizer on our own kernels and on three steps of both families
-#   hosts      hybrid sharding on all GPUs, which NCCL takes for those of two hosts: every strategy gives the same bits
+#   hosts      hybrid sharding on all GPUs, which NCCL takes for those of two hosts: ZeRO-1 = ZeRO-2 = ZeRO-3 bit by bit
 #   restart    a rank is killed, or stopped: the run on all GPUs is restarted and has the bits of an unbroken one
 #   tests      the tests labelled cuda
 #
 # Writes text to the folder OUT (relative to the repository's root). `losses`, `hosts` and `restart` take a minute each,
-# `sanitizer` five, `tests` ten or more. LTRAIN is the program (build/cuda/ltrain); its tests must be built beside it. TESTS is a regular
-# expression that selects tests by name (all).
+# `sanitizer` five, `tests` ten or more. LTRAIN, RANKS and MPIRUN are explained in gpu_common.sh; the program's tests must
+# be built beside it. TESTS is a regular expression that selects tests by name (all).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source bench/gpu_common.sh "$@"
@@ -80,26 +80,29 @@ same_bits() {  # two runs in OUT
 
 # Runs a command on all GPUs. NCCL takes the ranks for those of two hosts.
 on_two_hosts() {  # command
-  # shellcheck disable=SC2016,SC2086  # variables of the ranks; several options in one variable
-  mpirun ${MPIRUN:-} -n "$gpus" \
-    bash -c 'NCCL_HOSTID=$((2 * OMPI_COMM_WORLD_RANK / OMPI_COMM_WORLD_SIZE)) exec "$@"' rank "$@"
+  # shellcheck disable=SC2016  # variables of the ranks
+  on_all bash -c 'NCCL_HOSTID=$((2 * OMPI_COMM_WORLD_RANK / OMPI_COMM_WORLD_SIZE)) exec "$@"' rank "$@"
 }
 
 hybrid_runs() {
   local size strategy
   for ((size = 2; size < gpus; size *= 2)); do
+    [ $((gpus % size)) = 0 ] || continue
     for strategy in zero1 zero2 zero3; do
       echo "== $strategy in groups of $size of $gpus ranks"
       rm -rf "$out/hosts-$strategy"
       on_two_hosts "$ltrain" "${short[@]}" --parallel.shard_size=$size --parallel.strategy=$strategy \
         --run.dir="$out/hosts-$strategy" | grep -E '^done'
-      same_bits "hosts-$strategy" hosts-zero1
+      [ $strategy = zero1 ] || same_bits "hosts-$strategy" hosts-zero1
     done
   done
   rm -rf "$out"/hosts-*
 }
 
-hosts() { prepare && report "${gpus}x-hosts.txt" hybrid_runs; }
+hosts() {
+  on_gpus 4 || return 0
+  prepare && report "${gpus}x-hosts.txt" hybrid_runs
+}
 
 restarted_runs() {
   local action
@@ -108,13 +111,16 @@ restarted_runs() {
   for action in kill stop; do
     echo "== rank $((gpus - 1)): $action in step 33"
     LTRAIN_FAULT=forward:$((gpus - 1)):33:$action "$ltrain" launch -n "$gpus" -- "${short[@]}" --parallel.strategy=zero3 \
-      --watchdog.heartbeat_s=5 --run.dir="$out/restart-$action" | grep -E 'attempt|^done'
+      --run.dir="$out/restart-$action" | grep -E 'attempt|^done'
     same_bits restart-$action restart-none
   done
   rm -rf "$out"/restart-*
 }
 
-restart() { prepare && report "${gpus}x-restart.txt" restarted_runs; }
+restart() {
+  on_gpus 2 || return 0
+  prepare && report "${gpus}x-restart.txt" restarted_runs
+}
 
 run_tests() {
   local which=${TESTS:-.}

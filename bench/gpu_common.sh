@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Shared by gpu_tables.sh and gpu_checks.sh, which run `source bench/gpu_common.sh OUT` in the root of the repository.
-# LTRAIN is the program (build/cuda/ltrain).
+# LTRAIN is the program (build/cuda/ltrain), RANKS the number of GPUs to use (all), MPIRUN options for mpirun.
 export LC_ALL=C OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 fail() {
@@ -12,6 +12,7 @@ fail() {
 out=$1
 command -v nvidia-smi > /dev/null || fail "expected GPUs, found no nvidia-smi"
 gpus=$(nvidia-smi --list-gpus 2>&1 | grep -c '^GPU') || fail "expected GPUs, nvidia-smi lists none"
+gpus=${RANKS:-$gpus}
 ltrain=${LTRAIN:-build/cuda/ltrain}
 [ -x "$ltrain" ] || fail "$ltrain: expected the program, found none; build it, or name it in LTRAIN"
 mkdir -p "$out"
@@ -20,6 +21,20 @@ mkdir -p "$out"
 tokens=$out/data/train.bin
 prepare() {
   [ -f "$tokens" ] || "$ltrain" prepare --input LICENSE --out "$out/data" > /dev/null
+}
+
+on_all() {  # command
+  # shellcheck disable=SC2086  # several options in one variable
+  mpirun ${MPIRUN:-} -n "$gpus" "$@"
+}
+
+# Succeeds where there are at least so many GPUs, each with at least so many MiB; otherwise says that the part is left out.
+on_gpus() {  # number, MiB (any)
+  local mib
+  mib=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | sort -n | head -n 1)
+  [ "$gpus" -ge "$1" ] && [ "$mib" -ge "${2:-0}" ] && return
+  echo "== $part is left out: it needs $1 GPUs${2:+ of $2 MiB}, and there are $gpus of $mib MiB"
+  return 1
 }
 
 # Copies a command's output to a file in OUT, below the command, version and GPUs. A failing command leaves FILE.failed.

@@ -1,29 +1,30 @@
 #!/usr/bin/env bash
-# Measures the figures in the tables of docs/gpu.md and docs/kernels.md on this host's GPUs, some beside PyTorch:
+# Measures the tables of steps, kernels and scaling in docs/gpu.md and docs/kernels.md on this host's GPUs, some beside
+# PyTorch, and what checkpoints of large models cost:
 #
-#   bash bench/gpu_tables.sh OUT [PART]...      without a part: all of them
+#   bash bench/gpu_tables.sh OUT [PART]...      without a part: all of them that this host's GPUs can run
 #
 #   kernels  every kernel against the limits           profile  a step, kernel by kernel
 #   start    from a program's start to its first step  graph    steps with train.cuda_graph and without
 #   gaps     how long the device is idle within a step that is one graph
-#   fp8      steps in bf16 and in FP8, FP8 beside PyTorch with torchao
+#   fp8      steps in bf16 and in FP8, FP8 beside PyTorch with torchao (compute capability 9.0 or more)
 #   comm     collectives over sizes of the array       scaling  one rank, and strategies on 2, 4, ... GPUs
+#   sharded  llama-8b under ZeRO-3 on all GPUs, in bf16 and FP8
 #   pairs    three models beside PyTorch on one GPU    ranks    the same on all GPUs, under every strategy
 #   memory   ZeRO-3 on all GPUs with selective recomputation, and llama-8b
 #   saving   llama-8b on all GPUs: a checkpoint saved, synchronously and asynchronously, and loaded
-#   large    two steps of llama-70b on all GPUs, with ten bytes a parameter
+#   large    llama-70b on eight GPUs, with weights and moments in bf16 alone
 #
 # Writes JSON and text to the folder OUT (relative to the repository's root), and for some minutes 20 GB of checkpoints,
-# in `saving` 200 GB.
-# A part takes one to ten minutes. LTRAIN is the program (build/cuda/ltrain), PYTHON an interpreter that has torch
-# (python3), RANKS the number of GPUs to use (all), MPIRUN options for mpirun.
+# in `saving` 100 GB. A part takes one to ten minutes, those beside PyTorch up to half an hour: each of PyTorch's forms
+# gets 150 s. PYTHON is an interpreter that has torch (python3), for fp8 torchao too. LTRAIN, RANKS and MPIRUN are
+# explained in gpu_common.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source bench/gpu_common.sh "$@"
 
 python=${PYTHON:-python3}
-gpus=${RANKS:-$gpus}
-parts=(kernels profile start graph gaps fp8 comm scaling pairs ranks memory saving large)
+parts=(kernels profile start graph gaps fp8 comm scaling sharded pairs ranks memory saving large)
 
 models=("gpt2-124m 64 1024" "gpt2-1.5b 16 1024" "llama-1b 4 4096")  # model, samples per rank and step, tokens each
 other_models=("gpt2-350m 32 1024" "gpt2-774m 16 1024" "llama-3b 4 4096" "llama-8b 2 4096")
@@ -46,6 +47,7 @@ for_models() {  # command
 compare() {  # GPUs, end of the result's name, further options
   echo "== $name$2 on $1 GPUs"
   "$python" bench/compare_step.py --ltrain "$ltrain" --python "$python" --device cuda --dtype bf16 --threads 14 \
+    --variant-seconds 150 \
     --mpirun="${MPIRUN:-}" --ranks "$1" --model "$model" --batch "$batch" --seq "$seq" --out "$out/$1x-$name$2.json" "${@:3}"
 }
 
@@ -113,11 +115,13 @@ graph() {
 }
 
 gaps_within_graphs() {
-  CUDA_INJECTION64_PATH=$(dirname "$ltrain")/bench/libgraph_gaps.so \
-    "$ltrain" bench step "${sizes[@]}" --train.dtype=bf16 --warmup 10 --iterations 10 --out "$out/step.json" 2>&1 |
-    grep '^graph'
+  echo "== $model, $batch x $seq"
+  CUDA_INJECTION64_PATH=$library "$ltrain" bench step "${sizes[@]}" --train.dtype=bf16 --warmup 10 --iterations 10 \
+    --out "$out/gaps.json"
+  rm "$out/gaps.json"
 }
 
+library=$(dirname "$ltrain")/bench/libgraph_gaps.so
 gaps() { report 1x-gaps.txt for_models gaps_within_graphs; }
 
 step_by_dtype() {
@@ -132,17 +136,8 @@ fp8() {
   for_models compare 1 -fp8 --dtype fp8 --rounds 2 --steps 30
 }
 
-several_gpus() {
-  [ "$gpus" -gt 1 ] || { echo "== $part is left out: there is one GPU" && return 1; }
-}
-
-on_all() {  # command
-  # shellcheck disable=SC2086  # several options in one variable
-  mpirun ${MPIRUN:-} -n "$gpus" "$@"
-}
-
 comm() {
-  several_gpus || return 0
+  on_gpus 2 || return 0
   on_all "$ltrain" bench comm --device=cuda --out "$out/${gpus}x-comm.json"
 }
 
@@ -160,9 +155,16 @@ sharded_step() {
 }
 
 scaling() {
-  several_gpus || return 0
+  on_gpus 2 || return 0
   for_models scale bf16 ""
   for_models scale fp8 -fp8
+}
+
+# MiB that llama-8b under ZeRO-3 takes of each GPU, as `ltrain plan` says of two, four and eight.
+mib_of_llama_8b() { echo $((44000 + 136000 / gpus)); }
+
+sharded() {
+  on_gpus 2 "$(mib_of_llama_8b)" || return 0
   local models=("llama-8b 2 4096" "llama-8b 1 8192")
   for_models sharded_step
 }
@@ -170,20 +172,21 @@ scaling() {
 pairs() { for_models compare 1 "" --rounds 2 --steps 30; }
 
 ranks() {
-  several_gpus || return 0
+  on_gpus 2 || return 0
   for_models compare "$gpus" "" --rounds 1 --steps 30 --strategy ddp zero1 zero2 zero3
 }
 
 memory() {
-  several_gpus || return 0
+  on_gpus 2 || return 0
   take "gpt2-1.5b 16 1024"
   compare "$gpus" -selective --rounds 1 --steps 30 --strategy zero3 --recompute selective
+  on_gpus 2 "$(mib_of_llama_8b)" || return 0
   take "llama-8b 2 4096"
   compare "$gpus" "" --rounds 1 --steps 30 --strategy zero3 --apart
   compare "$gpus" -selective --rounds 1 --steps 30 --strategy zero3 --apart --recompute selective
 }
 
-# Prints what a run says of its start and its saves, and how much its newest checkpoint occupies.
+# Prints what a run says of its start and its saves, and how much its checkpoints occupy.
 of_saving() {
   grep -E '^(opened|saved)' "$out/said" || true
   grep '"event":"checkpoint"' "$out/run/metrics.jsonl"
@@ -206,29 +209,31 @@ save_and_load() {
 }
 
 saving() {
-  several_gpus || return 0
+  on_gpus 2 "$(mib_of_llama_8b)" || return 0
   take "llama-8b 2 4096"
   report "${gpus}x-saving-$name.txt" save_and_load
 }
 
-two_steps() {
+some_steps() {
   run_in_out
-  run+=(--parallel.strategy=zero3 --parallel.recompute=full --optim.state_dtype=bf16 --checkpoint.every=0)
-  # It would save 500 GB at its end.
-  LTRAIN_FAULT=forward:0:3:kill on_all "$ltrain" "${run[@]}" --train.steps=3 --record.every=1 || true
+  run+=(--parallel.strategy=zero3 --parallel.recompute=full --optim.state_dtype=bf16 --optim.master=none --checkpoint.every=0)
+  # Killed before its end, where it would save 420 GB. A step is recorded when the next one is done.
+  LTRAIN_FAULT=forward:0:5:kill on_all "$ltrain" "${run[@]}" --train.steps=5 --record.every=1 || true
   grep -E -o '"(step|step_ms|memory_peak_bytes|predicted_peak_bytes)":[0-9.]+' "$out/run/metrics.jsonl"
   rm -rf "$out/run"
 }
 
 large() {
-  several_gpus || return 0
-  take "llama-70b 1 2048"
-  report "${gpus}x-$name.txt" two_steps
+  on_gpus 8 112000 || return 0
+  take "llama-70b 1 4096"
+  report "${gpus}x-$name.txt" some_steps
 }
 
 require() {  # the names of parts
   [[ ! " $* " =~ " fp8 "|" pairs "|" ranks "|" memory " ]] || "$python" -c 'import torch' 2> /dev/null ||
     fail "fp8, pairs, ranks and memory need torch: name a Python that has it in PYTHON"
+  [[ " $* " != *" fp8 "* ]] || "$python" -c 'import torchao' 2> /dev/null || fail "fp8 needs torchao beside torch"
+  [[ " $* " != *" gaps "* ]] || [ -f "$library" ] || fail "gaps needs $library: a build that finds the library of CUPTI"
 }
 
 run_parts "${@:2}"

@@ -1,5 +1,5 @@
 // Says how long the device was idle between the kernels, copies and fills of each launched CUDA graph. A library that
-// the CUDA driver loads into any program:
+// the CUDA driver loads into a program that uses one device:
 //
 //   CUDA_INJECTION64_PATH=build/cuda/bench/libgraph_gaps.so ltrain bench step --train.device=cuda ...
 //
@@ -28,6 +28,7 @@ struct Node {
 struct Launches {
   std::mutex mutex;
   std::map<std::uint32_t, std::vector<Node>> by_correlation;  // all nodes of a launch have one correlation
+  std::size_t lost = 0;                                       // records without times, or that CUPTI dropped
 };
 
 Launches& launches() {
@@ -38,7 +39,9 @@ Launches& launches() {
 template <class Activity>
 void take(const CUpti_Activity& record) {
   const auto& node = reinterpret_cast<const Activity&>(record);
-  if (node.graphId != 0) launches().by_correlation[node.correlationId].push_back({node.start, node.end});
+  const bool has_times = node.start != 0 && node.end >= node.start;
+  if (!has_times) ++launches().lost;
+  if (has_times && node.graphId != 0) launches().by_correlation[node.correlationId].push_back({node.start, node.end});
 }
 
 void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
@@ -55,13 +58,15 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
     if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY) take<CUpti_ActivityMemcpy6>(*record);
     if (record->kind == CUPTI_ACTIVITY_KIND_MEMSET) take<CUpti_ActivityMemset4>(*record);
   }
+  std::size_t dropped = 0;
+  if (cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped) == CUPTI_SUCCESS) launches().lost += dropped;
   std::free(buffer);
 }
 
 void print(std::vector<Node>& nodes) {
   std::sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) { return a.begin_ns < b.begin_ns; });
   std::uint64_t end = nodes.front().begin_ns, idle = 0;
-  std::vector<std::uint64_t> gaps{0};  // ns; one of none, so that there is a median
+  std::vector<std::uint64_t> gaps{0};  // ns; starts with 0, so that it is never empty
   for (const Node& node : nodes) {
     if (node.begin_ns > end) gaps.push_back(node.begin_ns - end), idle += gaps.back();
     end = std::max(end, node.end_ns);
@@ -81,6 +86,7 @@ void print_all() {
   for (auto& [correlation, nodes] : launches().by_correlation) {
     if (nodes.size() >= kFewestNodes) print(nodes);
   }
+  if (launches().lost > 0) std::fprintf(stderr, "graph_gaps: %zu records were lost\n", launches().lost);
 }
 
 }  // namespace

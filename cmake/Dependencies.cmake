@@ -136,13 +136,19 @@ if(LIBTRAIN_CUDA)
   target_include_directories(lt_nccl SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
 endif()
 
-# CUPTI: only its header is needed, because kernel profiles load the library when they begin.
+# CUPTI. Kernel profiles need only its header, because they load the library when they begin. bench/graph_gaps.cpp, which
+# is loaded into other programs, links it.
 set(LIBTRAIN_HAS_CUPTI OFF)
 if(LIBTRAIN_CUDA)
   find_path(LIBTRAIN_CUPTI_INCLUDE_DIR cupti.h
             HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_LIBRARY_ROOT}/extras/CUPTI/include)
   if(LIBTRAIN_CUPTI_INCLUDE_DIR)
     set(LIBTRAIN_HAS_CUPTI ON)
+    find_library(LIBTRAIN_CUPTI_LIBRARY NAMES cupti
+                 HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT}/extras/CUPTI/lib64)
+    if(NOT LIBTRAIN_CUPTI_LIBRARY)
+      message(STATUS "The library of CUPTI was not found: no bench/libgraph_gaps.so")
+    endif()
   else()
     message(STATUS "cupti.h was not found: no kernel profiles (apt-get install cuda-cupti-dev-13-0)")
   endif()

@@ -20,6 +20,7 @@ and prints {"ms": [...]}; ends with the input. `ltrain bench step --serve` speak
 
 import argparse
 import dataclasses
+import importlib.metadata
 import json
 import os
 import statistics
@@ -172,6 +173,7 @@ def options():
 
 def settings(o, seconds, best):
     return {**best, "program": "torch", "version": torch.__version__, "device": torch.cuda.get_device_name(),
+            **({"torchao": importlib.metadata.version("torchao")} if o.dtype == "fp8" else {}),
             "ranks": dist.get_world_size() if dist.is_initialized() else 1, "model": o.model, "dtype": o.dtype,
             "strategy": o.strategy, "mode": o.mode, "batch": o.batch, "seq": o.seq, "warmup": o.warmup,
             "start_and_warmup_s": round(seconds, 1), "peak_bytes": torch.cuda.max_memory_allocated(),

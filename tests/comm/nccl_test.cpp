@@ -221,7 +221,7 @@ TEST_CASE("nccl: a rank that times products keeps nobody waiting while a stream 
     CHECK((own == shared || !std::filesystem::exists(own + "/libtrain")));
     // A rank goes on without its turn after 10 s.
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
-    rows *= 4;
+    rows *= 4;  // another product next, whose kernels are not loaded yet
   }
 }
 

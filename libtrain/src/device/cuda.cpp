@@ -32,7 +32,7 @@ DeviceState& state(int device) {
   return entry;
 }
 
-// The streams of a device that still exist.
+// The streams of a device that still exist. Not in DeviceState, whose first use creates a stream.
 struct Streams {
   std::mutex mutex;
   std::vector<std::weak_ptr<void>> all;
