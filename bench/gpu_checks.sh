@@ -4,7 +4,7 @@
 #   bash bench/gpu_checks.sh OUT [PART]...      without a part: all of them
 #
 #   losses     20 steps of the tiny models compared with the CPU's
-#   sanitizer  compute-sanitizer on our own kernels and on three steps of both families
+#   sanitizer  compute-sanitizer on our own kernels, on three steps of both families and of FP8, and on copies between GPUs
 #   hosts      hybrid sharding on all GPUs, which NCCL takes for those of two hosts: ZeRO-1 = ZeRO-2 = ZeRO-3 bit by bit
 #   restart    a rank is killed, or stopped: the run on all GPUs is restarted and has the bits of an unbroken one
 #   tests      the tests labelled cuda
@@ -42,7 +42,7 @@ compare_losses() {
 
 losses() { prepare && report 1x-losses.txt compare_losses; }
 
-# Runs one tool. Racecheck fails inside cuBLASLt's bf16 kernels, so it skips the tests of products.
+# Runs one tool. Racecheck fails inside cuBLASLt's kernels for bf16, so it skips the tests of products, and FP8.
 sanitize() {  # tool
   local check=(compute-sanitizer --tool "$1" --error-exitcode 9) runs=$out/run-$1 tests=()
   local tiny=(--model.layers=2 --model.width=64 --model.heads=2 --model.ffn=128 --train.seq=32 --train.micro_batch=2
@@ -53,6 +53,13 @@ sanitize() {  # tool
   "${check[@]}" "$build/tests/kernels/attention_cuda_test" "~[cudnn]"
   "${check[@]}" "$ltrain" train "${tiny[@]}" --run.dir="$runs/gpt2" --model.dropout=0.1
   "${check[@]}" "$ltrain" train "${tiny[@]}" --run.dir="$runs/llama" --model.family=llama
+  [ "$1" = racecheck ] || "${check[@]}" "$ltrain" train "${tiny[@]}" --run.dir="$runs/fp8" --train.dtype=fp8
+  # NCCL asks the driver for kinds of memory that it may not have, which is no error.
+  case $gpus,$1 in
+    1,*) ;;
+    *,memcheck) gpus=2 on_all "${check[@]}" --report-api-errors no "$build/tests/comm/nccl_test" "nccl: *windows*" ;;
+    *,synccheck) gpus=2 on_all "${check[@]}" "$build/tests/comm/nccl_test" "nccl: *windows*" ;;
+  esac
   rm -rf "$runs"
 }
 

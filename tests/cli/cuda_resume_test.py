@@ -20,7 +20,8 @@ class CudaResume(CudaTest):
         return {row["step"]: (row["loss_hex"], row["grad_norm"]) for row in self.lines(run) if "loss_hex" in row}
 
     def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped(self):
-        for options in (("--train.dtype=f32",), ("--train.dtype=bf16", "--train.cuda_graph=true"), ("--train.dtype=f16",)):
+        for options in (("--train.dtype=f32",), ("--train.dtype=bf16", "--train.cuda_graph=true"), ("--train.dtype=f16",),
+                        ("--train.dtype=fp8",)):
             whole, parts = "whole" + options[0], "parts" + options[0]
             with self.subTest(options):
                 self.trained(*CUDA, *options, run=whole, steps=9)

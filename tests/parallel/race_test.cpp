@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/cuda.h"
@@ -31,9 +32,9 @@ std::vector<Case> cases() {
       {"Muon", OptimizerGroups({{"*", Muon()}, {"*", AdamW()}}, 1e-3, 1.0), {"transform", "all_to_all", "optimizer"}}};
 }
 
-Curve curve(const ParallelOptions& parallel, const OptimizerGroups& groups) {
+Curve curve(const ParallelOptions& parallel, const OptimizerGroups& groups, bool fp8) {
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
-  const StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16};
+  const StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16, .fp8 = fp8};
   return train_curve(spec, ranks(), parallel, options, kSteps, groups);
 }
 
@@ -48,16 +49,17 @@ bool has_point(const std::string& point, const Strategy& strategy) {
 
 TEST_CASE("a stream that comes late changes no bit", "[parallel]") {
   for (const Strategy& strategy : kStrategies) {
-    for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+    for (const auto& [recompute, fp8] :
+         {std::pair{Recompute::none, false}, {Recompute::full, false}, {Recompute::full, true}}) {
       const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
       for (const Case& optimizer : cases()) {
-        const Curve expected = curve(parallel, optimizer.groups);
+        const Curve expected = curve(parallel, optimizer.groups, fp8);
         for (const std::string& point : optimizer.points) {
           for (const int rank : {0, ranks().size() - 1}) {
             const ArmedFault fault(point + ":" + std::to_string(rank) + ":2:device-sleep");
-            INFO(strategy.name << " recompute " << static_cast<int>(recompute) << ", " << optimizer.name << ", "
-                               << point << " of rank " << rank);
-            CHECK(curve(parallel, optimizer.groups) == expected);
+            INFO(strategy.name << " recompute " << static_cast<int>(recompute) << (fp8 ? " fp8, " : ", ")
+                               << optimizer.name << ", " << point << " of rank " << rank);
+            CHECK(curve(parallel, optimizer.groups, fp8) == expected);
             if (world().rank() == rank) CHECK((fault_hits() > 0) == has_point(point, strategy));
           }
         }
@@ -97,16 +99,17 @@ TEST_CASE("a step as a CUDA graph gives the same bits", "[parallel]") {
   nn::TransformerSpec specs[] = {small_spec("gpt-tiny"), small_spec("llama-tiny")};
   specs[0].dropout = 0.1;
   for (const nn::TransformerSpec& spec : specs) {
-    for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const auto& [dtype, fp8] :
+         {std::pair{DType::f32, false}, {DType::f16, false}, {DType::bf16, false}, {DType::bf16, true}}) {
       for (const Strategy& strategy : kStrategies) {
         for (const Recompute recompute : {Recompute::none, Recompute::full}) {
           const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
           for (const Case& optimizer : cases()) {
-            StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype};
+            StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype, .fp8 = fp8};
             const Curve expected = train_curve(spec, ranks(), parallel, options, 8, optimizer.groups);
             options.cuda_graph = true;
             INFO(spec.family << " " << strategy.name << " recompute " << static_cast<int>(recompute) << " "
-                             << dtype_name(dtype) << " " << optimizer.name);
+                             << dtype_name(dtype) << (fp8 ? " fp8 " : " ") << optimizer.name);
             CHECK(train_curve(spec, ranks(), parallel, options, 8, optimizer.groups) == expected);
           }
         }
