@@ -7,7 +7,7 @@
 #   kernels  every kernel against the limits           profile  a step, kernel by kernel
 #   start    from a program's start to its first step  graph    steps with train.cuda_graph and without
 #   gaps     how long the device is idle within a step that is one graph
-#   fp8      steps in bf16 and in FP8, FP8 beside PyTorch with torchao (compute capability 9.0 or more)
+#   fp8      steps in bf16 and in FP8, FP8 beside PyTorch with torchao
 #   comm     collectives over sizes of the array       scaling  one rank, and strategies on 2, 4, ... GPUs
 #   sharded  llama-8b under ZeRO-3 on all GPUs, in bf16 and FP8
 #   pairs    three models beside PyTorch on one GPU    ranks    the same on all GPUs, under every strategy
@@ -15,6 +15,7 @@
 #   saving   llama-8b on all GPUs: a checkpoint saved, synchronously and asynchronously, and loaded
 #   large    llama-70b on eight GPUs, with weights and moments in bf16 alone
 #
+# FP8, in `fp8`, `scaling` and `sharded`, needs compute capability 9.0 or more.
 # Writes JSON and text to the folder OUT (relative to the repository's root), and for some minutes 20 GB of checkpoints,
 # in `saving` 100 GB. A part takes one to ten minutes, those beside PyTorch up to half an hour: each of PyTorch's forms
 # gets 150 s. PYTHON is an interpreter that has torch (python3), for fp8 torchao too. LTRAIN, RANKS and MPIRUN are
@@ -24,6 +25,7 @@ cd "$(dirname "$0")/.."
 source bench/gpu_common.sh "$@"
 
 python=${PYTHON:-python3}
+library=$(dirname "$ltrain")/bench/libgraph_gaps.so
 parts=(kernels profile start graph gaps fp8 comm scaling sharded pairs ranks memory saving large)
 
 models=("gpt2-124m 64 1024" "gpt2-1.5b 16 1024" "llama-1b 4 4096")  # model, samples per rank and step, tokens each
@@ -60,7 +62,7 @@ kernels() {
   for_models time_kernels
 }
 
-# Sets `run` to the options of a fresh run in OUT, on one GPU.
+# Sets `run` to the options of a fresh run in OUT.
 run_in_out() {
   prepare
   rm -rf "$out/run"
@@ -121,7 +123,6 @@ gaps_within_graphs() {
   rm "$out/gaps.json"
 }
 
-library=$(dirname "$ltrain")/bench/libgraph_gaps.so
 gaps() { report 1x-gaps.txt for_models gaps_within_graphs; }
 
 step_by_dtype() {

@@ -255,10 +255,11 @@ class Plan(TrainingTest):
         estimates, differences = {}, {}
         for settings, ms in measured_on_gpus():
             model, dtype, samples, seq, strategy, recompute, ranks = settings
-            kernels = RESULTS / f"2026-11-22-h200-1x-kernels-{model}-{samples}x{seq}.json"
-            if not kernels.exists():
+            files = list(RESULTS.glob(f"*-1x-kernels-{model}-{samples}x{seq}.json"))
+            if not files:
                 continue
             if settings not in estimates:
+                kernels, = files
                 plan = program.run("plan", f"--model.preset={model}", f"--train.micro_batch={samples}", f"--train.seq={seq}",
                                    f"--train.dtype={dtype}", f"--parallel.strategy={strategy}", f"--parallel.recompute={recompute}",
                                    "--ranks", ranks, "--rates", kernels, "--rates", RESULTS / "2026-11-26-h200-2x-comm.json",
