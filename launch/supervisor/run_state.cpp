@@ -5,11 +5,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "checkpoints/folder_lock.h"
 #include "checkpoints/layout.h"
 #include "checkpoints/memory_folder.h"
 #include "io/readable.h"
@@ -20,6 +22,8 @@ namespace lt::launch {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds kLockPatience{2};  // with ranks of an attempt on other hosts
 
 ino_t inode(const std::string& path) {
   struct stat status {};
@@ -81,6 +85,7 @@ void RunState::record(const Restart& restart, const MetricsEnd& end) const {
   // An attempt moves the files of a start that saved nothing aside, and cuts off a torn last line.
   const std::size_t offset = now.file == end.file ? std::min(end.bytes, now.bytes) : 0;
   if (has_done_a_step(metrics_, offset)) return;
+  const auto lock = checkpoint::lock_folder(folder_, kLockPatience);
   LineFile(metrics_).append(restart_event(restart, restart_point(metrics_, offset)).dump());
 }
 

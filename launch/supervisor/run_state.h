@@ -29,7 +29,7 @@ class RunState {
   };
   MetricsEnd metrics_end() const;
   // Writes the restart event of an attempt if the lines after `end` hold no step. An attempt that did a step has
-  // written its own event.
+  // written its own event. Throws DataError if another run is at work in the folder.
   void record(const Restart& restart, const MetricsEnd& end) const;
 
  private:

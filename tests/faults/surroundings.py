@@ -32,7 +32,9 @@ def two_runs(bench, strategy, options):
         foreign = bench.supervised(other, *options, f"--checkpoint.dir={folder}/checkpoints", code=2)
         ids = [json.loads((bench.folder / name / "run.json").read_text())["id"] for name in (run, other)]
         require(all(f"run {one}" in foreign.err for one in ids), f"the other run says: {foreign.err[-300:]}")
-        require(contents(folder) == before, "files of the first run were touched")
+        after = contents(folder)
+        touched = sorted(str(path) for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+        require(not touched, f"files of the first run were touched: {touched}")
 
     bench.supervised(run, *options, halts={5: start_others})
     bench.require_like(run, strategy)

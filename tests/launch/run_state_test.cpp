@@ -1,0 +1,35 @@
+// What the supervisor writes into a run's folder.
+#include "supervisor/run_state.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <fstream>
+#include <string>
+
+#include "io/descriptor.h"
+#include "io/whole_file.h"
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+#include "test_main/temp_folder.h"
+
+using namespace lt;
+using lt_test::TempFolder;
+
+TEST_CASE("restart event: not among the metrics of another run that is at work in the folder", "[launch]") {
+  const TempFolder temp;
+  Config config;
+  config.run.dir = temp / "";
+  const std::string metrics = temp / "metrics.jsonl", row = "{\"step\":1,\"loss\":2.5}\n";
+  std::ofstream(metrics) << row;
+  const launch::RunState run(config);
+  const Restart restart{.attempt = 2, .cause = "rank 1 ended with code 75", .exit_code = 75};
+  {
+    const Descriptor folder(::open(config.run.dir.c_str(), O_RDONLY | O_CLOEXEC));
+    REQUIRE(::flock(folder.get(), LOCK_EX) == 0);  // as the other run does
+    CHECK_THROWS_AS(run.record(restart, run.metrics_end()), DataError);
+    CHECK(read_file(metrics).text == row);
+  }
+  run.record(restart, run.metrics_end());
+  CHECK(read_file(metrics).text.starts_with(row + "{\"event\":\"restart\","));
+}
