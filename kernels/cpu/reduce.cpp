@@ -139,7 +139,7 @@ constexpr int kTreeLevels = 32;  // enough for any `int` of ranks
 
 template <>
 void sum_ranks(CpuStream stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
-               bool accumulate, double* squares, double* partials) {
+               bool accumulate, double* squares, double* partials, Size) {
   dispatch_float(y_dtype, [&]<class Y>() {
     dispatch_float(x_dtype, [&]<class X>() {
       using A = Arithmetic<X>;

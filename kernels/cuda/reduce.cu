@@ -117,7 +117,7 @@ __device__ void sum_in_tree_order(Arithmetic<X>* sum, const Contributions<X, kRa
 // A block at a time adds kSumBlock elements. squares[b] = the sum of their squares, unless null.
 template <int kCount, int kExact, int kRanks, class Y, class X>
 __global__ void sum_ranks_kernel(Y* y_N, const __grid_constant__ Contributions<X, kRanks> x, int ranks, Size N,
-                                 bool accumulate, double* squares) {
+                                 bool accumulate, double* partials) {
   constexpr Size kPacks = kSumBlock / kCount;
   for (Size block = blockIdx.x; block * kSumBlock < N; block += gridDim.x) {
     const Size begin = block * kPacks, end = begin + kPacks < N / kCount ? begin + kPacks : N / kCount;
@@ -132,15 +132,15 @@ __global__ void sum_ranks_kernel(Y* y_N, const __grid_constant__ Contributions<X
 #pragma unroll
       for (int k = 0; k < kCount; ++k) {
         result.values[k] = store<Y>(static_cast<Arithmetic<Y>>(accumulate ? load(result.values[k]) + sum[k] : sum[k]));
-        if (squares == nullptr) continue;
+        if (partials == nullptr) continue;
         const double stored = static_cast<double>(load(result.values[k]));
         sum_of_squares += stored * stored;
       }
       y = result;
     }
-    if (squares == nullptr) continue;
+    if (partials == nullptr) continue;
     sum_of_squares = block_sum(sum_of_squares);
-    if (threadIdx.x == 0) squares[block] = sum_of_squares;
+    if (threadIdx.x == 0) partials[block] = sum_of_squares;
   }
 }
 
@@ -243,7 +243,7 @@ void sum_rows(CudaStream stream, DType out_dtype, void* out_C, DType dtype, cons
 
 template <>
 void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
-               bool accumulate, double* squares, double* partials) {
+               bool accumulate, double* squares, double* partials, Size before) {
   const Size blocks = sum_blocks(N);
   require_summed_ranks(DeviceType::cuda, ranks);
   dispatch_float(y_dtype, [&]<class Y>() {
@@ -258,7 +258,8 @@ void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const
           Contributions<X, kRanks> contributions;
           for (int i = 0; i < ranks; ++i) contributions.of[i] = static_cast<const X*>(x[i]);
           sum_ranks_kernel<kCount, kExact><<<blocks_for(stream, blocks, 1), kThreads, 0, stream_of(stream)>>>(
-              static_cast<Y*>(y_N), contributions, ranks, N, accumulate, squares == nullptr ? nullptr : partials);
+              static_cast<Y*>(y_N), contributions, ranks, N, accumulate,
+              partials == nullptr ? nullptr : partials + before);
         };
         if constexpr (whole.value) {
           if (ranks == 2) return launch.template operator()<2, 2>();
@@ -272,7 +273,7 @@ void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const
   });
   check_launch("sum_ranks");
   if (squares == nullptr) return;
-  sum_in_order_kernel<<<1, 1024, 0, stream_of(stream)>>>(squares, partials, blocks, 1.0, nullptr);
+  sum_in_order_kernel<<<1, 1024, 0, stream_of(stream)>>>(squares, partials, before + blocks, 1.0, nullptr);
   check_launch("sum_ranks: squares");
 }
 

@@ -2,6 +2,7 @@
 #include <tuple>
 #include <vector>
 
+#include "comm/staged_at_most.h"
 #include "comm/values.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
@@ -12,6 +13,7 @@ using lt::DType;
 using lt::Group;
 using lt::MemoryOwner;
 using lt::Size;
+using lt_test::StagedAtMost;
 
 namespace {
 
@@ -139,6 +141,17 @@ TEST_CASE("meta group: memory for CUDA, on one host and on several", "[comm]") {
     CHECK(staged(across, 4096, DType::f32, DType::f32, true) == 3 * 1024 * 4);
   }
   CHECK(staged(one_a_host, 4096, DType::f32, DType::f32, true) == 2048 * 4);
+  // On a GPU large parts arrive in slices of whole blocks of 4096 elements: 10 blocks in 3 slices of 4, then in 10.
+  for (const auto& [bytes, blocks] : {std::pair{3 * 4 * (4 << 12), 4}, {3 * 4 * (1 << 12), 1}, {1, 1}}) {
+    const StagedAtMost limit(bytes);
+    CHECK(staged(cuda, 4 * (10 << 12), DType::f32, DType::f32, true) == 3 * 4 * (blocks << 12));
+    CHECK(staged(cpu, 4 * (10 << 12), DType::f32, DType::f32, true) == 3 * 4 * (10 << 12));
+  }
+  {
+    const StagedAtMost limit(3 * 2 * 4 * (5 << 12));
+    CHECK(staged(hosts, 8 * (10 << 12), DType::f32, DType::f32, true) == (3 * 2 + 3) * 4 * (5 << 12));
+    CHECK(staged(cuda, 4 * (4 << 12), DType::f32, DType::f32, true) == 3 * 4 * (4 << 12));
+  }
   const Group uneven = Group::meta(1, 6, lt::DeviceType::cuda, 4);
   CHECK(staged(uneven, 6000, DType::f32, DType::f32, true) == in_blocks(5 * 1000 * 4));
   // On one host all values reach this rank, as on the CPU.

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "comm/nccl.h"
+#include "comm/staged_at_most.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "memory/buffer.h"
@@ -61,17 +62,22 @@ TEST_CASE("nccl: reduce_scatter in windows adds as CPU ranks do", "[comm][nccl]"
   const lt::PeerMemory memory = gather.peer_memory(gpu());
   const Group group = gather.duplicate("reduce");
   CHECK(group.peer_memory(gpu()).windows == memory.windows);
-  for (const Size n : {Size{840}, Size{840} * 1024}) {
+  for (const Size n : {Size{840}, Size{840} * 1024, Size{840} * 1024 + 13}) {  // the last has no windows
     for (const auto& [dtype, wire] : {std::pair{DType::f32, DType::f32}, std::pair{DType::f32, DType::bf16}}) {
       INFO("n " << n << " wire " << lt::dtype_name(wire));
       const Tensor full = contribution(world().rank(), n, dtype), device_full = on_device(full);
-      const Tensor part = like(part_of(full), 0.5), device_part = on_device(part);
+      const Tensor part = like(part_of(full), 0.5), device_part = on_device(part), sliced_part = on_device(part);
+      const Tensor squares = on_device(tensor_of({-1.0}, DType::f64)), sliced_squares = on_device(like(squares, -1));
       for (int round = 0; round < 3; ++round) {
         cpu().reduce_scatter("cpu", part, full, wire, true).wait();
         const lt::AllocationScope scope(memory.windows, gpu());
-        group.reduce_scatter("in windows", device_part, device_full, wire, true).wait();
+        group.reduce_scatter("in windows", device_part, device_full, wire, true, squares).wait();
+        const StagedAtMost limit(Size{64} << 10);
+        group.reduce_scatter("in slices", sliced_part, device_full, wire, true, sliced_squares).wait();
       }
       CHECK(values_of(device_part) == values_of(part));
+      CHECK(values_of(sliced_part) == values_of(part));
+      CHECK(values_of(sliced_squares) == values_of(squares));
     }
   }
 }

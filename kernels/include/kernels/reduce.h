@@ -38,9 +38,10 @@ void sum_rows(S stream, DType out_dtype, void* out_C, DType dtype, const void* x
 // to y_dtype. Tree order: ((x[0] + x[1]) + (x[2] + x[3])) + ..., pairs, then pairs of pairs; the last of an odd number
 // goes up unchanged. y may be one of the inputs if the dtypes are equal. On CUDA at most kMostSummedRanks.
 // If `squares` is not null, squares[0] = sum of y_N^2 in double, over blocks of kSumBlock elements, and `partials`
-// holds sum_blocks(N) numbers.
+// holds sum_blocks(N) numbers. On CUDA several calls may make the parts of one y, in order: then `partials` is for all
+// of y, `before` blocks of it come from the earlier calls, and only the last call has `squares`.
 template <class S>
 void sum_ranks(S stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
-               bool accumulate, double* squares = nullptr, double* partials = nullptr);
+               bool accumulate, double* squares = nullptr, double* partials = nullptr, Size before = 0);
 
 }  // namespace lt::kernels

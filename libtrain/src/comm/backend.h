@@ -112,6 +112,10 @@ class GroupBackend {
     Size outgoing = 0, incoming = 0, host_sums = 0, partials = 0;
   };
   Staging staging(const ReduceScatterCall& call) const;
+  // How many elements of each part a reduce-scatter on a GPU exchanges at a time: equal slices, so that what arrives
+  // takes at most most_staged_bytes. On the CPU whole parts. Slices do not change the result's bits.
+  Size slice(const ReduceScatterCall& call) const;
+  static inline Size most_staged_bytes = Size{1} << 30;  // tests make it smaller, on all ranks
   static DType sum_type(DType wire) { return wire == DType::f64 ? DType::f64 : DType::f32; }
   // The stages in which n elements on `device` are gathered or added: among the ranks of each host, and among hosts.
   // Ranks on the CPU, and parts of different sizes, take one stage, as if each rank had a host of its own.

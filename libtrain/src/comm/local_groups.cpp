@@ -23,8 +23,20 @@ GroupBackend::Staging GroupBackend::staging(const ReduceScatterCall& call) const
   const Size outgoing = call.dtype == call.wire ? 0 : call.n;
   const HostGrid grid = stages(call.device, call.n);
   kernels::require_summed_ranks(target, std::max(grid.hosts, grid.ranks));
-  if (grid.is_one_stage()) return {outgoing, (size() - 1) * mine, 0, partials};
-  return {outgoing, (grid.ranks - 1) * grid.hosts * mine, (2 * grid.hosts - 1) * mine, partials};
+  const Size at_once = std::min(mine, slice(call));
+  if (grid.is_one_stage()) return {outgoing, (size() - 1) * at_once, 0, partials};
+  return {outgoing, (grid.ranks - 1) * grid.hosts * at_once, (2 * grid.hosts - 1) * at_once, partials};
+}
+
+Size GroupBackend::slice(const ReduceScatterCall& call) const {
+  const Size part = size_of(call.n, 0);  // no other is larger
+  if (counted_type(call.device) != DeviceType::cuda) return part;
+  const HostGrid grid = stages(call.device, call.n);
+  const Size arrivals = grid.is_one_stage() ? size() - 1 : (grid.ranks - 1) * grid.hosts;
+  const auto in_blocks = [](Size n) { return kernels::sum_blocks(n) * kernels::kSumBlock; };
+  const Size most = std::max(most_staged_bytes / (arrivals * dtype_bytes(call.wire)), kernels::kSumBlock);
+  const Size slices = (part + most - 1) / most;
+  return slices <= 1 ? part : in_blocks((part + slices - 1) / slices);
 }
 
 std::vector<int> GroupBackend::split_hosts(const std::vector<int>& colors) const {

@@ -6,17 +6,14 @@
 // one collective run beside those of the next. Events order them with the compute stream; the host waits for none.
 // Duplicates of a group share its communicator, and communicators of groups split from one parent share its buffers, so
 // NCCL runs their collectives one after the other, in call order.
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "comm/device_backend.h"
 #include "comm/nccl_communicator.h"
+#include "comm/nccl_hosts.h"
 #include "comm/nccl_windows.h"
 #include "comm/peer_copies.h"
 #include "device/cuda.h"
@@ -111,11 +108,19 @@ class NcclBackend final : public DeviceBackend {
   }
   void gather_in_stages(const AllGatherCall& call, const HostGrid& grid);
   void gather_at_once(const AllGatherCall& call, CudaStream stream);
+  // Elements of each part that are exchanged at a time. The last slice of a smaller part is smaller.
+  struct Slice {
+    Size begin, count;
+  };
+  Size count_in(const Slice& slice, Size n, int r) const {
+    return std::clamp<Size>(size_of(n, r) - slice.begin, 0, slice.count);
+  }
   void reduce(const ReduceScatterCall& call);
-  Contributions exchange_between_hosts(const HostGrid& grid, Size n, DType type, const Contributions& sums_for_hosts,
-                                       std::byte* incoming);
+  void reduce_slice(const ReduceScatterCall& call, const std::byte* outgoing, const Slice& slice);
+  Contributions exchange_between_hosts(const HostGrid& grid, Size n, const Slice& slice, DType type,
+                                       const Contributions& sums_for_hosts, std::byte* incoming);
   std::vector<Contributions> exchange_on_host(const HostGrid& grid, const ReduceScatterCall& call,
-                                              const std::byte* outgoing);
+                                              const std::byte* outgoing, const Slice& slice);
   // On each host, the rank of this rank's place there.
   std::vector<int> counterparts_in(const HostGrid& grid) const {
     std::vector<int> result;
@@ -201,51 +206,64 @@ std::unique_ptr<Transfer> NcclBackend::reduce_on_device(const ReduceScatterCall&
 }
 
 void NcclBackend::reduce(const ReduceScatterCall& call) {
-  const CudaStream on_host = on_host_.cuda();
   const auto* outgoing = static_cast<const std::byte*>(call.full_N);
   // Own values are rounded to the wire type too, so that the result does not depend on which rank adds.
   if (call.wire != call.dtype) {
-    kernels::convert(on_host, call.wire, call.outgoing, call.dtype, call.full_N, call.n, false);
+    kernels::convert(on_host_.cuda(), call.wire, call.outgoing, call.dtype, call.full_N, call.n, false);
     outgoing = static_cast<const std::byte*>(call.outgoing);
   }
-  const Size mine = size_of(call.n, rank());
+  const Size all = size_of(call.n, 0), at_once = slice(call);
+  for (Size begin = 0; begin < all; begin += at_once) {
+    if (begin > 0) enqueue_after(between(), on_host_);  // the slices use the same staging memory
+    reduce_slice(call, outgoing, {begin, std::min(at_once, all - begin)});
+  }
+}
+
+void NcclBackend::reduce_slice(const ReduceScatterCall& call, const std::byte* outgoing, const Slice& slice) {
+  const Size mine = count_in(slice, call.n, rank());
   const auto add = [&](DType type, const Contributions& contributions) {
-    kernels::sum_ranks(between().cuda(), call.dtype, call.part_P, type, contributions.data(),
-                       static_cast<int>(contributions.size()), mine, call.accumulate, call.squares, call.partials);
+    const bool is_last = slice.begin + slice.count == size_of(call.n, 0);
+    kernels::sum_ranks(between().cuda(), call.dtype,
+                       static_cast<std::byte*>(call.part_P) + slice.begin * dtype_bytes(call.dtype), type,
+                       contributions.data(), static_cast<int>(contributions.size()), mine, call.accumulate,
+                       is_last ? call.squares : nullptr, call.partials, slice.begin / kernels::kSumBlock);
   };
   const HostGrid grid = stages(device(), call.n);
   Contributions sums_for_hosts;
   if (grid.ranks == 1) {
-    for (int r = 0; r < size(); ++r) sums_for_hosts.push_back(outgoing + begin_of(call.n, r) * dtype_bytes(call.wire));
+    for (int r = 0; r < size(); ++r) {
+      sums_for_hosts.push_back(outgoing + (begin_of(call.n, r) + slice.begin) * dtype_bytes(call.wire));
+    }
     auto* const incoming = static_cast<std::byte*>(call.incoming);
     enqueue_after(on_host_, between());
-    return add(call.wire, exchange_between_hosts(grid, call.n, call.wire, sums_for_hosts, incoming));
+    return add(call.wire, exchange_between_hosts(grid, call.n, slice, call.wire, sums_for_hosts, incoming));
   }
-  const std::vector<Contributions> contributions_by_host = exchange_on_host(grid, call, outgoing);
+  const std::vector<Contributions> contributions_by_host = exchange_on_host(grid, call, outgoing, slice);
   if (grid.hosts == 1) return add(call.wire, contributions_by_host.front());
   const DType type = sum_type(call.wire);
   auto* host_sum = static_cast<std::byte*>(call.host_sums);
   for (const Contributions& contributions : contributions_by_host) {
-    kernels::sum_ranks(on_host, type, host_sum, call.wire, contributions.data(), grid.ranks, mine, false);
+    kernels::sum_ranks(on_host_.cuda(), type, host_sum, call.wire, contributions.data(), grid.ranks, mine, false);
     sums_for_hosts.push_back(std::exchange(host_sum, host_sum + mine * dtype_bytes(type)));
   }
   enqueue_after(on_host_, between());
-  add(type, exchange_between_hosts(grid, call.n, type, sums_for_hosts, host_sum));
+  add(type, exchange_between_hosts(grid, call.n, slice, type, sums_for_hosts, host_sum));
 }
 
 // Each rank sends what its host has, sums_for_hosts[h], to its counterpart on host h, the rank of the same place there.
 // Returns what all hosts have for this rank's part; what arrives lies in `incoming`.
-Contributions NcclBackend::exchange_between_hosts(const HostGrid& grid, Size n, DType type,
+Contributions NcclBackend::exchange_between_hosts(const HostGrid& grid, Size n, const Slice& slice, DType type,
                                                   const Contributions& sums_for_hosts, std::byte* incoming) {
   const std::vector<int> counterparts = counterparts_in(grid);
-  const Size element = dtype_bytes(type), mine = size_of(n, rank()) * element;
+  const auto bytes_of = [&](int r) { return count_in(slice, n, r) * dtype_bytes(type); };
+  const Size mine = bytes_of(rank());
   Contributions contributions;
   std::vector<Piece> sent, received;
   for (std::size_t h = 0; h < sums_for_hosts.size(); ++h) {
     const int r = counterparts[h];
     contributions.push_back(sums_for_hosts[h]);
     if (r == rank()) continue;
-    if (const Size bytes = size_of(n, r) * element; bytes > 0) sent.push_back(piece_for(r, sums_for_hosts[h], bytes));
+    if (const Size bytes = bytes_of(r); bytes > 0) sent.push_back(piece_for(r, sums_for_hosts[h], bytes));
     if (mine > 0) received.push_back({r, incoming, mine});
     contributions.back() = std::exchange(incoming, incoming + mine);
   }
@@ -256,12 +274,14 @@ Contributions NcclBackend::exchange_between_hosts(const HostGrid& grid, Size n, 
 // The ranks of a host send each other, for each host, what they have for the part of the receiver's counterpart there.
 // Returns, for each host, what all ranks of this host have for the part of this rank's counterpart.
 std::vector<Contributions> NcclBackend::exchange_on_host(const HostGrid& grid, const ReduceScatterCall& call,
-                                                         const std::byte* outgoing) {
+                                                         const std::byte* outgoing, const Slice& slice) {
   const int hosts = grid.hosts, ranks = grid.ranks;
   const int local = rank() % ranks, first = rank() - local;
-  const Size mine = call.n / size() * dtype_bytes(call.wire);
+  const Size element = dtype_bytes(call.wire), mine = slice.count * element;
   auto* const incoming = static_cast<std::byte*>(call.incoming);
-  const auto part = [&](int host, int local_rank) { return outgoing + (host * ranks + local_rank) * mine; };
+  const auto part = [&](int host, int local_rank) {
+    return outgoing + (begin_of(call.n, host * ranks + local_rank) + slice.begin) * element;
+  };
   // A rank's staging memory has a slot for each host's part from every other rank of this host.
   const auto slot = [&](int host, int sender, int receiver) {
     return incoming + ((sender < receiver ? sender : sender - 1) * hosts + host) * mine;
@@ -337,43 +357,6 @@ std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors,
   auto communicator = std::make_shared<NcclCommunicator>(communicator_, color, rank(), name);
   if (control->size() == 1) return control;
   return std::make_shared<NcclBackend>(std::move(control), device(), split_hosts(colors), std::move(communicator));
-}
-
-}  // namespace
-
-namespace {
-
-// Names the host as NCCL does, which tells hosts of one name apart by the start of their kernels.
-std::string host_name() {
-  if (const char* const name = std::getenv("NCCL_HOSTID"); name != nullptr) return name;
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return std::string(host) + " " + boot;
-}
-
-// Numbers the hosts of the group's ranks.
-std::vector<int> hosts_of(const Group& group) {
-  const auto names = group.all_gather_bytes(host_name());
-  std::vector<int> hosts;
-  for (const std::string& name : names) {
-    hosts.push_back(static_cast<int>(std::find(names.begin(), names.end(), name) - names.begin()));
-  }
-  return hosts;
-}
-
-// NCCL requires it, and reports a violation only as an invalid argument.
-void require_own_devices(const Group& group, Device device) {
-  const auto places = group.all_gather_bytes(host_name() + " " + cuda::bus_id(device.index));
-  for (std::size_t r = 1; r < places.size(); ++r) {
-    const auto first = std::find(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(r), places[r]);
-    if (first == places.begin() + static_cast<std::ptrdiff_t>(r)) continue;
-    throw UsageError("comm",
-                     "ranks " + std::to_string(first - places.begin()) + " and " + std::to_string(r) +
-                         ": expected a CUDA device for each, both have " + places[r],
-                     "as many ranks on a host as it has devices");
-  }
 }
 
 }  // namespace
