@@ -42,7 +42,8 @@ compare_losses() {
 
 losses() { prepare && report 1x-losses.txt compare_losses; }
 
-# Runs one tool. Racecheck fails inside cuBLASLt's kernels for bf16, so it skips the tests of products, and FP8.
+# Runs one tool. Racecheck fails inside cuBLASLt's kernels for bf16, so it skips the tests of products, and FP8. Heads of
+# 20 channels keep FP8 from cuDNN's attention, inside which synccheck fails, and whose writes initcheck does not see.
 sanitize() {  # tool
   local check=(compute-sanitizer --tool "$1" --error-exitcode 9) runs=$out/run-$1 tests=()
   local tiny=(--model.layers=2 --model.width=64 --model.heads=2 --model.ffn=128 --train.seq=32 --train.micro_batch=2
@@ -53,7 +54,7 @@ sanitize() {  # tool
   "${check[@]}" "$build/tests/kernels/attention_cuda_test" "~[cudnn]"
   "${check[@]}" "$ltrain" train "${tiny[@]}" --run.dir="$runs/gpt2" --model.dropout=0.1
   "${check[@]}" "$ltrain" train "${tiny[@]}" --run.dir="$runs/llama" --model.family=llama
-  [ "$1" = racecheck ] || "${check[@]}" "$ltrain" train "${tiny[@]}" --run.dir="$runs/fp8" --train.dtype=fp8
+  [ "$1" = racecheck ] || "${check[@]}" "$ltrain" train "${tiny[@]}" --run.dir="$runs/fp8" --train.dtype=fp8 --model.head_dim=20 --model.heads=4
   # NCCL asks the driver for kinds of memory that it may not have, which is no error.
   case $gpus,$1 in
     1,*) ;;
