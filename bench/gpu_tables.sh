@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures the tables of steps, kernels and scaling in docs/gpu.md and docs/kernels.md on this host's GPUs, some beside
+# Measures the tables of steps, kernels and scaling in docs/gpu-measured.md and docs/kernels.md on this host's GPUs, some beside
 # PyTorch, and what checkpoints of large models cost:
 #
 #   bash bench/gpu_tables.sh OUT [PART]...      without a part: all of them that this host's GPUs can run

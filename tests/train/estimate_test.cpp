@@ -249,7 +249,7 @@ TEST_CASE("estimate: counted traffic is that of the formula", "[estimate]") {
   CHECK(work.traffic_bytes == 2 * (4 * (L * (forward + backward) + ends) + scalars) + 3 * 4 * M * V + optimizer);
 }
 
-// The floors of docs/gpu.md (products and attention of a step one after another on an H200, and the bytes that
+// The floors of docs/gpu-measured.md (products and attention of a step one after another on an H200, and the bytes that
 // must move), and the steps on two cores of docs/performance.md.
 TEST_CASE("estimate: within 15 % of floors on GPUs and of steps on two cores", "[estimate]") {
   const PlanMachine h200{"h200", 0, 1}, cpu{"cpu", 0, 2};
