@@ -28,12 +28,12 @@ on_all() {  # command
   mpirun ${MPIRUN:-} -n "$gpus" "$@"
 }
 
-# Succeeds where there are at least so many GPUs, each with at least so many MiB; otherwise says that the part is left out.
-on_gpus() {  # number, MiB (any)
+# Succeeds where there are at least so many GPUs, each with at least so many MiB; otherwise says what is left out.
+on_gpus() {  # number, MiB (any), what is left out (the part)
   local mib
   mib=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | sort -n | head -n 1)
   [ "$gpus" -ge "$1" ] && [ "$mib" -ge "${2:-0}" ] && return
-  echo "== $part is left out: it needs $1 GPUs${2:+ of $2 MiB}, and there are $gpus of $mib MiB"
+  echo "== ${3:-$part} is left out: it needs $1 GPUs${2:+ of $2 MiB}, and there are $gpus of $mib MiB"
   return 1
 }
 

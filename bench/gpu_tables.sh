@@ -181,7 +181,7 @@ memory() {
   on_gpus 2 || return 0
   take "gpt2-1.5b 16 1024"
   compare "$gpus" -selective --rounds 1 --steps 30 --strategy zero3 --recompute selective
-  on_gpus 2 "$(mib_of_llama_8b)" || return 0
+  on_gpus 2 "$(mib_of_llama_8b)" "llama-8b of $part" || return 0
   take "llama-8b 2 4096"
   compare "$gpus" "" --rounds 1 --steps 30 --strategy zero3 --apart
   compare "$gpus" -selective --rounds 1 --steps 30 --strategy zero3 --apart --recompute selective

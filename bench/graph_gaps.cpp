@@ -65,19 +65,24 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
 
 void print(std::vector<Node>& nodes) {
   std::sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) { return a.begin_ns < b.begin_ns; });
-  std::uint64_t end = nodes.front().begin_ns, idle = 0;
+  const std::uint64_t begin = nodes.front().begin_ns;
+  std::uint64_t end = begin, idle = 0, longest = 0, longest_at = begin;
   std::vector<std::uint64_t> gaps{0};  // ns; starts with 0, so that it is never empty
   for (const Node& node : nodes) {
-    if (node.begin_ns > end) gaps.push_back(node.begin_ns - end), idle += gaps.back();
+    if (node.begin_ns > end) {
+      gaps.push_back(node.begin_ns - end), idle += gaps.back();
+      if (gaps.back() > longest) longest = gaps.back(), longest_at = end;
+    }
     end = std::max(end, node.end_ns);
   }
   std::sort(gaps.begin(), gaps.end());
-  const double span_ms = static_cast<double>(end - nodes.front().begin_ns) / 1e6,
-               idle_ms = static_cast<double>(idle) / 1e6;
+  const auto ms = [](std::uint64_t ns) { return static_cast<double>(ns) / 1e6; };
+  const double span_ms = ms(end - begin), idle_ms = ms(idle);
   std::fprintf(stderr,
-               "graph of %zu nodes: %.3f ms, idle %.3f ms (%.2f %%) in %zu gaps, median %.2f us, longest %.2f us\n",
+               "graph of %zu nodes: %.3f ms, idle %.3f ms (%.2f %%) in %zu gaps, median %.2f us, longest %.2f us "
+               "at %.3f ms\n",
                nodes.size(), span_ms, idle_ms, 100 * idle_ms / span_ms, gaps.size() - 1,
-               static_cast<double>(gaps[gaps.size() / 2]) / 1e3, static_cast<double>(gaps.back()) / 1e3);
+               1e3 * ms(gaps[gaps.size() / 2]), 1e3 * ms(longest), ms(longest_at - begin));
 }
 
 void print_all() {
