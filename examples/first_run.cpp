@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
                          .train = {.steps = 100, .micro_batch = 4},  // on GPUs where there are any
                          .optim = {.lr = 1e-3, .warmup = 10},
                          .checkpoint = {.every = 20},
-                         .run = {.dir = "runs/first"}});
+                         .run = {.dir = "runs/program"}});
     const lt::ExitCode code = trainer.train([&](const lt::TrainedStep& step) {  // after each step, on every rank
       if (world.rank() == 0 && step.step == step.steps) std::printf("last loss %.4f\n", step.loss);
     });

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/row_blocks.h"
+#include "libtrain/error.h"
 
 namespace lt::kernels {
 namespace {
@@ -139,7 +140,8 @@ constexpr int kTreeLevels = 32;  // enough for any `int` of ranks
 
 template <>
 void sum_ranks(CpuStream stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
-               bool accumulate, double* squares, double* partials, Size) {
+               bool accumulate, double* squares, double* partials, Size blocks_before) {
+  if (blocks_before != 0) throw InternalError("kernels", "sum_ranks: expected all of y on the CPU, got a slice");
   dispatch_float(y_dtype, [&]<class Y>() {
     dispatch_float(x_dtype, [&]<class X>() {
       using A = Arithmetic<X>;

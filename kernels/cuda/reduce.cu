@@ -114,7 +114,7 @@ __device__ void sum_in_tree_order(Arithmetic<X>* sum, const Contributions<X, kRa
   }
 }
 
-// A block at a time adds kSumBlock elements. squares[b] = the sum of their squares, unless null.
+// A block at a time adds kSumBlock elements. partials[b] = the sum of their squares, unless null.
 template <int kCount, int kExact, int kRanks, class Y, class X>
 __global__ void sum_ranks_kernel(Y* y_N, const __grid_constant__ Contributions<X, kRanks> x, int ranks, Size N,
                                  bool accumulate, double* partials) {
@@ -243,13 +243,14 @@ void sum_rows(CudaStream stream, DType out_dtype, void* out_C, DType dtype, cons
 
 template <>
 void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
-               bool accumulate, double* squares, double* partials, Size before) {
+               bool accumulate, double* squares, double* partials, Size blocks_before) {
   const Size blocks = sum_blocks(N);
   require_summed_ranks(DeviceType::cuda, ranks);
   dispatch_float(y_dtype, [&]<class Y>() {
     dispatch_float(x_dtype, [&]<class X>() {
       if (N == 0) return;
       constexpr int kMost = std::max(kPack<X>, kPack<Y>);
+      static_assert(kMost <= kSumPack);
       bool packs = N % kMost == 0 && aligned(y_N);
       for (int i = 0; i < ranks; ++i) packs = packs && aligned(x[i]);
       dispatch_flag(packs, [&](auto whole) {
@@ -259,7 +260,7 @@ void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const
           for (int i = 0; i < ranks; ++i) contributions.of[i] = static_cast<const X*>(x[i]);
           sum_ranks_kernel<kCount, kExact><<<blocks_for(stream, blocks, 1), kThreads, 0, stream_of(stream)>>>(
               static_cast<Y*>(y_N), contributions, ranks, N, accumulate,
-              partials == nullptr ? nullptr : partials + before);
+              partials == nullptr ? nullptr : partials + blocks_before);
         };
         if constexpr (whole.value) {
           if (ranks == 2) return launch.template operator()<2, 2>();
@@ -273,7 +274,7 @@ void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const
   });
   check_launch("sum_ranks");
   if (squares == nullptr) return;
-  sum_in_order_kernel<<<1, 1024, 0, stream_of(stream)>>>(squares, partials, before + blocks, 1.0, nullptr);
+  sum_in_order_kernel<<<1, 1024, 0, stream_of(stream)>>>(squares, partials, blocks_before + blocks, 1.0, nullptr);
   check_launch("sum_ranks: squares");
 }
 

@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -15,6 +15,7 @@
 #include "checkpoints/layout.h"
 #include "checkpoints/memory_folder.h"
 #include "io/readable.h"
+#include "libtrain/error.h"
 #include "record/line_file.h"
 #include "train/run_identity.h"
 
@@ -22,8 +23,6 @@ namespace lt::launch {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::chrono::seconds kLockPatience{2};  // with ranks of an attempt on other hosts
 
 ino_t inode(const std::string& path) {
   struct stat status {};
@@ -79,13 +78,18 @@ RunState::MetricsEnd RunState::metrics_end() const {
   return {inode(metrics_), failed ? 0 : bytes};
 }
 
-void RunState::record(const Restart& restart, const MetricsEnd& end) const {
+void RunState::record(const Restart& restart, const MetricsEnd& end, std::chrono::milliseconds patience) const {
+  std::shared_ptr<void> lock;
+  try {
+    lock = checkpoint::lock_folder(folder_, patience);
+  } catch (const DataError&) {
+    throw DataError("launch", fmt::format("run.dir {}: another run is at work in it", folder_));
+  }
   const MetricsEnd now = metrics_end();
   if (now.file == 0) return;
   // An attempt moves the files of a start that saved nothing aside, and cuts off a torn last line.
   const std::size_t offset = now.file == end.file ? std::min(end.bytes, now.bytes) : 0;
   if (has_done_a_step(metrics_, offset)) return;
-  const auto lock = checkpoint::lock_folder(folder_, kLockPatience);
   LineFile(metrics_).append(restart_event(restart, restart_point(metrics_, offset)).dump());
 }
 

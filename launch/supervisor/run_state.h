@@ -1,7 +1,8 @@
-// The state of a run's folder between attempts, when no rank writes there.
+// The state of a run's folder between attempts, when no rank of the run writes there.
 #pragma once
 
 #include <sys/types.h>
+#include <chrono>
 #include <cstddef>
 #include <string>
 
@@ -12,6 +13,8 @@ namespace lt::launch {
 
 class RunState {
  public:
+  static constexpr std::chrono::seconds kPatience{2};
+
   explicit RunState(const Config& config);
 
   // The newest step with a committed checkpoint, or with a sealed copy in this host's memory; -1: none.
@@ -29,8 +32,9 @@ class RunState {
   };
   MetricsEnd metrics_end() const;
   // Writes the restart event of an attempt if the lines after `end` hold no step. An attempt that did a step has
-  // written its own event. Throws DataError if another run is at work in the folder.
-  void record(const Restart& restart, const MetricsEnd& end) const;
+  // written its own event. Throws DataError if another run is at work in the folder, after `patience`: ranks of the
+  // ended attempt on other hosts may hold its lock a little longer.
+  void record(const Restart& restart, const MetricsEnd& end, std::chrono::milliseconds patience = kPatience) const;
 
  private:
   struct Marks {

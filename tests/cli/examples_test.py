@@ -77,11 +77,11 @@ class Examples(program.CliTest):
         self.assertEqual(done.returncode, 128 + 9, done.stderr)
         done = program.run(ranks=2, name="first_run", cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("resuming from runs/first/checkpoints/step-00000040 at step 41", done.stdout)
-        sample = program.run("sample", "--checkpoint", self.folder / "runs/first", "--prompt", "All", "--tokens", 3)
+        self.assertIn("resuming from runs/program/checkpoints/step-00000040 at step 41", done.stdout)
+        sample = program.run("sample", "--checkpoint", self.folder / "runs/program", "--prompt", "All", "--tokens", 3)
         self.assertEqual((sample.returncode, len(sample.stdout)), (0, 3 + 3 + 1), sample.stderr)
-        again = program.run("train", "--config", "runs/first/config.toml", cwd=self.folder)
-        self.assertIn("complete: 100 steps are done in runs/first", again.stdout, again.stderr)
+        again = program.run("train", "--config", "runs/program/config.toml", cwd=self.folder)
+        self.assertIn("complete: 100 steps are done in runs/program", again.stdout, again.stderr)
 
 
 if __name__ == "__main__":

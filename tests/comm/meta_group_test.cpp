@@ -2,7 +2,6 @@
 #include <tuple>
 #include <vector>
 
-#include "comm/staged_at_most.h"
 #include "comm/values.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
@@ -13,7 +12,6 @@ using lt::DType;
 using lt::Group;
 using lt::MemoryOwner;
 using lt::Size;
-using lt_test::StagedAtMost;
 
 namespace {
 
@@ -141,17 +139,26 @@ TEST_CASE("meta group: memory for CUDA, on one host and on several", "[comm]") {
     CHECK(staged(across, 4096, DType::f32, DType::f32, true) == 3 * 1024 * 4);
   }
   CHECK(staged(one_a_host, 4096, DType::f32, DType::f32, true) == 2048 * 4);
-  // On a GPU large parts arrive in slices of whole blocks of 4096 elements: 10 blocks in 3 slices of 4, then in 10.
-  for (const auto& [bytes, blocks] : {std::pair{3 * 4 * (4 << 12), 4}, {3 * 4 * (1 << 12), 1}, {1, 1}}) {
-    const StagedAtMost limit(bytes);
-    CHECK(staged(cuda, 4 * (10 << 12), DType::f32, DType::f32, true) == 3 * 4 * (blocks << 12));
-    CHECK(staged(cpu, 4 * (10 << 12), DType::f32, DType::f32, true) == 3 * 4 * (10 << 12));
+  // On a GPU large parts arrive in slices of whole blocks of 4096 elements, as few as the limit permits: 10 blocks in
+  // 4, 4 and 2, in 5 and 5, and one by one where the limit is one block or less. Groups made of the group are alike.
+  constexpr Size kBlock = 3 * 4096 * 4;  // bytes that 3 others send
+  for (const auto& [bytes, blocks] : {std::pair{4 * kBlock, 4},
+                                      {4 * kBlock + kBlock / 2, 4},
+                                      {9 * kBlock, 5},
+                                      {kBlock + kBlock / 5, 1},
+                                      {kBlock, 1},
+                                      {Size{1}, 1},
+                                      {10 * kBlock, 10}}) {
+    const Group slices = cuda.duplicate_in_slices("slices", bytes);
+    for (const Group& group : {slices, slices.duplicate("other"), slices.on_meta(lt::kMeta)}) {
+      CHECK(staged(group, 4 * (10 << 12), DType::f32, DType::f32, true) == blocks * kBlock);
+    }
+    CHECK(staged(slices, 4 * (10 << 12) + 4, DType::f32, DType::f32, true) == in_blocks(3 * ((10 << 12) + 1) * 4));
+    CHECK(staged(cpu.duplicate_in_slices("slices", bytes), 4 * (10 << 12), DType::f32, DType::f32, true) ==
+          10 * kBlock);
   }
-  {
-    const StagedAtMost limit(3 * 2 * 4 * (5 << 12));
-    CHECK(staged(hosts, 8 * (10 << 12), DType::f32, DType::f32, true) == (3 * 2 + 3) * 4 * (5 << 12));
-    CHECK(staged(cuda, 4 * (4 << 12), DType::f32, DType::f32, true) == 3 * 4 * (4 << 12));
-  }
+  const Group slices = hosts.duplicate_in_slices("slices", 3 * 2 * 4 * (5 << 12));
+  CHECK(staged(slices, 8 * (10 << 12), DType::f32, DType::f32, true) == (3 * 2 + 3) * 4 * (5 << 12));
   const Group uneven = Group::meta(1, 6, lt::DeviceType::cuda, 4);
   CHECK(staged(uneven, 6000, DType::f32, DType::f32, true) == in_blocks(5 * 1000 * 4));
   // On one host all values reach this rank, as on the CPU.

@@ -4,9 +4,12 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
+import time
+import uuid
 
-from runs import Foreign, Skipped, require, require_equal
+from runs import RANKS, Foreign, Skipped, ranks_marked, require, require_equal
 
 NODES = pathlib.Path(__file__).resolve().parent.parent / "nodes/run.sh"
 FUTURE = 4102444800  # the year 2100
@@ -16,9 +19,25 @@ def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def start_again(bench, run, options):
+    """Starts an active run a second time, and kills rank 1 while rank 0 waits for the folder. The restart is refused."""
+    mark = uuid.uuid4().hex
+    process = bench.start("launch", "-n", RANKS, "--restarts", 1, "--", *bench.options(run, *options), mark=mark)
+    deadline = time.monotonic() + 30
+    try:
+        while b"waits up to" not in os.pread(process.files[1].fileno(), 1 << 20, 0):
+            require(process.poll() is None and time.monotonic() < deadline, "the second start does not wait for the folder")
+            time.sleep(0.05)
+        os.kill(ranks_marked(mark)[1], signal.SIGKILL)
+    except BaseException:
+        process.kill()  # takes all that it started with it
+        raise
+    return bench.finished(process, code=2)
+
+
 def two_runs(bench, strategy, options):
-    """While a run is active, a second start of it is refused, and so is another run with its checkpoint.dir. Neither
-    touches a file of the first run."""
+    """While a run is active, a second start of it is refused, also when that is restarted, and so is another run with its
+    checkpoint.dir. Neither touches a file of the first run."""
     run, other = f"first-{strategy}", f"other-{strategy}"
     folder = bench.folder / run
     theirs = Foreign(folder / "checkpoints")
@@ -26,7 +45,8 @@ def two_runs(bench, strategy, options):
 
     def start_others():
         before = contents(folder)
-        again = bench.supervised(run, *options, code=2)
+        again = start_again(bench, run, options)
+        require("attempt 2 is not in the run's metrics" in again.err, f"the restart of the second start says: {again.err[-300:]}")
         require(f"run.dir {folder}: expected a folder of its own, another run is at work in it" in again.err,
                 f"the second start says: {again.err[-300:]}")
         foreign = bench.supervised(other, *options, f"--checkpoint.dir={folder}/checkpoints", code=2)

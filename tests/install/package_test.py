@@ -43,12 +43,12 @@ class Package(unittest.TestCase):
         header = struct.pack("<256i", 20240520, 1, 2000, *[0] * 253)
         (runs / "data/train.bin").write_bytes(header + struct.pack("<2000H", *(i % 7 for i in range(2000))))
         output(program, cwd=runs, OMP_NUM_THREADS="1")
-        rows = [json.loads(line) for line in (runs / "runs/first/metrics.jsonl").read_text().splitlines()]
+        rows = [json.loads(line) for line in (runs / "runs/program/metrics.jsonl").read_text().splitlines()]
         losses = [row["loss"] for row in rows if "event" not in row]
         self.assertEqual(len(losses), 100)
         self.assertGreater(losses[0], 5.0)
         self.assertLess(losses[-1], 2.0)
-        self.assertTrue((runs / "runs/first/checkpoints/step-00000100").is_dir())
+        self.assertTrue((runs / "runs/program/checkpoints/step-00000100").is_dir())
 
     def compile(self, source, program):
         pkg_config = {"PKG_CONFIG_PATH": str(self.lib_folder / "pkgconfig")}

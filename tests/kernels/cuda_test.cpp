@@ -1,6 +1,6 @@
 // CUDA kernels against the CPU's on the same inputs: all dtypes, odd sizes, sizes that fill a device, with and without
 // accumulation. Matrix products are in gemm_cuda_test.cpp, attention in attention_cuda_test.cpp, optimizers in
-// optimizers_cuda_test.cpp.
+// optimizers_cuda_test.cpp, sums in reduce_cuda_test.cpp.
 #include <array>
 
 #include "kernels/documents.h"
@@ -18,13 +18,6 @@ using namespace lt::kernels;
 using namespace lt::test;
 
 namespace {
-
-constexpr Size kCounts[] = {0, 1, 7, 1024, 100'003};
-
-struct Rows {
-  Size R, C;
-};
-constexpr Rows kRows[] = {{1, 1}, {3, 33}, {200, 100}, {1030, 67}, {2049, 768}, {301, 1600}, {67, 4096}};
 
 const std::int32_t* as_ids(const void* p) { return static_cast<const std::int32_t*>(p); }
 
@@ -243,60 +236,6 @@ TEST_CASE("cuda: gradients of ids that are frequent", "[cuda]") {
         const int ids = both.ids(M, V), dy = both.array(dtype, M * C), dtable = both.array(sums, V * C);
         both.run([&, M = M, C = C](auto s, auto at) {
           embedding_backward(s, {dtype, M, M, C, V, 0, at(dtable), nullptr, true, false, at(dy), as_ids(at(ids))});
-        });
-      }
-    }
-  });
-}
-
-TEST_CASE("cuda: sums", "[cuda]") {
-  for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
-    for (const auto [R, C] : kRows) {
-      for (const bool add : {false, true}) {
-        OnBoth both;
-        const int x = both.array(dtype, R * C), rows = both.array(sums, C), own = both.array(dtype, C),
-                  within = both.array(dtype, R), middle = both.array(dtype, 3 * C),
-                  three = both.array(dtype, 3 * R * C);
-        both.run([&, R = R, C = C](auto s, auto at) {
-          sum_rows(s, sums, at(rows), dtype, at(x), R, C, add);
-          sum_rows(s, dtype, at(own), dtype, at(x), R, C, add);
-          sum_middle(s, dtype, at(within), dtype, at(x), {R, C, 1}, add);
-          sum_middle(s, dtype, at(middle), dtype, at(three), {3, R, C}, add);
-        });
-      }
-    }
-    for (const Size n : kCounts) {
-      if (dtype == DType::f16) continue;
-      OnBoth both;
-      const int x = both.array(dtype, n), squares = both.array(DType::f64, 1), all = both.array(dtype, 1);
-      both.run([&](auto s, auto at) {
-        sum_squares(s, dtype, static_cast<double*>(at(squares)), at(x), n);
-        sum_all(s, dtype, at(all), at(x), n, 0.5);
-      });
-    }
-    for (const DType to : kFloats) {
-      for (const Size n : {1003, 4096, 20488}) {
-        OnBoth both;
-        std::vector<int> ranks;
-        for (int rank = 0; rank < 70; ++rank) ranks.push_back(both.array(dtype, n));
-        // The same additions in the same order, rounded once.
-        const int few = both.exact(both.array(to, n)), many = both.exact(both.array(to, n)),
-                  one = both.exact(both.array(to, n)), last = both.exact(ranks.back()),
-                  powers[] = {both.exact(both.array(to, n)), both.exact(both.array(to, n)),
-                              both.exact(both.array(to, n))};
-        const int squares = both.array(DType::f64, 3), partials = both.array(DType::f64, sum_blocks(n));
-        both.run([&](auto s, auto at) {
-          std::vector<const void*> parts;
-          for (const int rank : ranks) parts.push_back(at(rank));
-          sum_ranks(s, to, at(few), dtype, parts.data(), 3, n, true);
-          sum_ranks(s, to, at(many), dtype, parts.data(), 70, n, false);
-          sum_ranks(s, to, at(one), dtype, parts.data(), 1, n, false);
-          for (int i = 0; i < 3; ++i) {
-            sum_ranks(s, to, at(powers[i]), dtype, parts.data(), 2 << i, n, true, static_cast<double*>(at(squares)) + i,
-                      static_cast<double*>(at(partials)));
-          }
-          sum_ranks(s, dtype, at(last), dtype, parts.data(), 70, n, false);  // overwrites one of them
         });
       }
     }

@@ -12,6 +12,13 @@
 
 namespace lt::test {
 
+inline constexpr Size kCounts[] = {0, 1, 7, 1024, 100'003};
+
+struct Rows {
+  Size R, C;
+};
+inline constexpr Rows kRows[] = {{1, 1}, {3, 33}, {200, 100}, {1030, 67}, {2049, 768}, {301, 1600}, {67, 4096}};
+
 class OnBoth {
  public:
   OnBoth() = default;

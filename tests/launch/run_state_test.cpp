@@ -4,12 +4,12 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <chrono>
 #include <fstream>
 #include <string>
 
 #include "io/descriptor.h"
 #include "io/whole_file.h"
-#include "libtrain/error.h"
 #include "test_main/catch.h"
 #include "test_main/temp_folder.h"
 
@@ -27,7 +27,8 @@ TEST_CASE("restart event: not among the metrics of another run that is at work i
   {
     const Descriptor folder(::open(config.run.dir.c_str(), O_RDONLY | O_CLOEXEC));
     REQUIRE(::flock(folder.get(), LOCK_EX) == 0);  // as the other run does
-    CHECK_THROWS_AS(run.record(restart, run.metrics_end()), DataError);
+    CHECK_THROWS_WITH(run.record(restart, run.metrics_end(), std::chrono::seconds(0)),
+                      "run.dir " + config.run.dir + ": another run is at work in it");
     CHECK(read_file(metrics).text == row);
   }
   run.record(restart, run.metrics_end());

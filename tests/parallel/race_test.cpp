@@ -28,14 +28,14 @@ struct Case {
 
 std::vector<Case> cases() {
   return {
-      {"AdamW", AdamW{.lr = 1e-3f}, {"gather", "reduce", "hand-over", "optimizer"}},
+      {"AdamW", AdamW{.lr = 1e-3f}, {"gather", "reduce", "hand-over", "add", "optimizer"}},
       {"Muon", OptimizerGroups({{"*", Muon()}, {"*", AdamW()}}, 1e-3, 1.0), {"transform", "all_to_all", "optimizer"}}};
 }
 
-Curve curve(const ParallelOptions& parallel, const OptimizerGroups& groups, bool fp8) {
+Curve curve(const Group& group, const ParallelOptions& parallel, const OptimizerGroups& groups, bool fp8) {
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
   const StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16, .fp8 = fp8};
-  return train_curve(spec, ranks(), parallel, options, kSteps, groups);
+  return train_curve(spec, group, parallel, options, kSteps, groups);
 }
 
 // Whether a step on this rank reaches a point at which its stream can sleep.
@@ -47,19 +47,22 @@ bool has_point(const std::string& point, const Strategy& strategy) {
 
 }  // namespace
 
+// With full recomputation in bf16 reductions come in slices, and must have the bits of whole ones.
 TEST_CASE("a stream that comes late changes no bit", "[parallel]") {
+  const Group whole = ranks(), slices = ranks().duplicate_in_slices("slices", Size{16} << 10);
   for (const Strategy& strategy : kStrategies) {
     for (const auto& [recompute, fp8] :
          {std::pair{Recompute::none, false}, {Recompute::full, false}, {Recompute::full, true}}) {
       const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
       for (const Case& optimizer : cases()) {
-        const Curve expected = curve(parallel, optimizer.groups, fp8);
+        const Group& group = recompute == Recompute::full && !fp8 ? slices : whole;
+        const Curve expected = curve(whole, parallel, optimizer.groups, fp8);
         for (const std::string& point : optimizer.points) {
           for (const int rank : {0, ranks().size() - 1}) {
             const ArmedFault fault(point + ":" + std::to_string(rank) + ":2:device-sleep");
             INFO(strategy.name << " recompute " << static_cast<int>(recompute) << (fp8 ? " fp8, " : ", ")
                                << optimizer.name << ", " << point << " of rank " << rank);
-            CHECK(curve(parallel, optimizer.groups, fp8) == expected);
+            CHECK(curve(group, parallel, optimizer.groups, fp8) == expected);
             if (world().rank() == rank) CHECK((fault_hits() > 0) == has_point(point, strategy));
           }
         }

@@ -34,7 +34,8 @@ int run(const lt::World& world, int argc, char** argv) {
   const double collective_s = std::atof(argv[4]);
   if (strikes && mode == "late") std::this_thread::sleep_for(kForEver);
   const double init_s = mode == "late" ? 1 : 60;
-  const lt::Watchdog watchdog(world, {std::atof(argv[3]), collective_s, init_s, argc > 5 ? argv[5] : ""});
+  lt::Watchdog watchdog(world, {std::atof(argv[3]), collective_s, init_s});
+  if (argc > 5) watchdog.write_to(argv[5]);
   const lt::Group gather = world.group().duplicate("gather"), other = world.group().duplicate("other");
   const lt::Tensor full = lt::Tensor::zeros({1 << 16}, lt::DType::f32);
   const lt::Size part = lt::Group::part_size(full.elements(), world.size(), world.rank());

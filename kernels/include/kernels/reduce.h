@@ -7,6 +7,7 @@ namespace lt::kernels {
 
 // sum[0] = sum of x_N^2 in double, over fixed blocks of kSumBlock elements added in order. x has any floating dtype.
 inline constexpr Size kSumBlock = 4096;
+inline constexpr Size kSumPack = 8;  // elements of 16 bytes in two-byte types: a thread's, at most
 // `partials` holds sum_blocks(N) numbers. Calls that overlap on several streams need one each. Null: uses the device's
 // scratch memory, which only its compute stream may use.
 template <class S>
@@ -38,10 +39,12 @@ void sum_rows(S stream, DType out_dtype, void* out_C, DType dtype, const void* x
 // to y_dtype. Tree order: ((x[0] + x[1]) + (x[2] + x[3])) + ..., pairs, then pairs of pairs; the last of an odd number
 // goes up unchanged. y may be one of the inputs if the dtypes are equal. On CUDA at most kMostSummedRanks.
 // If `squares` is not null, squares[0] = sum of y_N^2 in double, over blocks of kSumBlock elements, and `partials`
-// holds sum_blocks(N) numbers. On CUDA several calls may make the parts of one y, in order: then `partials` is for all
-// of y, `before` blocks of it come from the earlier calls, and only the last call has `squares`.
+// holds sum_blocks(N) numbers.
+// On CUDA several calls may make one y in slices, in order, with the bits of one call: multiples of kSumBlock elements
+// but for the last slice, and of kSumPack elements all. y_N, x and N are then those of the slice, `partials` is that of
+// all of y, earlier calls made `blocks_before` blocks of it, and only the last call has `squares`.
 template <class S>
 void sum_ranks(S stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
-               bool accumulate, double* squares = nullptr, double* partials = nullptr, Size before = 0);
+               bool accumulate, double* squares = nullptr, double* partials = nullptr, Size blocks_before = 0);
 
 }  // namespace lt::kernels

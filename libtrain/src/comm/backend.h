@@ -93,6 +93,8 @@ class GroupBackend {
   GroupBackend& operator=(const GroupBackend&) = delete;
 
   const GroupPlace& place() const { return place_; }
+  // On all ranks alike, before the first reduction.
+  void let_arrive_at_most(Size bytes) { place_.most_arriving = bytes; }
   const HostGrid& grid() const { return grid_; }
   int rank() const { return place_.rank; }
   int size() const { return place_.size; }
@@ -112,10 +114,11 @@ class GroupBackend {
     Size outgoing = 0, incoming = 0, host_sums = 0, partials = 0;
   };
   Staging staging(const ReduceScatterCall& call) const;
-  // How many elements of each part a reduce-scatter on a GPU exchanges at a time: equal slices, so that what arrives
-  // takes at most most_staged_bytes. On the CPU whole parts. Slices do not change the result's bits.
-  Size slice(const ReduceScatterCall& call) const;
-  static inline Size most_staged_bytes = Size{1} << 30;  // tests make it smaller, on all ranks
+  // How many elements of each part a reduce-scatter exchanges at a time. On a GPU whole blocks of kernels::kSumBlock,
+  // as few as keep what arrives within GroupPlace::most_arriving bytes, but one at least; the last slice may be
+  // smaller. Everything on the CPU, and where parts are not the same multiple of kernels::kSumPack. Bits do not depend
+  // on it.
+  Size elements_at_once(const ReduceScatterCall& call) const;
   static DType sum_type(DType wire) { return wire == DType::f64 ? DType::f64 : DType::f32; }
   // The stages in which n elements on `device` are gathered or added: among the ranks of each host, and among hosts.
   // Ranks on the CPU, and parts of different sizes, take one stage, as if each rank had a host of its own.

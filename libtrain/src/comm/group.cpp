@@ -195,7 +195,9 @@ Group Group::meta(int rank, int size, DeviceType planned, int ranks_per_host) {
 }
 
 Group Group::on_meta(Device device) const {
-  return Group(make_meta_backend(paper_place(rank(), size(), backend_->place().hosts), backend_->counted_type(device)));
+  GroupPlace place = paper_place(rank(), size(), backend_->place().hosts);
+  place.most_arriving = backend_->place().most_arriving;
+  return Group(make_meta_backend(std::move(place), backend_->counted_type(device)));
 }
 
 int Group::rank() const { return backend_->rank(); }
@@ -350,6 +352,12 @@ Group Group::split(const std::function<int(int)>& color, std::string_view name) 
 
 Group Group::duplicate(std::string_view name) const {
   return split([](int) { return 0; }, name);
+}
+
+Group Group::duplicate_in_slices(std::string_view name, Size bytes) const {
+  Group result = duplicate(name);
+  result.backend_->let_arrive_at_most(bytes);
+  return result;
 }
 
 Group Group::duplicate_patient(std::string_view name) const {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/dtype.h"
+
 namespace lt {
 
 // The ranks of a group by host. Every host has the same number, numbered one after the other:
@@ -35,12 +37,13 @@ struct GroupPlace {
   int rank = 0, size = 1;
   int run_rank = 0, run_size = 1;
   std::string name = "self";
-  int stride = 1;               // distance between its first two ranks, in ranks of the run
-  bool is_even = true;          // all neighbours have this distance
-  std::uint64_t id = 1;         // the same on its ranks, and unique to the group
-  bool on_paper = false;        // a meta group
-  std::vector<int> hosts = {};  // of CUDA ranks: the host of each, numbered; empty: all on one
-  bool patient = false;         // waiting threads sleep, and nothing is counted: a group for a background thread
+  int stride = 1;                      // distance between its first two ranks, in ranks of the run
+  bool is_even = true;                 // all neighbours have this distance
+  std::uint64_t id = 1;                // the same on its ranks, and unique to the group
+  bool on_paper = false;               // a meta group
+  std::vector<int> hosts = {};         // of CUDA ranks: the host of each, numbered; empty: all on one
+  bool patient = false;                // waiting threads sleep, and nothing is counted: a group for a background thread
+  Size most_arriving = Size{1} << 30;  // bytes that arrive at a time in a reduction on GPUs
 
   HostGrid grid() const { return hosts.empty() ? HostGrid{1, size} : grid_of(hosts); }
 };

@@ -23,20 +23,20 @@ GroupBackend::Staging GroupBackend::staging(const ReduceScatterCall& call) const
   const Size outgoing = call.dtype == call.wire ? 0 : call.n;
   const HostGrid grid = stages(call.device, call.n);
   kernels::require_summed_ranks(target, std::max(grid.hosts, grid.ranks));
-  const Size at_once = std::min(mine, slice(call));
+  const Size at_once = std::min(mine, elements_at_once(call));
   if (grid.is_one_stage()) return {outgoing, (size() - 1) * at_once, 0, partials};
   return {outgoing, (grid.ranks - 1) * grid.hosts * at_once, (2 * grid.hosts - 1) * at_once, partials};
 }
 
-Size GroupBackend::slice(const ReduceScatterCall& call) const {
+Size GroupBackend::elements_at_once(const ReduceScatterCall& call) const {
   const Size part = size_of(call.n, 0);  // no other is larger
-  if (counted_type(call.device) != DeviceType::cuda) return part;
+  if (counted_type(call.device) != DeviceType::cuda || call.n % (size() * kernels::kSumPack) != 0) return part;
   const HostGrid grid = stages(call.device, call.n);
   const Size arrivals = grid.is_one_stage() ? size() - 1 : (grid.ranks - 1) * grid.hosts;
-  const auto in_blocks = [](Size n) { return kernels::sum_blocks(n) * kernels::kSumBlock; };
-  const Size most = std::max(most_staged_bytes / (arrivals * dtype_bytes(call.wire)), kernels::kSumBlock);
-  const Size slices = (part + most - 1) / most;
-  return slices <= 1 ? part : in_blocks((part + slices - 1) / slices);
+  const Size block_bytes = std::max<Size>(arrivals, 1) * kernels::kSumBlock * dtype_bytes(call.wire);
+  const Size blocks = kernels::sum_blocks(part), most = std::max<Size>(place_.most_arriving / block_bytes, 1);
+  const Size slices = std::max<Size>((blocks + most - 1) / most, 1);
+  return std::min(part, (blocks + slices - 1) / slices * kernels::kSumBlock);
 }
 
 std::vector<int> GroupBackend::split_hosts(const std::vector<int>& colors) const {
@@ -68,7 +68,7 @@ GroupPlace GroupBackend::split_place(const std::vector<int>& colors, std::string
   }
   place.id = group_id(place_.id, ++splits_, static_cast<std::uint64_t>(first));
   place.hosts = split_hosts(colors);
-  place.patient = place_.patient;
+  place.patient = place_.patient, place.most_arriving = place_.most_arriving;
   return place;
 }
 

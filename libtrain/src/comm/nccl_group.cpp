@@ -212,9 +212,8 @@ void NcclBackend::reduce(const ReduceScatterCall& call) {
     kernels::convert(on_host_.cuda(), call.wire, call.outgoing, call.dtype, call.full_N, call.n, false);
     outgoing = static_cast<const std::byte*>(call.outgoing);
   }
-  const Size all = size_of(call.n, 0), at_once = slice(call);
+  const Size all = size_of(call.n, 0), at_once = elements_at_once(call);
   for (Size begin = 0; begin < all; begin += at_once) {
-    if (begin > 0) enqueue_after(between(), on_host_);  // the slices use the same staging memory
     reduce_slice(call, outgoing, {begin, std::min(at_once, all - begin)});
   }
 }
@@ -223,6 +222,7 @@ void NcclBackend::reduce_slice(const ReduceScatterCall& call, const std::byte* o
   const Size mine = count_in(slice, call.n, rank());
   const auto add = [&](DType type, const Contributions& contributions) {
     const bool is_last = slice.begin + slice.count == size_of(call.n, 0);
+    fault_point("add", between());
     kernels::sum_ranks(between().cuda(), call.dtype,
                        static_cast<std::byte*>(call.part_P) + slice.begin * dtype_bytes(call.dtype), type,
                        contributions.data(), static_cast<int>(contributions.size()), mine, call.accumulate,
@@ -241,6 +241,7 @@ void NcclBackend::reduce_slice(const ReduceScatterCall& call, const std::byte* o
   const std::vector<Contributions> contributions_by_host = exchange_on_host(grid, call, outgoing, slice);
   if (grid.hosts == 1) return add(call.wire, contributions_by_host.front());
   const DType type = sum_type(call.wire);
+  if (slice.begin > 0) enqueue_after(between(), on_host_);  // the slice before has left the sums of hosts
   auto* host_sum = static_cast<std::byte*>(call.host_sums);
   for (const Contributions& contributions : contributions_by_host) {
     kernels::sum_ranks(on_host_.cuda(), type, host_sum, call.wire, contributions.data(), grid.ranks, mine, false);

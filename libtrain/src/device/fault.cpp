@@ -59,6 +59,7 @@ constexpr Point kPoints[] = {
     {"gather", set_of(kDeviceSleep)},           // on the device's stream
     {"reduce", set_of(kDeviceSleep)},           //
     {"hand-over", set_of(kDeviceSleep)},        // before each step of a copy between devices
+    {"add", set_of(kDeviceSleep)},              // before what a reduction received is added
     {"all_to_all", set_of(kDeviceSleep)},       //
     {"transform", set_of(kDeviceSleep)},        //
     {"optimizer", set_of(kDeviceSleep)},        //

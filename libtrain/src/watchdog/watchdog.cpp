@@ -15,7 +15,9 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "libtrain/error.h"
@@ -106,6 +108,7 @@ struct Watchdog::Impl {
   // Follows a verdict that another rank has spoken.
   [[noreturn]] void follow(MonitorLink& link, const std::string& message);
   void speak_alone(Clock::time_point now);
+  std::string folder() const { return has_folder ? record_folder : ""; }
 
   const World world;
   const WatchdogOptions options;
@@ -117,6 +120,9 @@ struct Watchdog::Impl {
   std::vector<MonitorLink> links;  // used by the thread, once it has taken them from `connected`
   BoardReader reader;
   Board own;
+
+  std::string record_folder;  // unchanged once `has_folder` is true
+  std::atomic<bool> has_folder{false};
 
   std::mutex mutex;
   std::vector<MonitorLink> connected;
@@ -250,8 +256,8 @@ void Watchdog::Impl::speak_alone(Clock::time_point now) {
 void Watchdog::Impl::speak(const Verdict& verdict) {
   ignore_signals();
   run_within(kSayDeadline, [&] {
-    say(verdict.message, verdict.hint, options.folder);
-    write_last_calls(verdict.message, rank, options.folder, true);
+    say(verdict.message, verdict.hint, folder());
+    write_last_calls(verdict.message, rank, folder(), true);
   });
   if (monitor) {
     monitor->send_to_all(FrameKind::verdict, verdict.message);
@@ -266,7 +272,7 @@ void Watchdog::Impl::speak(const Verdict& verdict) {
 
 void Watchdog::Impl::follow(MonitorLink& link, const std::string& message) {
   ignore_signals();
-  run_within(kSayDeadline, [&] { write_last_calls(message, rank, options.folder, false); });
+  run_within(kSayDeadline, [&] { write_last_calls(message, rank, folder(), false); });
   link.channel.send(FrameKind::told);
   // The rank that speaks ends the run.
   for (const auto deadline = Clock::now() + kLeaveDeadline; link.channel.is_open() && Clock::now() < deadline;) {
@@ -279,5 +285,11 @@ Watchdog::Watchdog(const World& world, const WatchdogOptions& options) {
   if (world.size() > 1) impl_ = std::make_unique<Impl>(world, options);
 }
 Watchdog::~Watchdog() = default;
+
+void Watchdog::write_to(std::string folder) {
+  if (impl_ == nullptr) return;
+  impl_->record_folder = std::move(folder);
+  impl_->has_folder = true;
+}
 
 }  // namespace lt

@@ -121,6 +121,9 @@ class Group {
   // A duplicate's collectives may overlap with this group's. All ranks must call those of both in one order, from one
   // thread.
   Group duplicate(std::string_view name) const;
+  // A duplicate whose reductions on GPUs let at most `bytes` arrive at a time, or a block of 4096 elements from each
+  // rank, and so do groups made of it. Otherwise that is 1 GiB. The bits do not depend on it.
+  Group duplicate_in_slices(std::string_view name, Size bytes) const;
   // A duplicate for a background thread, beside threads that use other groups. A waiting call sleeps and frees its
   // core, so calls end up to a millisecond later. Neither totals nor take_waiting_ms() count them. It takes no tensors
   // on CUDA devices.

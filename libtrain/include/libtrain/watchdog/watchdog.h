@@ -14,7 +14,6 @@ struct WatchdogOptions {
   double heartbeat_s = 5;    // silence after which a rank counts as dead
   double collective_s = 60;  // without progress; at least ten times the slowest step, more in phases that take long
   double init_s = 120;       // for all ranks to meet
-  std::string folder;  // of the run: log.txt, and each rank's last actions in watchdog-rank-R.txt; empty: no files
 };
 
 // Active from its constructor to its destructor, which tells the other ranks that this rank ends, or fails if it runs
@@ -28,6 +27,10 @@ class Watchdog {
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
+
+  // A verdict also goes to files from now on: its line to <folder>/log.txt, each rank's last collectives to
+  // <folder>/watchdog-rank-R.txt. Call it once, when no other run can be at work in the folder.
+  void write_to(std::string folder);
 
  private:
   struct Impl;

@@ -1,0 +1,94 @@
+// Sums on CUDA: against the CPU's, and over ranks in slices against whole ones.
+#include <algorithm>
+#include <vector>
+
+#include "kernels/elementwise.h"
+#include "kernels/on_both.h"
+#include "kernels/reduce.h"
+
+using namespace lt;
+using namespace lt::kernels;
+using namespace lt::test;
+
+TEST_CASE("cuda: sums", "[cuda]") {
+  for_floats([](DType dtype) {
+    const DType sums = gradient_dtype(dtype);
+    for (const auto [R, C] : kRows) {
+      for (const bool add : {false, true}) {
+        OnBoth both;
+        const int x = both.array(dtype, R * C), rows = both.array(sums, C), own = both.array(dtype, C),
+                  within = both.array(dtype, R), middle = both.array(dtype, 3 * C),
+                  three = both.array(dtype, 3 * R * C);
+        both.run([&, R = R, C = C](auto s, auto at) {
+          sum_rows(s, sums, at(rows), dtype, at(x), R, C, add);
+          sum_rows(s, dtype, at(own), dtype, at(x), R, C, add);
+          sum_middle(s, dtype, at(within), dtype, at(x), {R, C, 1}, add);
+          sum_middle(s, dtype, at(middle), dtype, at(three), {3, R, C}, add);
+        });
+      }
+    }
+    for (const Size n : kCounts) {
+      if (dtype == DType::f16) continue;
+      OnBoth both;
+      const int x = both.array(dtype, n), squares = both.array(DType::f64, 1), all = both.array(dtype, 1);
+      both.run([&](auto s, auto at) {
+        sum_squares(s, dtype, static_cast<double*>(at(squares)), at(x), n);
+        sum_all(s, dtype, at(all), at(x), n, 0.5);
+      });
+    }
+    for (const DType to : kFloats) {
+      for (const Size n : {1003, 4096, 20488}) {
+        OnBoth both;
+        std::vector<int> ranks;
+        for (int rank = 0; rank < 70; ++rank) ranks.push_back(both.array(dtype, n));
+        // The same additions in the same order, rounded once.
+        const int few = both.exact(both.array(to, n)), many = both.exact(both.array(to, n)),
+                  one = both.exact(both.array(to, n)), last = both.exact(ranks.back()),
+                  powers[] = {both.exact(both.array(to, n)), both.exact(both.array(to, n)),
+                              both.exact(both.array(to, n))};
+        const int squares = both.array(DType::f64, 3), partials = both.array(DType::f64, sum_blocks(n));
+        both.run([&](auto s, auto at) {
+          std::vector<const void*> parts;
+          for (const int rank : ranks) parts.push_back(at(rank));
+          sum_ranks(s, to, at(few), dtype, parts.data(), 3, n, true);
+          sum_ranks(s, to, at(many), dtype, parts.data(), 70, n, false);
+          sum_ranks(s, to, at(one), dtype, parts.data(), 1, n, false);
+          for (int i = 0; i < 3; ++i) {
+            sum_ranks(s, to, at(powers[i]), dtype, parts.data(), 2 << i, n, true, static_cast<double*>(at(squares)) + i,
+                      static_cast<double*>(at(partials)));
+          }
+          sum_ranks(s, dtype, at(last), dtype, parts.data(), 70, n, false);  // overwrites one of them
+        });
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda: a sum over ranks in slices has the bits of a whole one", "[cuda]") {
+  for_floats([](DType dtype) {
+    constexpr Size kCount = 5 * kSumBlock + 3 * kSumPack, kSlice = 2 * kSumBlock;
+    const Size blocks = sum_blocks(kCount);
+    Array sums[] = {Array(dtype, kCount), Array(dtype, kCount)},
+          squares[] = {Array(DType::f64, blocks + 1), Array(DType::f64, blocks + 1)};  // of blocks, and of all
+    DeviceArray x[] = {DeviceArray(random_array(dtype, kCount, 1)), DeviceArray(random_array(dtype, kCount, 2)),
+                       DeviceArray(random_array(dtype, kCount, 3))};
+    for (const Size at_once : {kCount, kSlice}) {
+      const int i = at_once == kCount ? 0 : 1;
+      DeviceArray y(random_array(dtype, kCount, 4)), partials(squares[i]);
+      for (Size begin = 0; begin < kCount; begin += at_once) {
+        const Size count = std::min(at_once, kCount - begin);
+        const auto slice = [&](DeviceArray& all) {
+          return static_cast<std::byte*>(all.data()) + begin * dtype_bytes(dtype);
+        };
+        const void* const parts[] = {slice(x[0]), slice(x[1]), slice(x[2])};
+        auto* const of_blocks = static_cast<double*>(partials.data());
+        sum_ranks(gpu_stream(), dtype, slice(y), dtype, parts, 3, count, true,
+                  begin + count == kCount ? of_blocks + blocks : nullptr, of_blocks, begin / kSumBlock);
+      }
+      y.read(sums[i]), partials.read(squares[i]);
+    }
+    CHECK(sums[1].same_bits(sums[0]));
+    CHECK(squares[1].same_bits(squares[0]));
+    CHECK(squares[0].values().back() > 0);
+  });
+}
