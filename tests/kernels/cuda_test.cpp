@@ -10,7 +10,6 @@
 #include "kernels/on_both.h"
 #include "kernels/qk_norm.h"
 #include "kernels/random.h"
-#include "kernels/reduce.h"
 #include "kernels/rope.h"
 
 using namespace lt;
