@@ -79,18 +79,22 @@ RunState::MetricsEnd RunState::metrics_end() const {
 }
 
 void RunState::record(const Restart& restart, const MetricsEnd& end, std::chrono::milliseconds patience) const {
+  // An attempt moves the files of a start that saved nothing aside, and cuts off a torn last line.
+  const auto offset = [&] {
+    const MetricsEnd now = metrics_end();
+    return now.file == end.file ? std::min(end.bytes, now.bytes) : 0;
+  };
+  const auto is_done = [&] { return metrics_end().file == 0 || has_done_a_step(metrics_, offset()); };
+  if (is_done()) return;
   std::shared_ptr<void> lock;
   try {
     lock = checkpoint::lock_folder(folder_, patience);
   } catch (const DataError&) {
-    throw DataError("launch", fmt::format("run.dir {}: another run is at work in it", folder_));
+    throw DataError("launch",
+                    fmt::format("run.dir {}: another run, or a rank of this one elsewhere, is at work in it", folder_));
   }
-  const MetricsEnd now = metrics_end();
-  if (now.file == 0) return;
-  // An attempt moves the files of a start that saved nothing aside, and cuts off a torn last line.
-  const std::size_t offset = now.file == end.file ? std::min(end.bytes, now.bytes) : 0;
-  if (has_done_a_step(metrics_, offset)) return;
-  LineFile(metrics_).append(restart_event(restart, restart_point(metrics_, offset)).dump());
+  if (is_done()) return;
+  LineFile(metrics_).append(restart_event(restart, restart_point(metrics_, offset())).dump());
 }
 
 }  // namespace lt::launch

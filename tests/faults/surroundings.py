@@ -9,7 +9,7 @@ import subprocess
 import time
 import uuid
 
-from runs import RANKS, Foreign, Skipped, ranks_marked, require, require_equal
+from runs import RANKS, Foreign, Skipped, processes_marked, ranks_marked, require, require_equal
 
 NODES = pathlib.Path(__file__).resolve().parent.parent / "nodes/run.sh"
 FUTURE = 4102444800  # the year 2100
@@ -28,11 +28,16 @@ def start_again(bench, run, options):
         while b"waits up to" not in os.pread(process.files[1].fileno(), 1 << 20, 0):
             require(process.poll() is None and time.monotonic() < deadline, "the second start does not wait for the folder")
             time.sleep(0.05)
-        os.kill(ranks_marked(mark)[1], signal.SIGKILL)
+        rank = ranks_marked(mark).get(1)
+        require(rank is not None, "the second start has no rank 1")
+        os.kill(rank, signal.SIGKILL)
     except BaseException:
         process.kill()  # takes all that it started with it
         raise
-    return bench.finished(process, code=2)
+    done = bench.finished(process, code=2)
+    left = processes_marked(mark)
+    require(not left, f"processes left: {left}")
+    return done
 
 
 def two_runs(bench, strategy, options):
@@ -46,7 +51,8 @@ def two_runs(bench, strategy, options):
     def start_others():
         before = contents(folder)
         again = start_again(bench, run, options)
-        require("attempt 2 is not in the run's metrics" in again.err, f"the restart of the second start says: {again.err[-300:]}")
+        for words in ("the process is gone", "attempt 2 is not in the run's metrics"):
+            require(words in again.err, f"expected '{words}', the second start says: {again.err[-1500:]}")
         require(f"run.dir {folder}: expected a folder of its own, another run is at work in it" in again.err,
                 f"the second start says: {again.err[-300:]}")
         foreign = bench.supervised(other, *options, f"--checkpoint.dir={folder}/checkpoints", code=2)

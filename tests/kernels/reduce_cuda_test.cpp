@@ -65,24 +65,25 @@ TEST_CASE("cuda: sums", "[cuda]") {
 }
 
 TEST_CASE("cuda: a sum over ranks in slices has the bits of a whole one", "[cuda]") {
-  for_floats([](DType dtype) {
+  const auto check = [](DType to, DType dtype) {
+    CAPTURE(dtype_name(to), dtype_name(dtype));
     constexpr Size kCount = 5 * kSumBlock + 3 * kSumPack, kSlice = 2 * kSumBlock;
     const Size blocks = sum_blocks(kCount);
-    Array sums[] = {Array(dtype, kCount), Array(dtype, kCount)},
+    Array sums[] = {Array(to, kCount), Array(to, kCount)},
           squares[] = {Array(DType::f64, blocks + 1), Array(DType::f64, blocks + 1)};  // of blocks, and of all
     DeviceArray x[] = {DeviceArray(random_array(dtype, kCount, 1)), DeviceArray(random_array(dtype, kCount, 2)),
                        DeviceArray(random_array(dtype, kCount, 3))};
     for (const Size at_once : {kCount, kSlice}) {
       const int i = at_once == kCount ? 0 : 1;
-      DeviceArray y(random_array(dtype, kCount, 4)), partials(squares[i]);
+      DeviceArray y(random_array(to, kCount, 4)), partials(squares[i]);
       for (Size begin = 0; begin < kCount; begin += at_once) {
         const Size count = std::min(at_once, kCount - begin);
-        const auto slice = [&](DeviceArray& all) {
-          return static_cast<std::byte*>(all.data()) + begin * dtype_bytes(dtype);
+        const auto slice = [&](DeviceArray& all, DType of) {
+          return static_cast<std::byte*>(all.data()) + begin * dtype_bytes(of);
         };
-        const void* const parts[] = {slice(x[0]), slice(x[1]), slice(x[2])};
+        const void* const parts[] = {slice(x[0], dtype), slice(x[1], dtype), slice(x[2], dtype)};
         auto* const of_blocks = static_cast<double*>(partials.data());
-        sum_ranks(gpu_stream(), dtype, slice(y), dtype, parts, 3, count, true,
+        sum_ranks(gpu_stream(), to, slice(y, to), dtype, parts, 3, count, true,
                   begin + count == kCount ? of_blocks + blocks : nullptr, of_blocks, begin / kSumBlock);
       }
       y.read(sums[i]), partials.read(squares[i]);
@@ -90,5 +91,9 @@ TEST_CASE("cuda: a sum over ranks in slices has the bits of a whole one", "[cuda
     CHECK(sums[1].same_bits(sums[0]));
     CHECK(squares[1].same_bits(squares[0]));
     CHECK(squares[0].values().back() > 0);
+  };
+  for_floats([&](DType dtype) {
+    check(dtype, dtype);
+    if (dtype == DType::bf16) check(DType::f32, dtype);  // a wire
   });
 }

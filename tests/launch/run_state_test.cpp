@@ -28,7 +28,7 @@ TEST_CASE("restart event: not among the metrics of another run that is at work i
     const Descriptor folder(::open(config.run.dir.c_str(), O_RDONLY | O_CLOEXEC));
     REQUIRE(::flock(folder.get(), LOCK_EX) == 0);  // as the other run does
     CHECK_THROWS_WITH(run.record(restart, run.metrics_end(), std::chrono::seconds(0)),
-                      "run.dir " + config.run.dir + ": another run is at work in it");
+                      "run.dir " + config.run.dir + ": another run, or a rank of this one elsewhere, is at work in it");
     CHECK(read_file(metrics).text == row);
   }
   run.record(restart, run.metrics_end());

@@ -4,6 +4,10 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
 #include "comm/tcp_socket.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
@@ -52,4 +56,16 @@ TEST_CASE("run folder: one run at a time has it", "[train]") {
   REQUIRE(::flock(folder.get(), LOCK_EX) == 0);  // as another process would
   CHECK_THROWS_WITH(examine_run_folder(config, {}, std::chrono::milliseconds(0)),
                     "run.dir " + config.run.dir + ": expected a folder of its own, another run is at work in it");
+}
+
+TEST_CASE("run folder: one that another run makes during the start is refused", "[train]") {
+  const TempFolder temp;
+  Config config;
+  config.run.dir = temp / "new", config.checkpoint.dir = temp / "checkpoints";
+  config.checkpoint.resume = "never";
+  RunStart start = examine_run_folder(config, {}, std::chrono::milliseconds(0));
+  REQUIRE(std::filesystem::create_directory(config.run.dir));
+  std::ofstream(config.run.dir + "/metrics.jsonl") << "a row of the other run\n";
+  CHECK_THROWS_WITH(open_run_folder(config, start, 1),
+                    "run.dir " + config.run.dir + ": expected a folder of its own, another run has made it");
 }

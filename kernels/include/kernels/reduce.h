@@ -7,7 +7,7 @@ namespace lt::kernels {
 
 // sum[0] = sum of x_N^2 in double, over fixed blocks of kSumBlock elements added in order. x has any floating dtype.
 inline constexpr Size kSumBlock = 4096;
-inline constexpr Size kSumPack = 8;  // elements of 16 bytes in two-byte types: a thread's, at most
+inline constexpr Size kSumPack = 8;  // the most elements that a thread loads at once: 16 bytes of a two-byte type
 // `partials` holds sum_blocks(N) numbers. Calls that overlap on several streams need one each. Null: uses the device's
 // scratch memory, which only its compute stream may use.
 template <class S>

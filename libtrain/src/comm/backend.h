@@ -93,8 +93,8 @@ class GroupBackend {
   GroupBackend& operator=(const GroupBackend&) = delete;
 
   const GroupPlace& place() const { return place_; }
-  // On all ranks alike, before the first reduction.
-  void let_arrive_at_most(Size bytes) { place_.most_arriving = bytes; }
+  // On all ranks alike, before the first reduction. Groups made of this one inherit it.
+  virtual void let_arrive_at_most(Size bytes) { place_.most_arriving = bytes; }
   const HostGrid& grid() const { return grid_; }
   int rank() const { return place_.rank; }
   int size() const { return place_.size; }
@@ -114,10 +114,10 @@ class GroupBackend {
     Size outgoing = 0, incoming = 0, host_sums = 0, partials = 0;
   };
   Staging staging(const ReduceScatterCall& call) const;
-  // How many elements of each part a reduce-scatter exchanges at a time. On a GPU whole blocks of kernels::kSumBlock,
-  // as few as keep what arrives within GroupPlace::most_arriving bytes, but one at least; the last slice may be
-  // smaller. Everything on the CPU, and where parts are not the same multiple of kernels::kSumPack. Bits do not depend
-  // on it.
+  // How many elements of each part a reduce-scatter exchanges at a time. On a GPU equal slices of whole blocks of
+  // kernels::kSumBlock, as few slices as keep what arrives within GroupPlace::most_arriving bytes; a slice has a block
+  // at least, and the last one may be smaller. Everything on the CPU, and where parts are not the same multiple of
+  // kernels::kSumPack. Bits do not depend on it.
   Size elements_at_once(const ReduceScatterCall& call) const;
   static DType sum_type(DType wire) { return wire == DType::f64 ? DType::f64 : DType::f32; }
   // The stages in which n elements on `device` are gathered or added: among the ranks of each host, and among hosts.

@@ -24,6 +24,11 @@ class DeviceBackend : public GroupBackend {
   DeviceBackend(std::shared_ptr<GroupBackend> control, Device device, std::vector<int> hosts = {})
       : GroupBackend(place_beside(control->place(), std::move(hosts))), control_(std::move(control)), device_(device) {}
 
+  // Groups are split from the control back end first.
+  void let_arrive_at_most(Size bytes) final {
+    GroupBackend::let_arrive_at_most(bytes);
+    control_->let_arrive_at_most(bytes);
+  }
   bool takes(Device device) const final { return device == device_ || control_->takes(device); }
   std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) final {
     return call.device == device_ ? gather_on_device(call) : control_->all_gather(call);

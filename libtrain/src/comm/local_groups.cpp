@@ -32,8 +32,9 @@ Size GroupBackend::elements_at_once(const ReduceScatterCall& call) const {
   const Size part = size_of(call.n, 0);  // no other is larger
   if (counted_type(call.device) != DeviceType::cuda || call.n % (size() * kernels::kSumPack) != 0) return part;
   const HostGrid grid = stages(call.device, call.n);
-  const Size arrivals = grid.is_one_stage() ? size() - 1 : (grid.ranks - 1) * grid.hosts;
-  const Size block_bytes = std::max<Size>(arrivals, 1) * kernels::kSumBlock * dtype_bytes(call.wire);
+  Size element = (grid.is_one_stage() ? size() - 1 : (grid.ranks - 1) * grid.hosts) * dtype_bytes(call.wire);
+  if (!grid.is_one_stage()) element += (grid.hosts - 1) * dtype_bytes(sum_type(call.wire));
+  const Size block_bytes = std::max<Size>(element, 1) * kernels::kSumBlock;
   const Size blocks = kernels::sum_blocks(part), most = std::max<Size>(place_.most_arriving / block_bytes, 1);
   const Size slices = std::max<Size>((blocks + most - 1) / most, 1);
   return std::min(part, (blocks + slices - 1) / slices * kernels::kSumBlock);

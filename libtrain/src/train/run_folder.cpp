@@ -42,8 +42,9 @@ void require_folder(const char* key, const std::string& dir) {
   throw UsageError("config", fmt::format("{} {}: expected a folder, found a file", key, dir));
 }
 
-// Locks `dir` for this process. On release it removes a folder that is still empty because the start failed. Locks
-// nothing on a file system without locks. The patience covers ranks of a killed start, which can live on for seconds.
+// Locks `dir` for this process. On release it removes a folder that is still empty because the start failed. Returns
+// null if there is no such folder, or no lock on its file system. The patience covers ranks of a killed start, which
+// can live on for seconds.
 std::shared_ptr<void> lock_folder(const std::string& dir, std::chrono::milliseconds patience = kFolderPatience) {
   std::shared_ptr<void> lock;
   try {
@@ -59,7 +60,8 @@ std::shared_ptr<void> lock_folder(const std::string& dir, std::chrono::milliseco
                      fmt::format("run.dir {}: expected a folder of its own, another run is at work in it", dir),
                      "wait for it to end, or give this run another run.dir");
   }
-  return {nullptr, [lock, dir](void*) { ::rmdir(dir.c_str()); }};  // rmdir fails unless the folder is empty
+  if (lock == nullptr) return nullptr;
+  return {lock.get(), [lock, dir](void*) { ::rmdir(dir.c_str()); }};  // rmdir fails unless the folder is empty
 }
 
 void move_aside(const std::string& dir) {
@@ -223,13 +225,19 @@ void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_by
     start.little_room = require_room(resolved, checkpoint_bytes, most_new_checkpoints(resolved, done, present),
                                      !goes_on || start.identity.is_new);
   }
-  if (start.moves_aside) move_aside(dir);
-  if (fs::exists(dir)) return;
-  start.lock.reset();  // it locked the folder that was moved aside
+  if (start.moves_aside) {
+    move_aside(dir);
+    start.lock.reset();  // it locked the folder that was moved aside
+  }
+  if (start.lock != nullptr) return;
   std::error_code failed;
   fs::create_directories(dir, failed);
   if (failed) throw DataError("record", fmt::format("run.dir {}: cannot create: {}", dir, failed.message()));
   start.lock = lock_folder(dir);
+  // The folder was not there, or not locked because its file system has no locks.
+  if (start.lock == nullptr || is_empty(dir)) return;
+  throw UsageError("config", fmt::format("run.dir {}: expected a folder of its own, another run has made it", dir),
+                   "the same command again goes on with that run or names what differs");
 }
 
 void write_run_files(const Config& resolved, const RunIdentity& identity, const World& world,

@@ -306,9 +306,11 @@ ExitCode run_training(const Config& config, const World& world, const TrainingPa
   });
   collectively(world.group(), [&] { require_same_on_all_ranks(config, world.group()); });
   const WatchdogConfig& limits = config.watchdog;
+  std::shared_ptr<void> folder;  // locked until the watchdog, which writes into it, has ended
   Watchdog watchdog(world, {limits.heartbeat_s, limits.collective_s, limits.init_s});
   const PhaseScope start(Phase::start);
   Run run(config, world, parts.model, parts.batches);
+  folder = run.start.lock;
   watchdog.write_to(config.run.dir);
   // With train.steps = 0 the initial state is saved once.
   if (run.steps_done() >= config.train.steps && (config.train.steps > 0 || !run.start.checkpoint.folder.empty()) &&

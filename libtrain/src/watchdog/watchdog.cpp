@@ -288,6 +288,7 @@ Watchdog::~Watchdog() = default;
 
 void Watchdog::write_to(std::string folder) {
   if (impl_ == nullptr) return;
+  if (impl_->has_folder) throw InternalError("watchdog", "write_to: expected one call, got a second one");
   impl_->record_folder = std::move(folder);
   impl_->has_folder = true;
 }

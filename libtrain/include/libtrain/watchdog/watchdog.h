@@ -29,7 +29,8 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
 
   // A verdict also goes to files from now on: its line to <folder>/log.txt, each rank's last collectives to
-  // <folder>/watchdog-rank-R.txt. Call it once, when no other run can be at work in the folder.
+  // <folder>/watchdog-rank-R.txt. Call it once, when no other run is at work in the folder, and keep others out until
+  // the destructor has run.
   void write_to(std::string folder);
 
  private:
