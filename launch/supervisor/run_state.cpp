@@ -79,13 +79,15 @@ RunState::MetricsEnd RunState::metrics_end() const {
 }
 
 void RunState::record(const Restart& restart, const MetricsEnd& end, std::chrono::milliseconds patience) const {
-  // An attempt moves the files of a start that saved nothing aside, and cuts off a torn last line.
-  const auto offset = [&] {
+  // Where the attempt's lines begin, unless they hold a step or the event. An attempt moves the files of a start that
+  // saved nothing aside, and cuts off a torn last line.
+  const auto unrecorded = [&]() -> std::optional<std::size_t> {
     const MetricsEnd now = metrics_end();
-    return now.file == end.file ? std::min(end.bytes, now.bytes) : 0;
+    const std::size_t offset = now.file == end.file ? std::min(end.bytes, now.bytes) : 0;
+    if (now.file == 0 || has_done_a_step(metrics_, offset)) return std::nullopt;
+    return offset;
   };
-  const auto is_done = [&] { return metrics_end().file == 0 || has_done_a_step(metrics_, offset()); };
-  if (is_done()) return;
+  if (!unrecorded()) return;
   std::shared_ptr<void> lock;
   try {
     lock = checkpoint::lock_folder(folder_, patience);
@@ -93,8 +95,8 @@ void RunState::record(const Restart& restart, const MetricsEnd& end, std::chrono
     throw DataError("launch",
                     fmt::format("run.dir {}: another run, or a rank of this one elsewhere, is at work in it", folder_));
   }
-  if (is_done()) return;
-  LineFile(metrics_).append(restart_event(restart, restart_point(metrics_, offset())).dump());
+  const std::optional<std::size_t> offset = unrecorded();  // another run may have written meanwhile
+  if (offset) LineFile(metrics_).append(restart_event(restart, restart_point(metrics_, *offset)).dump());
 }
 
 }  // namespace lt::launch

@@ -12,6 +12,7 @@ using lt::DType;
 using lt::Group;
 using lt::MemoryOwner;
 using lt::Size;
+using lt_test::staged;
 
 namespace {
 
@@ -109,14 +110,6 @@ TEST_CASE("meta group: split by a function of the rank, by a color only where it
 }
 
 TEST_CASE("meta group: memory for CUDA, on one host and on several", "[comm]") {
-  const auto staged = [](const Group& group, Size n, DType dtype, DType wire, bool accumulate) {
-    const lt::Tensor full = lt::Tensor::empty({n}, dtype, lt::kMeta);
-    const lt::Tensor part = full.narrow(0, Group::part_begin(n, group.size(), group.rank()),
-                                        Group::part_size(n, group.size(), group.rank()));
-    const Size before = lt::memory_live(lt::kMeta).of(MemoryOwner::communication);
-    const lt::Work work = group.reduce_scatter("r", part, full, wire, accumulate);
-    return lt::memory_live(lt::kMeta).of(MemoryOwner::communication) - before;
-  };
   const Group hosts = Group::meta(1, 8, lt::DeviceType::cuda, 4), cuda = Group::meta(1, 4, lt::DeviceType::cuda, 4),
               cpu = Group::meta(1, 4, lt::DeviceType::cpu, 2);
   const Group one_a_host = hosts.split([](int r) { return r % 4; }, "across hosts");

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "libtrain/comm/group.h"
+#include "libtrain/memory/memory.h"
 #include "test_main/tree_sum.h"
 
 namespace lt_test {
@@ -45,6 +46,17 @@ inline double sum(int ranks, lt::Size i, lt::DType dtype, lt::DType wire) {
     narrow.push_back(static_cast<float>(wide.back()));
   }
   return wire == lt::DType::f64 || ranks == 1 ? tree_sum(wide.data(), ranks) : tree_sum(narrow.data(), ranks);
+}
+
+// The bytes that a reduce-scatter of n elements holds on a meta group while it is under way.
+inline lt::Size staged(const lt::Group& group, lt::Size n, lt::DType dtype, lt::DType wire, bool accumulate) {
+  const lt::Tensor full = lt::Tensor::empty({n}, dtype, lt::kMeta);
+  const lt::Tensor part = full.narrow(0, lt::Group::part_begin(n, group.size(), group.rank()),
+                                      lt::Group::part_size(n, group.size(), group.rank()));
+  const auto held = [] { return lt::memory_live(lt::kMeta).of(lt::MemoryOwner::communication); };
+  const lt::Size before = held();
+  const lt::Work work = group.reduce_scatter("r", part, full, wire, accumulate);
+  return held() - before;
 }
 
 // Includes sizes that no rank count divides, fewer elements than ranks (empty parts), none, one, and several messages.

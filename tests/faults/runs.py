@@ -81,10 +81,10 @@ class Bench:
         return ("train", *MODEL, f"--data.train={self.folder}/data/train.bin", f"--run.dir={self.folder / run}",
                 f"--train.steps={STEPS}", f"--checkpoint.every={EVERY}", "--checkpoint.keep=9", *more)
 
-    def supervised(self, run, *more, fault=None, halts=None, restarts=3, code=0, seconds=90, preload=None):
+    def supervised(self, run, *more, fault=None, halts=None, beside=None, restarts=3, code=0, seconds=90, preload=None):
         """Runs under the supervisor and requires that no process is left. Rank 0 stops before each step in `halts`, and
         continues once the action given for that step has run. The watchdog's limits are raised so that no stop counts
-        as a hang."""
+        as a hang. `beside` is called with the supervisor's process and the mark of all, once it has started."""
         mark = uuid.uuid4().hex
         faults = [f"step:0:{step}:stop" for step in halts or ()] + ([fault] if fault else [])
         patience = ("--watchdog.heartbeat_s=86400", "--watchdog.collective_s=86400") if halts else ()
@@ -92,6 +92,8 @@ class Bench:
                              *self.options(run, *patience, *more), fault=",".join(faults) or None, mark=mark,
                              preload=preload)
         try:
+            if beside:
+                beside(process, mark)
             for meanwhile in (halts or {}).values():
                 rank = self.halted(process, mark)
                 meanwhile()

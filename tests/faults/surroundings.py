@@ -7,9 +7,8 @@ import shutil
 import signal
 import subprocess
 import time
-import uuid
 
-from runs import RANKS, Foreign, Skipped, processes_marked, ranks_marked, require, require_equal
+from runs import Foreign, Skipped, ranks_marked, require, require_equal
 
 NODES = pathlib.Path(__file__).resolve().parent.parent / "nodes/run.sh"
 FUTURE = 4102444800  # the year 2100
@@ -19,25 +18,15 @@ def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def start_again(bench, run, options):
-    """Starts an active run a second time, and kills rank 1 while rank 0 waits for the folder. The restart is refused."""
-    mark = uuid.uuid4().hex
-    process = bench.start("launch", "-n", RANKS, "--restarts", 1, "--", *bench.options(run, *options), mark=mark)
+def kill_while_waiting(process, mark):
+    """Kills rank 1 while rank 0 waits for the folder of another run."""
     deadline = time.monotonic() + 30
-    try:
-        while b"waits up to" not in os.pread(process.files[1].fileno(), 1 << 20, 0):
-            require(process.poll() is None and time.monotonic() < deadline, "the second start does not wait for the folder")
-            time.sleep(0.05)
-        rank = ranks_marked(mark).get(1)
-        require(rank is not None, "the second start has no rank 1")
-        os.kill(rank, signal.SIGKILL)
-    except BaseException:
-        process.kill()  # takes all that it started with it
-        raise
-    done = bench.finished(process, code=2)
-    left = processes_marked(mark)
-    require(not left, f"processes left: {left}")
-    return done
+    while b"waits up to" not in os.pread(process.files[1].fileno(), 1 << 20, 0):
+        require(process.poll() is None and time.monotonic() < deadline, "the second start does not wait for the folder")
+        time.sleep(0.05)
+    rank = ranks_marked(mark).get(1)
+    require(rank is not None, "the second start has no rank 1")
+    os.kill(rank, signal.SIGKILL)
 
 
 def two_runs(bench, strategy, options):
@@ -50,7 +39,7 @@ def two_runs(bench, strategy, options):
 
     def start_others():
         before = contents(folder)
-        again = start_again(bench, run, options)
+        again = bench.supervised(run, *options, beside=kill_while_waiting, restarts=1, code=2)
         for words in ("the process is gone", "attempt 2 is not in the run's metrics"):
             require(words in again.err, f"expected '{words}', the second start says: {again.err[-1500:]}")
         require(f"run.dir {folder}: expected a folder of its own, another run is at work in it" in again.err,

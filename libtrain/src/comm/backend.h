@@ -119,6 +119,10 @@ class GroupBackend {
   // at least, and the last one may be smaller. Everything on the CPU, and where parts are not the same multiple of
   // kernels::kSumPack. Bits do not depend on it.
   Size elements_at_once(const ReduceScatterCall& call) const;
+  // How many parts arrive in a reduce-scatter, without sums of other hosts.
+  Size arriving_parts(const HostGrid& grid) const {
+    return grid.is_one_stage() ? size() - 1 : (grid.ranks - 1) * grid.hosts;
+  }
   static DType sum_type(DType wire) { return wire == DType::f64 ? DType::f64 : DType::f32; }
   // The stages in which n elements on `device` are gathered or added: among the ranks of each host, and among hosts.
   // Ranks on the CPU, and parts of different sizes, take one stage, as if each rank had a host of its own.

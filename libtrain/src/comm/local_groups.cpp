@@ -24,15 +24,15 @@ GroupBackend::Staging GroupBackend::staging(const ReduceScatterCall& call) const
   const HostGrid grid = stages(call.device, call.n);
   kernels::require_summed_ranks(target, std::max(grid.hosts, grid.ranks));
   const Size at_once = std::min(mine, elements_at_once(call));
-  if (grid.is_one_stage()) return {outgoing, (size() - 1) * at_once, 0, partials};
-  return {outgoing, (grid.ranks - 1) * grid.hosts * at_once, (2 * grid.hosts - 1) * at_once, partials};
+  const Size host_sums = grid.is_one_stage() ? 0 : 2 * grid.hosts - 1;
+  return {outgoing, arriving_parts(grid) * at_once, host_sums * at_once, partials};
 }
 
 Size GroupBackend::elements_at_once(const ReduceScatterCall& call) const {
   const Size part = size_of(call.n, 0);  // no other is larger
   if (counted_type(call.device) != DeviceType::cuda || call.n % (size() * kernels::kSumPack) != 0) return part;
   const HostGrid grid = stages(call.device, call.n);
-  Size element = (grid.is_one_stage() ? size() - 1 : (grid.ranks - 1) * grid.hosts) * dtype_bytes(call.wire);
+  Size element = arriving_parts(grid) * dtype_bytes(call.wire);
   if (!grid.is_one_stage()) element += (grid.hosts - 1) * dtype_bytes(sum_type(call.wire));
   const Size block_bytes = std::max<Size>(element, 1) * kernels::kSumBlock;
   const Size blocks = kernels::sum_blocks(part), most = std::max<Size>(place_.most_arriving / block_bytes, 1);
