@@ -215,19 +215,13 @@ saving() {
   report "${gpus}x-saving-$name.txt" save_and_load
 }
 
-some_steps() {
-  run_in_out
-  run+=(--parallel.strategy=zero3 --parallel.recompute=full --optim.state_dtype=bf16 --optim.master=none --checkpoint.every=0)
-  # Killed before its end, where it would save 420 GB. A step is recorded when the next one is done.
-  LTRAIN_FAULT=forward:0:5:kill on_all "$ltrain" "${run[@]}" --train.steps=5 --record.every=1 || true
-  grep -E -o '"(step|step_ms|memory_peak_bytes|predicted_peak_bytes)":[0-9.]+' "$out/run/metrics.jsonl"
-  rm -rf "$out/run"
-}
-
 large() {
   on_gpus 8 112000 || return 0
   take "llama-70b 1 4096"
-  report "${gpus}x-$name.txt" some_steps
+  local small=(--parallel.strategy=zero3 --parallel.recompute=full --optim.state_dtype=bf16 --optim.master=none)
+  on_all "$ltrain" bench step "${sizes[@]}" --train.dtype=bf16 "${small[@]}" --warmup 2 --iterations 4 \
+    --out "$out/${gpus}x-step-$name-zero3.json"
+  "$ltrain" plan "${sizes[@]}" --train.dtype=bf16 "${small[@]}" --ranks "$gpus" --gpu h200 --json > "$out/${gpus}x-plan-$name-zero3.json"
 }
 
 require() {  # the names of parts

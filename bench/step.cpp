@@ -50,6 +50,15 @@ void print_table(const Json& row, const std::vector<double>& ms,
   fmt::print(stderr, "{:.0f} tokens/s\n", row["tokens_per_s"].get<double>());
 }
 
+// The peak of the rank that has the largest.
+Size memory_peak_bytes(const World& world, Device device) {
+  Size largest = 0;
+  for (const std::string& peak : world.group().all_gather_bytes(std::to_string(memory_peak(device).total))) {
+    largest = std::max(largest, Size{std::stol(peak)});
+  }
+  return largest;
+}
+
 // What the steps depend on: the keys of [model], [parallel], [train] and [optim] with their values as in TOML.
 Json configuration_of(const Config& config) {
   Json keys = Json::object();
@@ -73,6 +82,7 @@ void bench_step(const Config& given, const World& world, const Options& options)
     ms.push_back(sum(step));
     for (std::size_t p = 0; p < kActivities; ++p) activities[p].push_back(step[p]);
   }
+  const Size peak_bytes = memory_peak_bytes(world, step_options_of_rank(config, world).device);
   if (world.rank() != 0) return;
 
   const double median_s = median(ms) / 1e3, tokens = static_cast<double>(training.tokens());
@@ -90,7 +100,8 @@ void bench_step(const Config& given, const World& world, const Options& options)
                      {"gflops", training.flops() / median_s / 1e9},
                      {"breakdown_ms", breakdown}});
   Json row = step_identity(config, world.size(), config.parallel.strategy);
-  row.update({{"ms", times(cut_into_blocks(ms))}, {"tokens_per_s", tokens / median_s}});
+  row.update(
+      {{"ms", times(cut_into_blocks(ms))}, {"tokens_per_s", tokens / median_s}, {"memory_peak_bytes", peak_bytes}});
   print_table(row, ms, activities);
   write_result(std::move(result), Json::array({row}), options.out);
 }

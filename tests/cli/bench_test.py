@@ -108,6 +108,8 @@ class Bench(program.CliTest):
         self.assertEqual(result["model"], "gpt2-2x32")
         self.assertEqual({key: row["ms"][key] for key in ("min", "median", "max")}, result["step_ms"])
         self.assert_near(result["tokens_per_s"], 64 / row["ms"]["median"] * 1e3)
+        plan = program.run("plan", *SMALL, "--parallel.strategy=zero2", "--ranks=2", "--json")
+        self.assertEqual(row["memory_peak_bytes"], json.loads(plan.stdout)["peak_bytes"])
         self.assertNotIn("options", row)
         self.assertEqual(self.table[:2], [f"gpt2-2x32: {row['shape']}", "zero2 on 2 ranks, recompute none, f32"])
         self.assertEqual(self.table[2].split(), ["activity", "median", "ms", "min", "ms", "max", "ms", "share"])

@@ -17,6 +17,12 @@ void fail(const std::string& how, const lt::World& world) {
       if (second) throw lt::DataError("data", "b.bin: expected c, found d");
     });
   }
+  if (how == "windows") {  // on all ranks, while streams may wait for words in windows
+    const lt::Group group = world.group(world.device(lt::DeviceType::cuda));
+    const lt::PeerMemory memory = group.peer_memory(world.device(lt::DeviceType::cuda));
+    group.abandon();
+    throw lt::UsageError("ops", "x: expected y, got z");
+  }
   if (how == "number" && second) throw lt::NonFiniteError("step 7: loss: expected a finite number, got nan");
   world.group().barrier();  // the ranks that did not fail wait for the others
 }

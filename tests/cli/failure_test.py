@@ -1,6 +1,8 @@
 """A failed program prints one message and returns its exit code, whether one rank failed, all ranks failed, or all
 learnt of one rank's failure."""
 
+import re
+
 import program
 
 
@@ -18,6 +20,12 @@ class Failure(program.CliTest):
         self.assert_error(program.run("one", ranks=3), 3, "[data] rank 1: b.bin: expected c, found d")
         self.assert_error(program.run("number", ranks=2), 5,
                           "[train] rank 1: step 7: loss: expected a finite number, got nan")
+
+    def test_no_thread_that_ends_waits_outlives_the_devices(self):
+        result = program.run("windows", ranks=2)
+        if re.search(r"device cuda:\d", result.stderr):
+            self.skipTest("too few CUDA devices")
+        self.assert_error(result, 2, "[ops] x: expected y, got z")
 
     def test_all_ranks_know_of_one_failure(self):
         self.assert_error(program.run("shared", ranks=3), 3, "[data] rank 1: b.bin: expected c, found d")

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -120,18 +121,22 @@ std::uint32_t* WindowMemory::take_words(Size count) {
 
 void WindowMemory::release_waits() noexcept try {
   if (std::exchange(releases_, true)) return;
-  std::thread([memory = shared_from_this(), taken = words_taken_]() noexcept {
+  // Joined before the process takes down the CUDA runtime, which is older.
+  static std::vector<std::jthread> threads;
+  // The words stay until the process ends, as in give_back(): a communicator must not go on another thread.
+  new std::shared_ptr<WindowMemory>(shared_from_this());
+  threads.emplace_back([this](const std::stop_token& ends) noexcept {
     try {
-      const std::vector<std::uint32_t> ones(static_cast<std::size_t>(taken), 1);
-      const Stream own(memory->device_);
+      const std::vector<std::uint32_t> ones(static_cast<std::size_t>(words_taken_), 1);
+      const Stream own(device_);
       const auto deadline = std::chrono::steady_clock::now() + kReleaseTime;
-      while (std::chrono::steady_clock::now() < deadline) {
-        cuda::copy(memory->words_, ones.data(), taken * static_cast<Size>(sizeof(std::uint32_t)), own.cuda());
+      while (!ends.stop_requested() && std::chrono::steady_clock::now() < deadline) {
+        cuda::copy(words_, ones.data(), words_taken_ * static_cast<Size>(sizeof(std::uint32_t)), own.cuda());
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
     } catch (const Error&) {
     }
-  }).detach();
+  });
 } catch (...) {
   // No thread can be started: the watchdog ends the process.
 }
