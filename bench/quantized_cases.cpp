@@ -63,7 +63,7 @@ KernelCase transpose_case(std::string_view of, Size R, Size C, bool from_quantiz
                                                  .scale = y.scales.data<float>(),
                                                  .dtype = from_quantized ? DType::e4m3 : DType::bf16,
                                                  .x_RC = from_quantized ? rows.values.data() : x.data(),
-                                                 .scales_R = from_quantized ? rows.scales.data<float>() : nullptr,
+                                                 .scales_R = rows.scales.data<float>(),
                                                  .R = R,
                                                  .C = C});
               });

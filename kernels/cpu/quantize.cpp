@@ -16,8 +16,22 @@ constexpr Size kBlock = 64;
 
 LT_INLINE std::uint32_t magnitude(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
 
-LT_INLINE float value_of(bf16 x) { return load(x); }
-LT_INLINE float value_of(e4m3 x) { return static_cast<float>(x); }
+// What a number of a row is in e4m3, where 1 / factor is the row's scale.
+LT_INLINE float quantized(bf16 x, float factor) { return static_cast<float>(e4m3(load(x) * factor)); }
+LT_INLINE float quantized(e4m3 x, float) { return static_cast<float>(x); }
+
+LT_INLINE std::uint32_t largest_of(const bf16* x_C, Size C) {
+  std::uint32_t largest = 0;  // as bits, because these order NaN above infinity above the rest
+#pragma omp simd reduction(max : largest)
+  for (Size c = 0; c < C; ++c) largest = std::max(largest, magnitude(load(x_C[c])));
+  return largest;
+}
+
+LT_INLINE void quantize_row(e4m3* y_C, const bf16* x_C, Size C, float scale) {
+  const float factor = 1 / scale;
+#pragma omp simd
+  for (Size c = 0; c < C; ++c) y_C[c].bits = e4m3(load(x_C[c]) * factor).bits;  // of a struct, the loop is scalar
+}
 
 }  // namespace
 
@@ -25,15 +39,8 @@ template <>
 void quantize_rows(CpuStream, e4m3* y_RC, float* scales_R, const bf16* x_RC, Size R, Size C) {
   parallel_for(R, row_grain(C), [=](Size begin, Size end) LT_VECTOR_BODY {
     for (Size r = begin; r < end; ++r) {
-      const bf16* const x = x_RC + r * C;
-      e4m3* const y = y_RC + r * C;
-      std::uint32_t largest = 0;  // as bits, because these order NaN above infinity above the rest
-#pragma omp simd reduction(max : largest)
-      for (Size c = 0; c < C; ++c) largest = std::max(largest, magnitude(load(x[c])));
-      const float scale = e4m3_scale(std::bit_cast<float>(largest)), factor = 1 / scale;
-      scales_R[r] = scale;
-#pragma omp simd
-      for (Size c = 0; c < C; ++c) y[c].bits = e4m3(load(x[c]) * factor).bits;  // of a struct, the loop is scalar
+      scales_R[r] = e4m3_scale(std::bit_cast<float>(largest_of(x_RC + r * C, C)));
+      quantize_row(y_RC + r * C, x_RC + r * C, C, scales_R[r]);
     }
   });
 }
@@ -64,10 +71,10 @@ void quantize_transposed(CpuStream, const QuantizeTransposed& q) {
           const Size rows = std::min(kBlock, R - row);
           for (Size r = 0; r < rows; ++r) {
             const T* const x_C = x_RC + (row + r) * C + column;
-            const float factor = (scales_R != nullptr ? scales_R[row + r] : 1.0f) / largest;
+            const float scale = scales_R[row + r], factor = scale / largest;
 #pragma omp simd
             for (Size c = 0; c < columns; ++c) {
-              const float scaled = value_of(x_C[c]) * factor;
+              const float scaled = quantized(x_C[c], 1 / scale) * factor;
               bytes[r][c] = e4m3(scaled).bits;
               sums[c] += scaled;
             }
@@ -84,6 +91,45 @@ void quantize_transposed(CpuStream, const QuantizeTransposed& q) {
     });
   };
   q.dtype == DType::e4m3 ? write.template operator()<e4m3>() : write.template operator()<bf16>();
+}
+
+template <>
+void largest_of_rows(CpuStream, float* largest_R, const MatrixStretch& stretch) {
+  const auto [x, begin, end, C] = stretch;
+  const Size first = begin / C, rows = (end + C - 1) / C - first;
+  parallel_for(rows, row_grain(C), [=](Size from, Size to) LT_VECTOR_BODY {
+    for (Size r = first + from; r < first + to; ++r) {
+      const Size at = std::max(begin, r * C), columns = std::min(end, (r + 1) * C) - at;
+      largest_R[r] = std::bit_cast<float>(largest_of(x + at - begin, columns));
+    }
+  });
+}
+
+template <>
+void quantize_stretch(CpuStream, e4m3* y, const float* scales_R, const MatrixStretch& stretch) {
+  const auto [x, begin, end, C] = stretch;
+  const Size first = begin / C, rows = (end + C - 1) / C - first;
+  parallel_for(rows, row_grain(C), [=](Size from, Size to) LT_VECTOR_BODY {
+    for (Size r = first + from; r < first + to; ++r) {
+      const Size at = std::max(begin, r * C), columns = std::min(end, (r + 1) * C) - at;
+      quantize_row(y + at - begin, x + at - begin, columns, scales_R[r]);
+    }
+  });
+}
+
+template <>
+void join_scales(CpuStream, const JoinedScales& j) {
+  for (Size w = 0; w < j.W; ++w) {
+    std::uint32_t largest = 0, word = 0;
+    for (Size p = 0; p < j.P; ++p) {
+      largest = std::max(largest, j.parts_PW[p * j.W + w]), word |= j.parts_PW[p * j.W + w];
+    }
+    if (w < j.R) {
+      j.scales_R[w] = e4m3_scale(std::bit_cast<float>(largest));
+    } else {
+      j.rest[w - j.R] = word;
+    }
+  }
 }
 
 namespace {

@@ -41,11 +41,14 @@ static_assert(kColumnParts * kRowParts == kThreads);
 // warp in different banks both when they write, 4 parts of 8 sixteens of columns, and when they read a whole column.
 __device__ int word_at(int column, int part) { return column * kRowParts + (part ^ (column / 16 * 4)); }
 
-// 16 numbers of a row times a power of two, in e4m3.
-__device__ uint4 scaled(const Sixteen<bf16>& x, float factor) {
-  return sixteen_e4m3([&](int k) { return x[k] * factor; });
+// 16 numbers of a row with this scale, in e4m3.
+__device__ Sixteen<e4m3> quantized(const Sixteen<bf16>& x, float scale) {
+  const float factor = 1 / scale;
+  return {sixteen_e4m3([&](int k) { return x[k] * factor; })};
 }
-// In f16: a product that is too small for it is 0 in e4m3. visit(k, product) is called for each of the 16.
+__device__ Sixteen<e4m3> quantized(const Sixteen<e4m3>& x, float) { return x; }
+// 16 numbers times a power of two. In f16: a product that is too small for it is 0 in e4m3. visit(k, product) is called
+// for each of the 16.
 template <class F>
 __device__ uint4 scaled(const Sixteen<e4m3>& x, float factor, F&& visit) {
   const __half2 factors = __float2half2_rn(factor);
@@ -78,23 +81,19 @@ __global__ void __launch_bounds__(kThreads)
   float sums[16] = {};
   if (first_row + part * kWordBytes < R && first_column + columns * 16 < C) {
     Sixteen<T> values[kWordBytes];
-    float factors[kWordBytes];
+    float scales[kWordBytes];
 #pragma unroll
     for (int i = 0; i < kWordBytes; ++i) {
       const Size r = first_row + part * kWordBytes + i;
       values[i] = Sixteen<T>::at(x_RC + r * C + first_column + columns * 16);
-      factors[i] = (scales_R != nullptr ? scales_R[r] : 1.0f) / largest;
+      scales[i] = scales_R[r];
     }
     uint4 rows[kWordBytes];
 #pragma unroll
     for (int i = 0; i < kWordBytes; ++i) {
-      if constexpr (std::is_same_v<T, bf16>) {
-        rows[i] = scaled(values[i], factors[i]);
-      } else {
-        rows[i] = scaled(values[i], factors[i], [&](int k, float product) {
-          if constexpr (kSums) sums[k] += product;
-        });
-      }
+      rows[i] = scaled(quantized(values[i], scales[i]), scales[i] / largest, [&](int k, float product) {
+        if constexpr (kSums) sums[k] += product;
+      });
     }
 #pragma unroll
     for (int k = 0; k < 16; ++k) {
@@ -129,6 +128,58 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// The columns of a row within a stretch, in sixteens, and their place in the stretch.
+struct RowStretch {
+  Size at;
+  int count;
+
+  __device__ RowStretch(const MatrixStretch& stretch, Size r)
+      : at(max(stretch.begin, r * stretch.C)),
+        count(static_cast<int>((min(stretch.end, (r + 1) * stretch.C) - at) / kQuantizedMultiple)) {
+    at -= stretch.begin;
+  }
+};
+
+// One block a row.
+__global__ void __launch_bounds__(kThreads) largest_of_rows_kernel(float* largest_R, MatrixStretch stretch) {
+  const Size r = stretch.begin / stretch.C + blockIdx.x;
+  const RowStretch row(stretch, r);
+  std::uint32_t largest = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < row.count; i += static_cast<int>(blockDim.x)) {
+    const auto values = Sixteen<bf16>::at(stretch.x + row.at + i * kQuantizedMultiple);
+#pragma unroll
+    for (int k = 0; k < 16; ++k) largest = max(largest, magnitude(values[k]));
+  }
+  const float result = __uint_as_float(block_max(largest, 0u));
+  if (threadIdx.x == 0) largest_R[r] = result;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    quantize_stretch_kernel(e4m3* y, const float* scales_R, MatrixStretch stretch) {
+  const Size r = stretch.begin / stretch.C + blockIdx.x;
+  const RowStretch row(stretch, r);
+  const float scale = scales_R[r];
+  for (int i = static_cast<int>(threadIdx.x); i < row.count; i += static_cast<int>(blockDim.x)) {
+    const Size at = row.at + i * kQuantizedMultiple;
+    *reinterpret_cast<uint4*>(y + at) = quantized(Sixteen<bf16>::at(stretch.x + at), scale).bytes;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) join_scales_kernel(JoinedScales j) {
+  for (Size w = thread_index(); w < j.W; w += thread_count()) {
+    std::uint32_t largest = 0, word = 0;
+    for (Size p = 0; p < j.P; ++p) {
+      const std::uint32_t part = j.parts_PW[p * j.W + w];
+      largest = max(largest, part), word |= part;
+    }
+    if (w < j.R) {
+      j.scales_R[w] = e4m3_scale(__uint_as_float(largest));
+    } else {
+      j.rest[w - j.R] = word;
+    }
+  }
+}
+
 void require_multiples(Size R, Size C) {
   if (R % kQuantizedMultiple == 0 && C % kQuantizedMultiple == 0) return;
   throw InternalError("kernels", "quantize: expected rows and columns in multiples of 16, found " + std::to_string(R) +
@@ -140,6 +191,46 @@ void require_multiples(Size R, Size C) {
 template <>
 void quantize_rows(CudaStream stream, e4m3* y_RC, float* scales_R, const bf16* x_RC, Size R, Size C) {
   launch_quantize_rows(stream, y_RC, scales_R, Plain{x_RC, C}, R, C);
+}
+
+namespace {
+
+// Calls launch(rows, threads) with the blocks and threads for a stretch that is not empty.
+template <class Launch>
+void launch_for_stretch(const MatrixStretch& stretch, Launch&& launch) {
+  const auto [x, begin, end, C] = stretch;
+  require_multiples(begin, C);
+  require_multiples(end, C);
+  if (begin == end) return;
+  const Size sixteens = C / kQuantizedMultiple, warps = (sixteens + kWarp - 1) / kWarp;
+  launch(static_cast<unsigned>((end + C - 1) / C - begin / C),
+         static_cast<unsigned>(std::min<Size>(warps * kWarp, kThreads)));
+}
+
+}  // namespace
+
+template <>
+void largest_of_rows(CudaStream stream, float* largest_R, const MatrixStretch& stretch) {
+  launch_for_stretch(stretch, [&](unsigned rows, unsigned threads) {
+    largest_of_rows_kernel<<<rows, threads, 0, stream_of(stream)>>>(largest_R, stretch);
+    check_launch("largest_of_rows");
+  });
+}
+
+template <>
+void quantize_stretch(CudaStream stream, e4m3* y, const float* scales_R, const MatrixStretch& stretch) {
+  launch_for_stretch(stretch, [&](unsigned rows, unsigned threads) {
+    quantize_stretch_kernel<<<rows, threads, 0, stream_of(stream)>>>(y, scales_R, stretch);
+    check_launch("quantize_stretch");
+  });
+}
+
+template <>
+void join_scales(CudaStream stream, const JoinedScales& j) {
+  if (j.W == 0) return;
+  const auto blocks = static_cast<unsigned>(std::min<Size>((j.W + kThreads - 1) / kThreads, 1024));
+  join_scales_kernel<<<blocks, kThreads, 0, stream_of(stream)>>>(j);
+  check_launch("join_scales");
 }
 
 template <>
@@ -157,8 +248,8 @@ void quantize_transposed(CudaStream stream, const QuantizeTransposed& q) {
   const auto tiles = [](Size n) { return static_cast<unsigned>((n + kTile - 1) / kTile); };
   const auto launch = [&]<class T>(auto sums, Size first, Size rows, float* partial) {
     quantize_transposed_kernel<sums.value><<<dim3(tiles(q.C), tiles(rows)), kThreads, 0, stream_of(stream)>>>(
-        q.y_CR + first, q.scale, static_cast<const T*>(q.x_RC) + first * q.C,
-        q.scales_R != nullptr ? q.scales_R + first : nullptr, rows, q.C, q.R, partial);
+        q.y_CR + first, q.scale, static_cast<const T*>(q.x_RC) + first * q.C, q.scales_R + first, rows, q.C, q.R,
+        partial);
     check_launch("quantize_transposed");
   };
   if (q.C == 0) return;

@@ -44,7 +44,40 @@ TEST_CASE("cuda: quantization has the CPU's bits", "[cuda]") {
                                 is_bad ? nullptr : floats(sums)});
         quantize_transposed(s, {bytes(again), floats(largest), DType::e4m3, bytes(y), floats(scales), R, C,
                                 is_bad ? nullptr : floats(added), true});
-        quantize_transposed(s, {bytes(direct), floats(largest), DType::bf16, at(x), nullptr, R, C});
+        quantize_transposed(s, {bytes(direct), floats(largest), DType::bf16, at(x), floats(scales), R, C});
+      });
+    }
+  }
+}
+
+TEST_CASE("cuda: quantization in stretches has the CPU's bits", "[cuda]") {
+  if (!has_gpu()) return;
+  for (const auto& [R, C] : {std::pair<Size, Size>{16, 16}, {48, 144}, {270, 1600}, {9, 14336}}) {
+    for (const bool is_bad : {false, true}) {
+      CAPTURE(R, C, is_bad);
+      OnBoth both;
+      Array values = rows_of_all_sizes(DType::bf16, R, C, 1);
+      if (is_bad) values.set(3 * C + 5, HUGE_VAL), values.set(7 * C + 9, std::nan(""));
+      const Size P = 3, W = R + 8;
+      const std::array<Size, 4> cuts = {0, R / 2 * C + 16, (R - 2) * C, R * C};
+      const int x = both.exact(both.add(std::move(values))), y = bytes_of(both, R * C),
+                parts = both.exact(both.add(Array(DType::f32, P * W))), scales = both.exact(both.array(DType::f32, R)),
+                rest = both.exact(both.array(DType::f32, 8));
+      both.run([&, R = R, C = C](auto s, auto at) {
+        const auto floats = [&](int index) { return static_cast<float*>(at(index)); };
+        const auto words = [&](int index) { return static_cast<std::uint32_t*>(at(index)); };
+        const auto stretch = [&](std::size_t p) {
+          return MatrixStretch{static_cast<const bf16*>(at(x)) + cuts[p], cuts[p], cuts[p + 1], C};
+        };
+        for (std::size_t p = 0; p < 3; ++p) {
+          largest_of_rows(s, floats(parts) + static_cast<Size>(p) * W, stretch(p));
+          if (p == 1)
+            convert(s, DType::bf16, words(parts) + static_cast<Size>(p) * W + R, DType::bf16, at(x), 10, false);
+        }
+        join_scales(s, {words(parts), P, W, R, floats(scales), words(rest)});
+        for (std::size_t p = 0; p < 3; ++p) {
+          quantize_stretch(s, static_cast<e4m3*>(at(y)) + cuts[p], floats(scales), stretch(p));
+        }
       });
     }
   }

@@ -57,20 +57,44 @@ void write_rms_norm(S stream, const RmsNormForward& norm);
 template <class S>
 void spread_largest_scale(S stream, float* scales_N, Size N, const float* scales_R, Size R);
 
-// y_CR = the transpose of x_RC / scale[0], rounded to nearest even, where scale[0] is no smaller than any row's. x has
-// `dtype`: bf16, or e4m3 with the scales scales_R. For e4m3 also sums_C (+)= the sums over the rows of x in f32, unless
-// null: with the gradient of a linear layer's output in x they are that of its bias.
+// y_CR = the transpose of what x_RC and scales_R stand for, divided by scale[0], which is no smaller than any row's,
+// and rounded to nearest even. x has `dtype`: e4m3; or bf16, whose rows are quantized with scales_R first, so that both
+// give the same bits. For e4m3 also sums_C (+)= the sums over the rows of x in f32, unless null: with the gradient of a
+// linear layer's output in x they are that of its bias.
 struct QuantizeTransposed {
   e4m3* y_CR;
   const float* scale;
   DType dtype;
   const void* x_RC;
-  const float* scales_R;  // null for bf16
+  const float* scales_R;
   Size R, C;
   float* sums_C = nullptr;
   bool accumulate_sums = false;
 };
 template <class S>
 void quantize_transposed(S stream, const QuantizeTransposed& q);
+
+// quantize_rows() of a matrix that is cut into stretches, such as the shards of ranks. The elements [begin, end) of a
+// matrix of rows of C columns, the first of them at x. All three are multiples of kQuantizedMultiple.
+struct MatrixStretch {
+  const bf16* x;
+  Size begin, end, C;
+};
+// largest_R[r] = the largest magnitude of row r within the stretch, or NaN, for the rows that it touches.
+template <class S>
+void largest_of_rows(S stream, float* largest_R, const MatrixStretch& stretch);
+// y = the stretch, divided by the scales of its rows and rounded.
+template <class S>
+void quantize_stretch(S stream, e4m3* y, const float* scales_R, const MatrixStretch& stretch);
+// Joins what P ranks know, W words each. Words [0, R) are results of largest_of_rows(), 0 for other rows: scales_R gets
+// the scales of whole rows. The others are 0 on all ranks but one: rest [W - R] gets that one's.
+struct JoinedScales {
+  const std::uint32_t* parts_PW;
+  Size P, W, R;
+  float* scales_R;
+  std::uint32_t* rest;
+};
+template <class S>
+void join_scales(S stream, const JoinedScales& j);
 
 }  // namespace lt::kernels

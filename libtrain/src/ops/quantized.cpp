@@ -21,19 +21,19 @@ Tensor spread_largest(const Tensor& row_scales, Size count) {
   return scales;
 }
 
-// `row_scales` are those of `values`, or undefined if these are not quantized. `sums`: see transpose().
+// `row_scales` are those of `values`, or of what quantizing them gives. `sums`: see transpose().
 Quantized transposed(const Tensor& values, const Tensor& row_scales, const Tensor& scales,
                      const GradientTarget& sums = {{}, false}) {
   const Size R = rows(values), C = values.dim(-1);
   Quantized y{Tensor::empty({C, R}, DType::e4m3, values.device()), scales};
   // Through tiles it runs at three quarters of memory's rate.
-  if (row_scales.defined()) count_traffic(y.values.bytes() / 2);
+  if (values.dtype() == DType::e4m3) count_traffic(y.values.bytes() / 2);
   dispatch(values.device(), [&](auto s) {
     kernels::quantize_transposed(s, {.y_CR = y.values.data<e4m3>(),
                                      .scale = scales.data<float>(),
                                      .dtype = values.dtype(),
                                      .x_RC = values.data(),
-                                     .scales_R = row_scales.defined() ? row_scales.data<float>() : nullptr,
+                                     .scales_R = row_scales.data<float>(),
                                      .R = R,
                                      .C = C,
                                      .sums_C = sums.dst.defined() ? sums.dst.data<float>() : nullptr,
@@ -69,6 +69,7 @@ bool multiplies_in_fp8(const Tensor& x, const Tensor& weight) {
 bool should_defer(const Tensor& x, Size C) { return is_in_fp8(x) && can_be_quantized(rows(x), C); }
 
 Quantized quantize_rows(const Tensor& x) {
+  if (const TensorStorage::Rows* const rows = TensorStorage::rows(x)) return {rows->values, rows->scales};
   const Size R = rows(x), C = x.dim(-1);
   Quantized y{Tensor::empty({R, C}, DType::e4m3, x.device()), Tensor::empty({R}, DType::f32, x.device())};
   if (TensorStorage::quantize(x, y.values, y.scales)) return y;
@@ -83,8 +84,10 @@ Quantized transpose(const Quantized& x, Size count, const GradientTarget& sums) 
   return transposed(x.values, x.scales, spread_largest(x.scales, count), sums);
 }
 
-Quantized quantize_transposed(const Tensor& x, const Tensor& row_scales, Size count) {
-  return transposed(x, {}, spread_largest(row_scales, count));
+Quantized transpose(const Tensor& weight, const Tensor& row_scales, Size count) {
+  const TensorStorage::Rows* const rows = TensorStorage::rows(weight);
+  if (rows == nullptr) weight.require_values();
+  return transposed(rows != nullptr ? rows->values : weight, row_scales, spread_largest(row_scales, count));
 }
 
 }  // namespace lt::ops

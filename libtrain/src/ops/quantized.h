@@ -21,12 +21,12 @@ bool multiplies_in_fp8(const Tensor& x, const Tensor& weight);
 bool should_defer(const Tensor& x, Size C);
 
 // Quantizes a matrix, or the rows of x [..., C], each by its own scale. Deferred rows give the bits of those with
-// values.
+// values, and so does a weight that was gathered in e4m3, which is returned as it is.
 Quantized quantize_rows(const Tensor& x);
 // The transpose [C, R], with `count` copies of its one scale, the largest of the rows'. If `sums.dst` is defined, [C]
 // in f32, it gets the sums over the rows of x.
 Quantized transpose(const Quantized& x, Size count, const GradientTarget& sums = {{}, false});
-// The transpose of x [..., C] itself, rounded once, with the scale that its rows' scales give.
-Quantized quantize_transposed(const Tensor& x, const Tensor& row_scales, Size count);
+// The transpose of quantize_rows(weight), whose scales are `row_scales`.
+Quantized transpose(const Tensor& weight, const Tensor& row_scales, Size count);
 
 }  // namespace lt::ops

@@ -75,8 +75,8 @@ struct QuantizedLinear final : Function {
     if (residual_ == nullptr) TensorStorage::forget(dy);  // what it would be made of is not needed any more
     if (x_slot_ != nullptr) {
       const GradientTarget dx = x_slot_->next();
-      const Tensor& weight = weight_.get();
-      const Quantized columns = quantize_transposed(weight, weight_scales_, weight.dim(1));
+      const Tensor& weight = weight_.handle();
+      const Quantized columns = transpose(weight, weight_scales_, weight.dim(1));
       kernels::Gemm product = product_of(dy_rows, columns, false, dx.dst);
       product.accumulate = dx.accumulate;
       multiply(dy_rows.values.device(), product);

@@ -103,8 +103,19 @@ StepResult Engine::step(const Batch& batch) {
   return *result;
 }
 
+void Engine::Impl::begin_pass() {
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    units[i].start_late_gather();
+    units[i].begin_pass(i < in_e4m3_now.size() && in_e4m3_now[i]);
+  }
+}
+
+void Engine::Impl::end_pass() {
+  for (ShardedUnit& unit : units) unit.end_pass();
+}
+
 void Engine::Impl::step(const Batch& given) {
-  for (ShardedUnit& unit : units) unit.start_late_gather();
+  begin_pass();
   const Batch batch = slot->on_device(given);
   slot->send_rates(scalars.rates);
   const Tensor target_weight = count_targets(batch.targets);
@@ -120,6 +131,7 @@ void Engine::Impl::step(const Batch& given) {
     });
   }
   schedule->finish_reductions();
+  end_pass();
   average_losses(scalars.losses, scalars.outcome.member(&StepOutcome::loss));
   update();
   if (!options.cuda_graph) return;
@@ -147,7 +159,9 @@ void Engine::Impl::run(const char* name, PassFunction function, const Batch& bat
   const ContextScope scope(context(Context::current()));
   const auto body = [&] { attempt([&] { (this->*function)(batch); }); };
   if (!options.arena) return body();
-  memory.run(make_room(name, function, batch), body);
+  const auto plan = make_room(name, function, batch);
+  in_e4m3_now = in_e4m3.at(name + shapes_of(batch));
+  memory.run(plan, body);
 }
 
 // After two steps every lazily chosen algorithm is cached. Traced steps and steps with a fault inside run eagerly. So
@@ -202,7 +216,12 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
     const Group group = control.on_meta(options.device);
     Impl twin(model, make_sharding(group, parallel, on_meta), parallel, optimizers, on_meta);
     twin.make_shared();
+    twin.in_e4m3_now.assign(units.size(), options.fp8);
     (twin.*function)(shapes);  // the second run is like all later ones: parameters are in flight when it starts
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      twin.in_e4m3_now[i] = twin.in_e4m3_now[i] && !twin.units[i].values_were_read();
+    }
+    in_e4m3[name + shapes_of(shapes)] = twin.in_e4m3_now;
     std::vector<std::string> calls;
     MemoryPlan recorded = record_memory_plan(name, on_meta.device, [&] {
       const CallListScope list(&calls);
@@ -344,7 +363,7 @@ std::vector<BatchLoss> Engine::evaluate(const Batch& batch) {
 
 // Each rank contributes its loss and the number of its counted targets.
 void Engine::Impl::evaluate(const Batch& given) {
-  for (ShardedUnit& unit : units) unit.start_late_gather();
+  begin_pass();
   const Batch batch = slot->on_device(given);
   ids.begin_at_sample(0);
   schedule->begin_evaluation();
@@ -362,6 +381,7 @@ void Engine::Impl::evaluate(const Batch& given) {
     fill(counted, static_cast<double>(batch.inputs.dim(0)));
   }
   schedule->end_pass();
+  end_pass();
   const ActivityScope activity(Activity::reduce_exposed);
   control.all_gather("loss", all, own).wait();
   if (options.device.is_meta()) return;

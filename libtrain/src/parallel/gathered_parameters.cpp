@@ -23,6 +23,9 @@ GatheredParameters::GatheredParameters(UnitLayout layout, const Sharding& shardi
     if (are_trained) tensor.set_requires_grad();
     tensors_.push_back(std::move(tensor));
   }
+  if (!exist() || !are_sharded() || sharding_.dtype != DType::bf16) return;
+  quantized_.emplace(layout_, sharding_);
+  if (!quantized_->is_useful()) quantized_.reset();
 }
 
 UnitPart GatheredParameters::held() const { return are_sharded() ? shard() : UnitPart{0, layout_.padded()}; }
@@ -45,8 +48,21 @@ void GatheredParameters::bind(const Tensor& full) {
   for (std::size_t i = 0; i < tensors_.size(); ++i) TensorStorage::rebind(tensors_[i], full, layout_.ranges()[i].begin);
 }
 
+void GatheredParameters::begin_pass(bool in_e4m3) {
+  in_e4m3_ = in_e4m3 && quantized_;
+  if (in_e4m3_) quantized_->start_exchange(compute_);
+}
+
+void GatheredParameters::end_pass() {
+  if (std::exchange(in_e4m3_, false)) quantized_->end_pass();
+}
+
 void GatheredParameters::make_room() {
   if (!exist() || full_.defined()) return;
+  if (in_e4m3_) {
+    if (!quantized_->has_room()) quantized_->make_room();
+    return;
+  }
   full_ = flat_uninitialised(layout_.padded(), sharding_.dtype, sharding_.device, MemoryOwner::parameters);
   bind(full_);
 }
@@ -56,6 +72,10 @@ void GatheredParameters::start_gather() {
   start_late_gather();
   if (std::exchange(gathered_, true)) return;
   make_room();
+  if (in_e4m3_) {
+    gather_ = quantized_->start(compute_);
+    return quantized_->bind(tensors_);
+  }
   gather_ = sharding_.gather.all_gather(layout_.name() + " parameters", full_, compute_);
 }
 
@@ -80,6 +100,7 @@ void GatheredParameters::abandon() {
 void GatheredParameters::free_full() {
   for (const Tensor& tensor : tensors_) TensorStorage::unbind(tensor);
   full_ = Tensor();
+  if (in_e4m3_) quantized_->release();
   gathered_ = false;
 }
 

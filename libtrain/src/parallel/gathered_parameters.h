@@ -2,9 +2,11 @@
 // that is gathered while in use. A unit has one for trained parameters and one for frozen ones.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "parallel/layout.h"
+#include "parallel/quantized_gather.h"
 #include "parallel/sharding.h"
 
 namespace lt {
@@ -19,6 +21,8 @@ class GatheredParameters {
  public:
   // `gathers_late`: see start_update_gather().
   GatheredParameters(UnitLayout layout, const Sharding& sharding, bool are_trained, bool gathers_late = false);
+  GatheredParameters(const GatheredParameters&) = delete;  // quantized_ refers to a member
+  GatheredParameters& operator=(const GatheredParameters&) = delete;
   // Allocates the memory; in a window that is a collective.
   void make();
 
@@ -34,6 +38,12 @@ class GatheredParameters {
 
   // Makes the model use these parameters.
   void bind_model();
+  // Around a pass: with `in_e4m3` it gathers in e4m3, if that is possible and useful. Without a call to begin_pass() it
+  // does not.
+  void begin_pass(bool in_e4m3);
+  void end_pass();
+  // Whether an operation has read values of what was gathered in e4m3, on meta.
+  bool values_were_read() const { return quantized_ && quantized_->values_were_read(); }
   // start_gather() and finish_gather() do nothing if they are not needed. make_room() takes the memory that
   // start_gather() would take, for callers that must not fail there.
   void make_room();
@@ -60,9 +70,11 @@ class GatheredParameters {
   UnitLayout layout_;
   const Sharding& sharding_;
   Size shard_, shard_begin_;
-  std::vector<Tensor> tensors_;  // the tensors that the model holds
-  Tensor compute_;               // the values that this rank holds
-  Tensor full_;                  // room for the gathered parameters; compute_ if replicated
+  std::vector<Tensor> tensors_;               // the tensors that the model holds
+  Tensor compute_;                            // the values that this rank holds
+  Tensor full_;                               // room for the gathered parameters; compute_ if replicated
+  std::optional<QuantizedGather> quantized_;  // if it is useful
+  bool in_e4m3_ = false;                      // in this pass; full_ stays empty
   bool are_trained_, gathers_late_;
   bool gathered_ = false;  // they are in full_, or in flight
   bool update_gather_is_late_ = false;

@@ -72,6 +72,16 @@ void ShardedUnit::bind_model() {
   frozen_.bind_model();
 }
 
+void ShardedUnit::begin_pass(bool in_e4m3) {
+  trained_.begin_pass(in_e4m3);
+  frozen_.begin_pass(in_e4m3);
+}
+
+void ShardedUnit::end_pass() {
+  trained_.end_pass();
+  frozen_.end_pass();
+}
+
 void ShardedUnit::make_room() {
   trained_.make_room();
   frozen_.make_room();

@@ -45,6 +45,11 @@ class ShardedUnit {
   // Makes the model use this unit's parameters.
   void bind_model();
 
+  // Around a pass: see GatheredParameters.
+  void begin_pass(bool in_e4m3);
+  void end_pass();
+  bool values_were_read() const { return trained_.values_were_read() || frozen_.values_were_read(); }
+
   // Parameters. start_gather() and finish_gather() do nothing if they are not needed. make_room() takes the memory that
   // start_gather() would take, for callers that must not fail there.
   void make_room();

@@ -11,7 +11,17 @@ struct TensorStorage {
   // Makes `tensor`, and every copy of its handle, refer to elements() elements of the flat `storage`, starting at
   // `offset`. Throws InternalError if the dtypes differ, `storage` is not contiguous or the range does not fit.
   static void rebind(const Tensor& tensor, const Tensor& storage, Size offset);
+  // Lets go of the storage, or of what bind_rows() gave.
   static void unbind(const Tensor& tensor);
+  // A matrix in e4m3 [R, C], with a scale for each row, [R] in f32.
+  struct Rows {
+    Tensor values, scales;
+  };
+  // Gives a matrix its rows in place of values, which quantizing them would give. read() is called if an operation reads
+  // the values after all.
+  static void bind_rows(const Tensor& tensor, Rows rows, std::function<void()> read);
+  // What bind_rows() gave, or null.
+  static const Rows* rows(const Tensor& tensor);
   // Writes what a tensor stands for: its values; and its rows in e4m3, with a scale for each, if it has that recipe.
   struct Recipe {
     std::function<void(const Tensor& out)> values;

@@ -25,6 +25,7 @@ struct Tensor::Impl {
   Size offset = 0;  // of the first element, bytes from the buffer's start
   std::shared_ptr<GradientSlot> gradient;
   TensorStorage::Recipe recipe;
+  std::optional<TensorStorage::Rows> rows;
   bool had_values = false;  // which the recipe makes again
   std::string name;         // set by unbound()
 };
@@ -260,7 +261,20 @@ void TensorStorage::rebind(const Tensor& tensor, const Tensor& storage, Size off
   impl.offset = storage.impl_->offset + offset * dtype_bytes(tensor.dtype());
 }
 
-void TensorStorage::unbind(const Tensor& tensor) { tensor.impl_->buffer.reset(); }
+void TensorStorage::unbind(const Tensor& tensor) {
+  tensor.impl_->buffer.reset();
+  if (tensor.impl_->rows) tensor.impl_->rows.reset(), forget(tensor);
+}
+
+void TensorStorage::bind_rows(const Tensor& tensor, Rows rows, std::function<void()> read) {
+  tensor.impl_->rows = std::move(rows);
+  tensor.impl_->recipe = {[read = std::move(read)](const Tensor&) { read(); }};
+}
+
+const TensorStorage::Rows* TensorStorage::rows(const Tensor& tensor) {
+  return tensor.impl_->rows ? &*tensor.impl_->rows : nullptr;
+}
+
 bool Tensor::is_bound() const { return impl_->buffer != nullptr; }
 
 bool Tensor::requires_grad() const { return impl_ != nullptr && impl_->gradient != nullptr; }
