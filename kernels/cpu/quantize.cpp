@@ -93,28 +93,41 @@ void quantize_transposed(CpuStream, const QuantizeTransposed& q) {
   q.dtype == DType::e4m3 ? write.template operator()<e4m3>() : write.template operator()<bf16>();
 }
 
+namespace {
+
+// Calls body(columns, place in the stretch, row) for each row that a stretch touches.
+template <class Body>
+LT_INLINE void for_rows(const MatrixStretch& s, Size first, Size last, Body&& body) {
+  for (Size r = first; r < last; ++r) {
+    const Size at = std::max(s.begin, r * s.C);
+    body(std::min(s.end, (r + 1) * s.C) - at, at - s.begin, r);
+  }
+}
+
+Size rows_of(const MatrixStretch& s) { return s.begin == s.end ? 0 : (s.end + s.C - 1) / s.C - s.begin / s.C; }
+
+}  // namespace
+
 template <>
-void largest_of_rows(CpuStream, float* largest_R, const MatrixStretch& stretch) {
-  const auto [x, begin, end, C] = stretch;
-  const Size first = begin / C, rows = (end + C - 1) / C - first;
-  parallel_for(rows, row_grain(C), [=](Size from, Size to) LT_VECTOR_BODY {
-    for (Size r = first + from; r < first + to; ++r) {
-      const Size at = std::max(begin, r * C), columns = std::min(end, (r + 1) * C) - at;
-      largest_R[r] = std::bit_cast<float>(largest_of(x + at - begin, columns));
-    }
-  });
+void largest_of_rows(CpuStream, std::span<const MatrixStretch> stretches) {
+  for (const MatrixStretch& s : stretches) {
+    parallel_for(rows_of(s), row_grain(s.C), [s, first = s.begin / s.C](Size begin, Size end) LT_VECTOR_BODY {
+      for_rows(s, first + begin, first + end, [&](Size columns, Size at, Size r) LT_VECTOR_BODY {
+        s.rows_R[r] = std::bit_cast<float>(largest_of(s.x + at, columns));
+      });
+    });
+  }
 }
 
 template <>
-void quantize_stretch(CpuStream, e4m3* y, const float* scales_R, const MatrixStretch& stretch) {
-  const auto [x, begin, end, C] = stretch;
-  const Size first = begin / C, rows = (end + C - 1) / C - first;
-  parallel_for(rows, row_grain(C), [=](Size from, Size to) LT_VECTOR_BODY {
-    for (Size r = first + from; r < first + to; ++r) {
-      const Size at = std::max(begin, r * C), columns = std::min(end, (r + 1) * C) - at;
-      quantize_row(y + at - begin, x + at - begin, columns, scales_R[r]);
-    }
-  });
+void quantize_stretches(CpuStream, std::span<const MatrixStretch> stretches) {
+  for (const MatrixStretch& s : stretches) {
+    parallel_for(rows_of(s), row_grain(s.C), [s, first = s.begin / s.C](Size begin, Size end) LT_VECTOR_BODY {
+      for_rows(s, first + begin, first + end, [&](Size columns, Size at, Size r) LT_VECTOR_BODY {
+        quantize_row(s.y + at, s.x + at, columns, s.rows_R[r]);
+      });
+    });
+  }
 }
 
 template <>

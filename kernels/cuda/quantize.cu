@@ -128,41 +128,55 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The columns of a row within a stretch, in sixteens, and their place in the stretch.
-struct RowStretch {
-  Size at;
-  int count;
+constexpr int kMostStretches = 12;  // in one launch
 
-  __device__ RowStretch(const MatrixStretch& stretch, Size r)
-      : at(max(stretch.begin, r * stretch.C)),
-        count(static_cast<int>((min(stretch.end, (r + 1) * stretch.C) - at) / kQuantizedMultiple)) {
-    at -= stretch.begin;
+struct Stretches {
+  int count = 0;
+  MatrixStretch of[kMostStretches];
+  unsigned end[kMostStretches];  // rows that they and those before touch
+};
+
+// A row within its stretch: one block of the grid.
+struct RowStretch {
+  MatrixStretch s;
+  Size row, at;  // in the matrix; the first element's place in the stretch
+  int count;     // sixteens
+
+  __device__ explicit RowStretch(const Stretches& all) {
+    int i = 0;
+    while (blockIdx.x >= all.end[i]) ++i;
+    s = all.of[i];
+    row = s.begin / s.C + (blockIdx.x - (i == 0 ? 0 : all.end[i - 1]));
+    const Size begin = max(s.begin, row * s.C);
+    at = begin - s.begin, count = static_cast<int>((min(s.end, (row + 1) * s.C) - begin) / kQuantizedMultiple);
+  }
+  // Calls visit(values, their place in the stretch) for each sixteen of this thread.
+  template <class F>
+  __device__ void for_each(F&& visit) const {
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
+      const Size place = at + i * kQuantizedMultiple;
+      visit(Sixteen<bf16>::at(s.x + place), place);
+    }
   }
 };
 
-// One block a row.
-__global__ void __launch_bounds__(kThreads) largest_of_rows_kernel(float* largest_R, MatrixStretch stretch) {
-  const Size r = stretch.begin / stretch.C + blockIdx.x;
-  const RowStretch row(stretch, r);
+__global__ void __launch_bounds__(kThreads) largest_of_rows_kernel(Stretches all) {
+  const RowStretch row(all);
   std::uint32_t largest = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < row.count; i += static_cast<int>(blockDim.x)) {
-    const auto values = Sixteen<bf16>::at(stretch.x + row.at + i * kQuantizedMultiple);
+  row.for_each([&](const Sixteen<bf16>& values, Size) {
 #pragma unroll
     for (int k = 0; k < 16; ++k) largest = max(largest, magnitude(values[k]));
-  }
+  });
   const float result = __uint_as_float(block_max(largest, 0u));
-  if (threadIdx.x == 0) largest_R[r] = result;
+  if (threadIdx.x == 0) row.s.rows_R[row.row] = result;
 }
 
-__global__ void __launch_bounds__(kThreads)
-    quantize_stretch_kernel(e4m3* y, const float* scales_R, MatrixStretch stretch) {
-  const Size r = stretch.begin / stretch.C + blockIdx.x;
-  const RowStretch row(stretch, r);
-  const float scale = scales_R[r];
-  for (int i = static_cast<int>(threadIdx.x); i < row.count; i += static_cast<int>(blockDim.x)) {
-    const Size at = row.at + i * kQuantizedMultiple;
-    *reinterpret_cast<uint4*>(y + at) = quantized(Sixteen<bf16>::at(stretch.x + at), scale).bytes;
-  }
+__global__ void __launch_bounds__(kThreads) quantize_stretches_kernel(Stretches all) {
+  const RowStretch row(all);
+  const float scale = row.s.rows_R[row.row];
+  row.for_each([&](const Sixteen<bf16>& values, Size place) {
+    *reinterpret_cast<uint4*>(row.s.y + place) = quantized(values, scale).bytes;
+  });
 }
 
 __global__ void __launch_bounds__(kThreads) join_scales_kernel(JoinedScales j) {
@@ -195,33 +209,42 @@ void quantize_rows(CudaStream stream, e4m3* y_RC, float* scales_R, const bf16* x
 
 namespace {
 
-// Calls launch(rows, threads) with the blocks and threads for a stretch that is not empty.
+// Calls launch(stretches, blocks, threads) for a number of stretches at a time.
 template <class Launch>
-void launch_for_stretch(const MatrixStretch& stretch, Launch&& launch) {
-  const auto [x, begin, end, C] = stretch;
-  require_multiples(begin, C);
-  require_multiples(end, C);
-  if (begin == end) return;
-  const Size sixteens = C / kQuantizedMultiple, warps = (sixteens + kWarp - 1) / kWarp;
-  launch(static_cast<unsigned>((end + C - 1) / C - begin / C),
-         static_cast<unsigned>(std::min<Size>(warps * kWarp, kThreads)));
+void launch_for_stretches(std::span<const MatrixStretch> stretches, Launch&& launch) {
+  while (!stretches.empty()) {
+    Stretches some;
+    Size sixteens = 1;
+    for (; !stretches.empty() && some.count < kMostStretches; stretches = stretches.subspan(1)) {
+      const MatrixStretch& s = stretches.front();
+      require_multiples(s.begin, s.C);
+      require_multiples(s.end, s.C);
+      if (s.begin == s.end) continue;
+      const auto rows = static_cast<unsigned>((s.end + s.C - 1) / s.C - s.begin / s.C);
+      some.of[some.count] = s, some.end[some.count] = rows + (some.count == 0 ? 0 : some.end[some.count - 1]);
+      ++some.count, sixteens = std::max(sixteens, s.C / kQuantizedMultiple);
+    }
+    if (some.count == 0) return;
+    const Size warps = (sixteens + kWarp - 1) / kWarp;
+    launch(some, some.end[some.count - 1], static_cast<unsigned>(std::min<Size>(warps * kWarp, kThreads)));
+  }
 }
 
 }  // namespace
 
 template <>
-void largest_of_rows(CudaStream stream, float* largest_R, const MatrixStretch& stretch) {
-  launch_for_stretch(stretch, [&](unsigned rows, unsigned threads) {
-    largest_of_rows_kernel<<<rows, threads, 0, stream_of(stream)>>>(largest_R, stretch);
+void largest_of_rows(CudaStream stream, std::span<const MatrixStretch> stretches) {
+  launch_for_stretches(stretches, [&](const Stretches& some, unsigned rows, unsigned threads) {
+    largest_of_rows_kernel<<<rows, threads, 0, stream_of(stream)>>>(some);
     check_launch("largest_of_rows");
   });
 }
 
 template <>
-void quantize_stretch(CudaStream stream, e4m3* y, const float* scales_R, const MatrixStretch& stretch) {
-  launch_for_stretch(stretch, [&](unsigned rows, unsigned threads) {
-    quantize_stretch_kernel<<<rows, threads, 0, stream_of(stream)>>>(y, scales_R, stretch);
-    check_launch("quantize_stretch");
+void quantize_stretches(CudaStream stream, std::span<const MatrixStretch> stretches) {
+  launch_for_stretches(stretches, [&](const Stretches& some, unsigned rows, unsigned threads) {
+    quantize_stretches_kernel<<<rows, threads, 0, stream_of(stream)>>>(some);
+    check_launch("quantize_stretches");
   });
 }
 

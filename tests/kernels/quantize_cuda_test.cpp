@@ -65,19 +65,23 @@ TEST_CASE("cuda: quantization in stretches has the CPU's bits", "[cuda]") {
                 rest = both.exact(both.array(DType::f32, 8));
       both.run([&, R = R, C = C](auto s, auto at) {
         const auto floats = [&](int index) { return static_cast<float*>(at(index)); };
-        const auto words = [&](int index) { return static_cast<std::uint32_t*>(at(index)); };
-        const auto stretch = [&](std::size_t p) {
-          return MatrixStretch{static_cast<const bf16*>(at(x)) + cuts[p], cuts[p], cuts[p + 1], C};
+        const auto stretch = [&](std::size_t p, float* rows) {
+          return MatrixStretch{
+              cuts[p], cuts[p + 1], C, static_cast<const bf16*>(at(x)) + cuts[p], static_cast<e4m3*>(at(y)) + cuts[p],
+              rows};
         };
         for (std::size_t p = 0; p < 3; ++p) {
-          largest_of_rows(s, floats(parts) + static_cast<Size>(p) * W, stretch(p));
-          if (p == 1)
-            convert(s, DType::bf16, words(parts) + static_cast<Size>(p) * W + R, DType::bf16, at(x), 10, false);
+          float* const part = floats(parts) + static_cast<Size>(p) * W;
+          largest_of_rows(s, std::array{stretch(p, part)});
+          if (p == 1) convert(s, DType::bf16, part + R, DType::bf16, at(x), 10, false);
         }
-        join_scales(s, {words(parts), P, W, R, floats(scales), words(rest)});
-        for (std::size_t p = 0; p < 3; ++p) {
-          quantize_stretch(s, static_cast<e4m3*>(at(y)) + cuts[p], floats(scales), stretch(p));
+        join_scales(s, {static_cast<std::uint32_t*>(at(parts)), P, W, R, floats(scales),
+                        static_cast<std::uint32_t*>(at(rest))});
+        std::vector<MatrixStretch> stretches;  // more than one launch takes
+        for (int i = 0; i < 5; ++i) {
+          for (std::size_t p = 0; p < 3; ++p) stretches.push_back(stretch(p, floats(scales)));
         }
+        quantize_stretches(s, stretches);
       });
     }
   }

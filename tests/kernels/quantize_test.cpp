@@ -96,14 +96,14 @@ TEST_CASE("quantize: a matrix in stretches has the bits of a whole one", "[kerne
     Array x = rows_of_all_sizes(DType::bf16, R, C, 1);
     if (is_bad) x.set(2 * C + 5, HUGE_VAL), x.set(5 * C + 40, std::nan(""));
     const Matrix whole = quantized(x, R, C);
-    const auto stretch = [&](std::size_t p) {
-      return MatrixStretch{static_cast<const bf16*>(x.data()) + cuts[p], cuts[p], cuts[p + 1], C};
+    const auto stretch = [&](std::size_t p, e4m3* y, float* rows) {
+      return MatrixStretch{cuts[p], cuts[p + 1], C, static_cast<const bf16*>(x.data()) + cuts[p], y, rows};
     };
     const Size W = R + 3;
     std::vector<std::uint32_t> parts(static_cast<std::size_t>(P * W)), rest(3);
     for (std::size_t p = 0; p < static_cast<std::size_t>(P); ++p) {
       std::vector<float> largest(static_cast<std::size_t>(R));
-      largest_of_rows(CpuStream{}, largest.data(), stretch(p));
+      largest_of_rows(CpuStream{}, std::array{stretch(p, nullptr, largest.data())});
       std::memcpy(parts.data() + p * static_cast<std::size_t>(W), largest.data(), largest.size() * 4);
     }
     parts[static_cast<std::size_t>(1 * W + R)] = 0xffff0001u, parts[static_cast<std::size_t>(3 * W + R + 2)] = 7;
@@ -111,9 +111,11 @@ TEST_CASE("quantize: a matrix in stretches has the bits of a whole one", "[kerne
     join_scales(CpuStream{}, {parts.data(), P, W, R, y.scales.data(), rest.data()});
     CHECK(std::memcmp(y.scales.data(), whole.scales.data(), whole.scales.size() * 4) == 0);
     CHECK(rest == std::vector<std::uint32_t>{0xffff0001u, 0, 7});
+    std::vector<MatrixStretch> stretches;
     for (std::size_t p = 0; p < static_cast<std::size_t>(P); ++p) {
-      quantize_stretch(CpuStream{}, y.values.data() + cuts[p], y.scales.data(), stretch(p));
+      stretches.push_back(stretch(p, y.values.data() + cuts[p], y.scales.data()));
     }
+    quantize_stretches(CpuStream{}, stretches);
     CHECK(std::memcmp(y.values.data(), whole.values.data(), whole.values.size()) == 0);
   }
 }

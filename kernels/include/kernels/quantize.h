@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <span>
 
 #include "kernels/common.h"
 #include "kernels/norm.h"
@@ -74,18 +75,20 @@ struct QuantizeTransposed {
 template <class S>
 void quantize_transposed(S stream, const QuantizeTransposed& q);
 
-// quantize_rows() of a matrix that is cut into stretches, such as the shards of ranks. The elements [begin, end) of a
-// matrix of rows of C columns, the first of them at x. All three are multiples of kQuantizedMultiple.
+// For quantize_rows() of matrices that are cut into stretches, such as the shards of ranks: the elements [begin, end)
+// of a matrix of rows of C columns. All three are multiples of kQuantizedMultiple.
 struct MatrixStretch {
-  const bf16* x;
   Size begin, end, C;
+  const bf16* x;      // the first element of the stretch
+  e4m3* y = nullptr;  // its place in the result
+  float* rows_R;      // of the whole matrix
 };
-// largest_R[r] = the largest magnitude of row r within the stretch, or NaN, for the rows that it touches.
+// rows_R[r] = the largest magnitude of row r within the stretch, or NaN, for the rows that it touches.
 template <class S>
-void largest_of_rows(S stream, float* largest_R, const MatrixStretch& stretch);
-// y = the stretch, divided by the scales of its rows and rounded.
+void largest_of_rows(S stream, std::span<const MatrixStretch> stretches);
+// y = x divided by rows_R, the scales, and rounded.
 template <class S>
-void quantize_stretch(S stream, e4m3* y, const float* scales_R, const MatrixStretch& stretch);
+void quantize_stretches(S stream, std::span<const MatrixStretch> stretches);
 // Joins what P ranks know, W words each. Words [0, R) are results of largest_of_rows(), 0 for other rows: scales_R gets
 // the scales of whole rows. The others are 0 on all ranks but one: rest [W - R] gets that one's.
 struct JoinedScales {

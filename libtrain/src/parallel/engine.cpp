@@ -26,12 +26,6 @@
 #include "tensor/dispatch.h"
 
 namespace lt {
-namespace {
-
-constexpr const char* kStepName = "step";
-constexpr const char* kEvaluationName = "evaluation";
-
-}  // namespace
 
 // Anything that may fail on one rank alone, for lack of memory, is kept apart from collectives, so that no rank waits
 // for one that has given up.
@@ -349,71 +343,5 @@ void Engine::Impl::pass_update_gate() {
 }
 
 void Engine::set_learning_rate(double lr) { impl_->optimizers.lr = lr; }
-
-std::vector<BatchLoss> Engine::evaluate(const Batch& batch) {
-  Impl& impl = *impl_;
-  const PhaseScope phase(Phase::evaluation, impl.options.device);
-  const DeviceTurn turn(impl.options.device);
-  impl.require_sound();
-  impl.make_ready(impl.evaluation_slot, batch);
-  impl.run(kEvaluationName, &Impl::evaluate, batch);
-  impl.attempt([&] { impl.slot->finish(); });
-  return std::exchange(impl.evaluated, {});
-}
-
-// Each rank contributes its loss and the number of its counted targets.
-void Engine::Impl::evaluate(const Batch& given) {
-  begin_pass();
-  const Batch batch = slot->on_device(given);
-  ids.begin_at_sample(0);
-  schedule->begin_evaluation();
-  const TapeScope no_recording(nullptr);
-  const Tensor all = Tensor::zeros({2 * control.size()}, DType::f32, options.device);
-  const Tensor own = all.narrow(0, 2 * control.rank(), 2), counted = own.narrow(0, 1, 1);
-  const Tensor& targets = batch.targets;
-  copy(own.narrow(0, 0, 1), model.loss(batch).view({1}));
-  if (targets.defined() && targets.dtype() == DType::i32) {
-    dispatch(options.device, [&](auto stream) {
-      kernels::count_targets(stream, counted.template data<float>(), targets.template data<std::int32_t>(),
-                             targets.elements());
-    });
-  } else {
-    fill(counted, static_cast<double>(batch.inputs.dim(0)));
-  }
-  schedule->end_pass();
-  end_pass();
-  const ActivityScope activity(Activity::reduce_exposed);
-  control.all_gather("loss", all, own).wait();
-  if (options.device.is_meta()) return;
-  const std::vector<float> values = all.to_vector<float>();
-  for (std::size_t i = 0; i < values.size(); i += 2) evaluated.push_back({values[i], values[i + 1]});
-}
-
-void Engine::with_parameters(const std::function<void()>& body) {
-  Impl& impl = *impl_;
-  const DeviceTurn turn(impl.options.device);
-  const ContextScope scope(impl.context(Context::current()));
-  const ContextMemberScope<&Context::ids> ids(nullptr);  // what the body looks up is not a step's
-  struct Restore {                                       // even if the body throws
-    Impl& engine;
-    bool gathering = false;
-    ~Restore() {
-      engine.model.set_observer(engine.schedule.get());
-      // Gathers that failed are not waited for: a peer may be gone.
-      if (gathering) engine.failed = true;
-      for (ShardedUnit& unit : engine.units) gathering ? unit.abandon() : unit.release();
-    }
-  } restore{impl};
-  collectively(impl.control, [&] {
-    for (ShardedUnit& unit : impl.units) unit.make_room();
-  });
-  restore.gathering = true;
-  for (ShardedUnit& unit : impl.units) unit.start_gather();
-  for (ShardedUnit& unit : impl.units) unit.finish_gather();
-  restore.gathering = false;
-  impl.model.set_observer(nullptr);
-  const TapeScope no_recording(nullptr);
-  body();
-}
 
 }  // namespace lt

@@ -26,6 +26,10 @@
 
 namespace lt {
 
+// The names of what runs in the arena.
+inline constexpr const char* kStepName = "step";
+inline constexpr const char* kEvaluationName = "evaluation";
+
 struct Engine::Impl {
   // Makes everything that needs no other rank: it contains no collective. Call make_shared() next.
   Impl(nn::Model& model_, const Sharding& sharding_, const ParallelOptions& parallel_,

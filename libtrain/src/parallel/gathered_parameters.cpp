@@ -48,11 +48,6 @@ void GatheredParameters::bind(const Tensor& full) {
   for (std::size_t i = 0; i < tensors_.size(); ++i) TensorStorage::rebind(tensors_[i], full, layout_.ranges()[i].begin);
 }
 
-void GatheredParameters::begin_pass(bool in_e4m3) {
-  in_e4m3_ = in_e4m3 && quantized_;
-  if (in_e4m3_) quantized_->start_exchange(compute_);
-}
-
 void GatheredParameters::end_pass() {
   if (std::exchange(in_e4m3_, false)) quantized_->end_pass();
 }
@@ -65,6 +60,10 @@ void GatheredParameters::make_room() {
   }
   full_ = flat_uninitialised(layout_.padded(), sharding_.dtype, sharding_.device, MemoryOwner::parameters);
   bind(full_);
+}
+
+void GatheredParameters::prepare_gather() {
+  if (in_e4m3_) quantized_->prepare(compute_);
 }
 
 void GatheredParameters::start_gather() {

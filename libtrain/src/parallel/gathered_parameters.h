@@ -40,13 +40,15 @@ class GatheredParameters {
   void bind_model();
   // Around a pass: with `in_e4m3` it gathers in e4m3, if that is possible and useful. Without a call to begin_pass() it
   // does not.
-  void begin_pass(bool in_e4m3);
+  void begin_pass(bool in_e4m3) { in_e4m3_ = in_e4m3 && quantized_; }
   void end_pass();
   // Whether an operation has read values of what was gathered in e4m3, on meta.
   bool values_were_read() const { return quantized_ && quantized_->values_were_read(); }
   // start_gather() and finish_gather() do nothing if they are not needed. make_room() takes the memory that
   // start_gather() would take, for callers that must not fail there.
   void make_room();
+  // Starts what start_gather() has to wait for. May be left out.
+  void prepare_gather();
   void start_gather();
   void finish_gather();
   void release();

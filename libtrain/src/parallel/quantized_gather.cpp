@@ -1,11 +1,12 @@
 // The gather in e4m3: which parameters, what is exchanged, and the buffers.
 #include "parallel/quantized_gather.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "device/copy_bytes.h"
 #include "device/fault.h"
-#include "kernels/quantize.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "parallel/flat_buffer.h"
@@ -55,16 +56,21 @@ QuantizedGather::QuantizedGather(const UnitLayout& layout, const Sharding& shard
   is_useful_ = ranks > 1 && ranks * words() * dtype_bytes(DType::f32) < 2 * elements;
 }
 
-template <class Visit>
-void QuantizedGather::for_each_part(Visit&& visit) const {
+std::vector<kernels::MatrixStretch> QuantizedGather::own_parts(const bf16* shard, e4m3* shard_in_e4m3,
+                                                               float* rows) const {
+  std::vector<kernels::MatrixStretch> parts;
   for (const Matrix& matrix : matrices_) {
     const Size begin = std::max(matrix.begin, shard_begin_), end = std::min(matrix.end, shard_begin_ + shard_);
-    if (begin < end) visit(matrix, begin, end);
+    if (begin >= end) continue;
+    const Size at = begin - shard_begin_;
+    parts.push_back({begin - matrix.begin, end - matrix.begin, matrix.columns, shard + at,
+                     shard_in_e4m3 == nullptr ? nullptr : shard_in_e4m3 + at, rows + matrix.first_row});
   }
+  return parts;
 }
 
-void QuantizedGather::start_exchange(const Tensor& shard) {
-  const ActivityScope activity(Activity::gather_exposed);
+void QuantizedGather::prepare(const Tensor& shard) {
+  if (parts_.defined() || scales_.defined()) return;
   const Device device = sharding_.device;
   {
     const MemoryScope owner(MemoryOwner::communication);
@@ -72,13 +78,9 @@ void QuantizedGather::start_exchange(const Tensor& shard) {
   }
   const Tensor own = parts_.narrow(0, sharding_.gather.rank() * words(), words());
   fill_zero(own);
-  for_each_part([&](const Matrix& matrix, Size begin, Size end) {
-    count_traffic((end - begin) * dtype_bytes(DType::bf16));
-    dispatch(device, [&](auto stream) {
-      kernels::largest_of_rows(
-          stream, own.data<float>() + matrix.first_row,
-          {shard.data<bf16>() + begin - shard_begin_, begin - matrix.begin, end - matrix.begin, matrix.columns});
-    });
+  count_traffic(shard_ * dtype_bytes(DType::bf16));
+  dispatch(device, [&](auto stream) {
+    kernels::largest_of_rows(stream, own_parts(shard.data<bf16>(), nullptr, own.data<float>()));
   });
   for (const Rest& rest : rests_) {
     const Size begin = std::max(rest.begin, shard_begin_), end = std::min(rest.end, shard_begin_ + shard_);
@@ -90,7 +92,6 @@ void QuantizedGather::start_exchange(const Tensor& shard) {
 }
 
 void QuantizedGather::finish_exchange() {
-  if (!parts_.defined()) return;
   const ActivityScope activity(Activity::gather_exposed);
   fault_point("collective");
   exchange_.wait();
@@ -113,32 +114,30 @@ void QuantizedGather::make_room() {
 }
 
 Work QuantizedGather::start(const Tensor& shard) {
-  finish_exchange();
+  prepare(shard);
+  if (!scales_.defined()) finish_exchange();
   const Tensor own = rows_.narrow(0, shard_begin_, shard_);
-  for_each_part([&](const Matrix& matrix, Size begin, Size end) {
-    count_traffic((end - begin) * (dtype_bytes(DType::bf16) + dtype_bytes(DType::e4m3)));
-    dispatch(sharding_.device, [&](auto stream) {
-      kernels::quantize_stretch(
-          stream, own.data<e4m3>() + begin - shard_begin_, scales_.data<float>() + matrix.first_row,
-          {shard.data<bf16>() + begin - shard_begin_, begin - matrix.begin, end - matrix.begin, matrix.columns});
-    });
+  count_traffic(shard_ * (dtype_bytes(DType::bf16) + dtype_bytes(DType::e4m3)));
+  dispatch(sharding_.device, [&](auto stream) {
+    kernels::quantize_stretches(stream, own_parts(shard.data<bf16>(), own.data<e4m3>(), scales_.data<float>()));
   });
   return sharding_.gather.all_gather(layout_.name() + " parameters", rows_, own);
 }
 
 void QuantizedGather::bind(const std::vector<Tensor>& tensors) {
   for (const Matrix& matrix : matrices_) {
-    const auto read = [this, &name = layout_.ranges()[matrix.parameter].name] {
+    const auto on_read = [this, &name = layout_.ranges()[matrix.parameter].name] {
       values_were_read_ = true;
       if (sharding_.device.is_meta()) return;
-      throw InternalError("engine", name +
-                                        ": its values were read, which the rehearsal of this pass did not do, so it " +
-                                        "was gathered in e4m3");
+      throw InternalError("engine",
+                          fmt::format("{}: its values were read, which the rehearsal of this pass did not do, "
+                                      "so it was gathered in e4m3",
+                                      name));
     };
     const Tensor rows = rows_.narrow(0, matrix.begin, matrix.end - matrix.begin);
     TensorStorage::bind_rows(
         tensors[matrix.parameter],
-        {rows.view({matrix.rows, matrix.columns}), scales_.narrow(0, matrix.first_row, matrix.rows)}, read);
+        {rows.view({matrix.rows, matrix.columns}), scales_.narrow(0, matrix.first_row, matrix.rows)}, on_read);
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const UnitLayout::Range& range = layout_.ranges()[i];

@@ -1,12 +1,13 @@
 // QuantizedGather: gathers the matrices of a block in e4m3, half of bf16's bytes, for products that would quantize them
 // after the gather (docs/numerics.md, "FP8"). The scale of a row is that of the whole row, which shards cut. So the
-// ranks exchange the largest magnitudes of rows once at the beginning of a pass, and with them the parameters that stay
-// in bf16, such as norms and biases. The bits are those of a gather in bf16.
+// ranks exchange the largest magnitudes of rows once a pass, and with them the parameters that stay in bf16, such as
+// norms and biases. The bits are those of a gather in bf16.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
+#include "kernels/quantize.h"
 #include "parallel/layout.h"
 #include "parallel/sharding.h"
 
@@ -21,10 +22,11 @@ class QuantizedGather {
   // are.
   bool is_useful() const { return is_useful_; }
 
-  // Call at the beginning of a pass with this rank's shard, which must not change during the pass.
-  void start_exchange(const Tensor& shard);
-  // Then for each use: make_room() allocates, start() quantizes the shard and gathers, bind() gives the model's
-  // `tensors`, in the order of layout.ranges(), their rows, or values where they stay in bf16. release() frees.
+  // `shard` is this rank's, and must not change during a pass. prepare() starts the exchange, so that it is over when
+  // the first start() of the pass needs it; it may be left out.
+  void prepare(const Tensor& shard);
+  // For each use make_room() allocates, start() quantizes the shard and gathers, bind() gives the model's `tensors`, in
+  // the order of layout.ranges(), their rows, or values where they stay in bf16, and release() frees.
   void make_room();
   bool has_room() const { return rows_.defined(); }
   Work start(const Tensor& shard);
@@ -49,9 +51,9 @@ class QuantizedGather {
   };
 
   Size words() const { return rows_of_all_ + (elements_of_rest_ + 1) / 2; }
-  // Calls visit(matrix, begin, end) for the part of each matrix in this rank's shard.
-  template <class Visit>
-  void for_each_part(Visit&& visit) const;
+  // The parts of matrices in this rank's shard; what they give goes to `shard_in_e4m3`, unless that is null, and
+  // `rows`.
+  std::vector<kernels::MatrixStretch> own_parts(const bf16* shard, e4m3* shard_in_e4m3, float* rows) const;
   void finish_exchange();
 
   const UnitLayout& layout_;

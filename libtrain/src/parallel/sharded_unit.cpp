@@ -87,6 +87,11 @@ void ShardedUnit::make_room() {
   frozen_.make_room();
 }
 
+void ShardedUnit::prepare_gather() {
+  trained_.prepare_gather();
+  frozen_.prepare_gather();
+}
+
 void ShardedUnit::start_gather() {
   trained_.start_gather();
   frozen_.start_gather();

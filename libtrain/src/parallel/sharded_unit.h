@@ -53,6 +53,7 @@ class ShardedUnit {
   // Parameters. start_gather() and finish_gather() do nothing if they are not needed. make_room() takes the memory that
   // start_gather() would take, for callers that must not fail there.
   void make_room();
+  void prepare_gather();
   void start_gather();
   void finish_gather();
   void release();

@@ -49,6 +49,7 @@ void UnitSchedule::before_forward(int unit) {
   expect_forward(unit);
   at(unit).start_gather();
   if (unit < last()) at(unit + 1).start_gather();
+  if (unit + 1 < last()) at(unit + 2).prepare_gather();
   at(unit).finish_gather();
   // The head computes its gradients while its logits exist, so it needs memory for them in the forward pass.
   if (training_ && unit == last()) bind_gradients(unit);

@@ -17,9 +17,9 @@ struct TensorStorage {
   struct Rows {
     Tensor values, scales;
   };
-  // Gives a matrix its rows in place of values, which quantizing them would give. read() is called if an operation reads
-  // the values after all.
-  static void bind_rows(const Tensor& tensor, Rows rows, std::function<void()> read);
+  // Gives a deferred matrix the rows that quantizing its values would give, in place of values. on_read() is called if
+  // something asks for values after all; unless it throws, these exist then, but are not written.
+  static void bind_rows(const Tensor& tensor, Rows rows, std::function<void()> on_read);
   // What bind_rows() gave, or null.
   static const Rows* rows(const Tensor& tensor);
   // Writes what a tensor stands for: its values; and its rows in e4m3, with a scale for each, if it has that recipe.

@@ -26,8 +26,9 @@ struct Tensor::Impl {
   std::shared_ptr<GradientSlot> gradient;
   TensorStorage::Recipe recipe;
   std::optional<TensorStorage::Rows> rows;
-  bool had_values = false;  // which the recipe makes again
-  std::string name;         // set by unbound()
+  std::function<void()> on_read;  // of values in place of which there are rows
+  bool had_values = false;        // which the recipe makes again
+  std::string name;               // set by unbound()
 };
 
 namespace {
@@ -131,6 +132,7 @@ bool Tensor::is_contiguous() const {
 
 void Tensor::require_values() const {
   if (impl_->buffer == nullptr) {
+    if (impl_->on_read) impl_->on_read();
     if (!impl_->recipe.values) {
       throw InternalError("tensor", "the values of " + (impl_->name.empty() ? "a released tensor" : impl_->name) + " " +
                                         lt::to_string(impl_->shape) +
@@ -263,12 +265,13 @@ void TensorStorage::rebind(const Tensor& tensor, const Tensor& storage, Size off
 
 void TensorStorage::unbind(const Tensor& tensor) {
   tensor.impl_->buffer.reset();
-  if (tensor.impl_->rows) tensor.impl_->rows.reset(), forget(tensor);
+  if (tensor.impl_->rows) tensor.impl_->rows.reset(), tensor.impl_->on_read = nullptr, forget(tensor);
 }
 
-void TensorStorage::bind_rows(const Tensor& tensor, Rows rows, std::function<void()> read) {
+void TensorStorage::bind_rows(const Tensor& tensor, Rows rows, std::function<void()> on_read) {
   tensor.impl_->rows = std::move(rows);
-  tensor.impl_->recipe = {[read = std::move(read)](const Tensor&) { read(); }};
+  tensor.impl_->on_read = std::move(on_read);
+  tensor.impl_->recipe = {[](const Tensor&) {}};  // which makes it a deferred tensor
 }
 
 const TensorStorage::Rows* TensorStorage::rows(const Tensor& tensor) {
