@@ -6,13 +6,16 @@
 // At the program's end it writes a line for each launch to standard error. CUPTI sees the nodes of a graph only where
 // it records from the program's start, so libtrain's own kernel profiles, which begin later, cannot show this.
 #include <cupti.h>
+#include <cxxabi.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace {
@@ -22,6 +25,7 @@ constexpr std::size_t kFewestNodes = 100;  // smaller graphs are no training ste
 
 struct Node {
   std::uint64_t begin_ns, end_ns;
+  std::string name;
 };
 
 // CUPTI's threads may deliver records until the process ends.
@@ -36,12 +40,29 @@ Launches& launches() {
   return only;
 }
 
+// A kernel's name without template arguments and parameters.
+std::string name_of(const CUpti_ActivityKernel10& kernel) {
+  if (kernel.name == nullptr) return "a kernel";
+  int status = 0;
+  char* const demangled = abi::__cxa_demangle(kernel.name, nullptr, nullptr, &status);
+  std::string name = demangled != nullptr ? demangled : kernel.name;
+  std::free(demangled);
+  if (name.starts_with("void ")) name.erase(0, 5);
+  for (const char* const anonymous = "(anonymous namespace)::"; name.find(anonymous) != std::string::npos;) {
+    name.erase(name.find(anonymous), std::strlen(anonymous));
+  }
+  return name.substr(0, name.find_first_of("<("));
+}
+std::string name_of(const CUpti_ActivityMemcpy6&) { return "a copy"; }
+std::string name_of(const CUpti_ActivityMemset4&) { return "a fill"; }
+
 template <class Activity>
 void take(const CUpti_Activity& record) {
   const auto& node = reinterpret_cast<const Activity&>(record);
   const bool has_times = node.start != 0 && node.end >= node.start;
   if (!has_times) ++launches().lost;
-  if (has_times && node.graphId != 0) launches().by_correlation[node.correlationId].push_back({node.start, node.end});
+  if (!has_times || node.graphId == 0) return;
+  launches().by_correlation[node.correlationId].push_back({node.start, node.end, name_of(node)});
 }
 
 void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
@@ -67,22 +88,24 @@ void print(std::vector<Node>& nodes) {
   std::sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) { return a.begin_ns < b.begin_ns; });
   const std::uint64_t begin = nodes.front().begin_ns;
   std::uint64_t end = begin, idle = 0, longest = 0, longest_at = begin;
-  std::vector<std::uint64_t> gaps{0};  // ns; starts with 0, so that it is never empty
+  const Node *last = &nodes.front(), *before = last, *after = last;  // `last` ends last of those so far
+  std::vector<std::uint64_t> gaps{0};                                // ns; starts with 0, so that it is never empty
   for (const Node& node : nodes) {
     if (node.begin_ns > end) {
       gaps.push_back(node.begin_ns - end), idle += gaps.back();
-      if (gaps.back() > longest) longest = gaps.back(), longest_at = end;
+      if (gaps.back() > longest) longest = gaps.back(), longest_at = end, before = last, after = &node;
     }
-    end = std::max(end, node.end_ns);
+    if (node.end_ns >= end) end = node.end_ns, last = &node;
   }
   std::sort(gaps.begin(), gaps.end());
   const auto ms = [](std::uint64_t ns) { return static_cast<double>(ns) / 1e6; };
   const double span_ms = ms(end - begin), idle_ms = ms(idle);
   std::fprintf(stderr,
                "graph of %zu nodes: %.3f ms, idle %.3f ms (%.2f %%) in %zu gaps, median %.2f us, longest %.2f us "
-               "at %.3f ms\n",
+               "at %.3f ms, between %s and %s\n",
                nodes.size(), span_ms, idle_ms, 100 * idle_ms / span_ms, gaps.size() - 1,
-               1e3 * ms(gaps[gaps.size() / 2]), 1e3 * ms(longest), ms(longest_at - begin));
+               1e3 * ms(gaps[gaps.size() / 2]), 1e3 * ms(longest), ms(longest_at - begin), before->name.c_str(),
+               after->name.c_str());
 }
 
 void print_all() {

@@ -12,7 +12,7 @@ RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 THREE = ("gpt2-124m-64x1024", "gpt2-1.5b-16x1024", "llama-1b-4x4096")
 BESIDE = [("2026-11-26-h200-1x", "one H200", THREE, "ddp"),
           ("2026-11-22-h200-8x", "eight H200, beside DDP", THREE, "ddp"),
-          ("2026-11-22-h200-8x", "eight H200, ZeRO-3 beside FSDP2", ("llama-8b-2x4096",), "zero3")]
+          ("2026-11-26-h200-8x", "eight H200, ZeRO-3 beside FSDP2", ("llama-8b-2x4096",), "zero3")]
 LEARNING = "2026-11-26-h200-1x-learning-llama-1b"
 SCALING = "2026-11-26-h200-8x-scaling-gpt2-1.5b"  # all its numbers are from one call on one machine
 COLOURS = ["#0072b2", "#d55e00", "#008f68", "#b4588f"]

@@ -135,12 +135,12 @@ void join_scales(CpuStream, const JoinedScales& j) {
   for (Size w = 0; w < j.W; ++w) {
     std::uint32_t largest = 0, word = 0;
     for (Size p = 0; p < j.P; ++p) {
-      largest = std::max(largest, j.parts_PW[p * j.W + w]), word |= j.parts_PW[p * j.W + w];
+      largest = std::max(largest, j.words_PW[p * j.W + w]), word |= j.words_PW[p * j.W + w];
     }
     if (w < j.R) {
       j.scales_R[w] = e4m3_scale(std::bit_cast<float>(largest));
     } else {
-      j.rest[w - j.R] = word;
+      j.others[w - j.R] = word;
     }
   }
 }

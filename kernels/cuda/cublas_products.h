@@ -38,8 +38,8 @@ struct Problem {
 
 // Describes `g`, with its bias inside the product if `bias`. `c` is the matrix that the product adds, or d.
 Problem problem_of(CudaStream stream, const Gemm& g, bool bias, const void* c);
-// The largest power of two up to 128 that divides an address. Every allocation has that alignment, so the shapes alone
-// decide which algorithms may be used.
+// The largest power of two up to 128 that divides an address. Every allocation and every parameter has that
+// alignment, so the shapes alone decide which algorithms may be used.
 std::uint32_t alignment_of(const void* pointer);
 
 // A product ready to launch: descriptions of the operation and its matrices, and the algorithm.

@@ -183,13 +183,13 @@ __global__ void __launch_bounds__(kThreads) join_scales_kernel(JoinedScales j) {
   for (Size w = thread_index(); w < j.W; w += thread_count()) {
     std::uint32_t largest = 0, word = 0;
     for (Size p = 0; p < j.P; ++p) {
-      const std::uint32_t part = j.parts_PW[p * j.W + w];
+      const std::uint32_t part = j.words_PW[p * j.W + w];
       largest = max(largest, part), word |= part;
     }
     if (w < j.R) {
       j.scales_R[w] = e4m3_scale(__uint_as_float(largest));
     } else {
-      j.rest[w - j.R] = word;
+      j.others[w - j.R] = word;
     }
   }
 }

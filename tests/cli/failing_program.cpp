@@ -17,9 +17,10 @@ void fail(const std::string& how, const lt::World& world) {
       if (second) throw lt::DataError("data", "b.bin: expected c, found d");
     });
   }
-  if (how == "windows") {  // on all ranks, while streams may wait for words in windows
+  if (how == "windows") {  // on all ranks, with a thread that ends the waits of streams for words in windows
     const lt::Group group = world.group(world.device(lt::DeviceType::cuda));
     const lt::PeerMemory memory = group.peer_memory(world.device(lt::DeviceType::cuda));
+    if (memory.windows == nullptr) throw lt::UsageError("comm", "no windows: " + memory.why_none);
     group.abandon();
     throw lt::UsageError("ops", "x: expected y, got z");
   }

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/error.h"
 #include "libtrain/nn/layers.h"
 #include "libtrain/ops/ops.h"
 #include "libtrain/parallel/engine.h"
@@ -14,12 +15,14 @@ using namespace lt_test;
 
 namespace {
 
-constexpr Size kVocab = 48, kWidth = 32, kSeq = 16;
+// With this width shards end within rows on two and on three ranks.
+constexpr Size kVocab = 48, kWidth = 48, kSeq = 16;
 
 // Whether an operation reads the values of a matrix of the second block; if hidden, not in a rehearsal.
 enum class Reads { no, yes, hidden };
 
-// Two blocks.
+// Two blocks of matrices that can be gathered in e4m3 (plain, up), that have too few rows (odd), and that begin at a
+// place that is not aligned (late).
 class Reader final : public nn::Model {
  public:
   struct Embed final : nn::Module {
@@ -27,24 +30,26 @@ class Reader final : public nn::Model {
     nn::Embedding& table;
   };
   struct Block final : nn::Module {
-    Block()
+    explicit Block(Size odd_rows)
         : norm(add<nn::RmsNorm>("norm", kWidth)),
           up(add<nn::Linear>("up", kWidth, 3 * kWidth, true, nn::Init::normal(0.2f))),
-          odd(add<nn::Linear>("odd", kWidth, 20, false, nn::Init::normal(0.2f))),
+          odd(add<nn::Linear>("odd", kWidth, odd_rows, false, nn::Init::normal(0.2f))),
+          late(add<nn::Linear>("late", kWidth, 16, false, nn::Init::normal(0.2f))),
           plain(add_parameter("plain", {kWidth, 3 * kWidth}, nn::Init::normal(0.2f))) {}
     Tensor forward(const Tensor& x, Reads reads) const {
-      const Tensor normed = norm(x), h = ops::gelu(up(normed)), gate = ops::mean(odd(normed));
+      const Tensor normed = norm(x), h = ops::gelu(up(normed)),
+                   gate = ops::add(ops::mean(odd(normed)), ops::mean(late(normed)));
       if (reads == Reads::hidden && !x.device().is_meta()) plain.tensor().require_values();
       const Tensor weight = reads == Reads::yes ? ops::scale(plain.tensor(), 2) : plain.tensor();
       return ops::add(ops::linear(h, weight, {}, x), gate);
     }
     nn::RmsNorm& norm;
-    nn::Linear &up, &odd;
+    nn::Linear &up, &odd, &late;
     nn::Parameter& plain;
   };
 
-  explicit Reader(Reads reads) : reads_(reads), embed_(add_unit<Embed>("embed")) {
-    for (int i = 0; i < 2; ++i) blocks_.push_back(&add_block<Block>("blocks." + std::to_string(i)));
+  Reader(Reads reads, Size odd_rows) : reads_(reads), embed_(add_unit<Embed>("embed")) {
+    for (int i = 0; i < 2; ++i) blocks_.push_back(&add_block<Block>("blocks." + std::to_string(i), odd_rows));
     head_ = &add_unit<nn::Linear>("head", kWidth, kVocab, false, nn::Init::normal(0.1f));
   }
 
@@ -71,17 +76,18 @@ struct How {
   Recompute recompute = Recompute::none;
   int shard_size = 0;
   std::vector<std::string> frozen = {};
+  Size odd_rows = 4;
 };
 
 struct Trained {
   Curve curve;
-  std::vector<float> evaluated;  // with rows in multiples of 16, and with others
-  std::vector<double> weight;    // of a matrix, read between steps
-  Size gathered = 0;             // bytes that this rank sent in gathers of a step
+  std::vector<float> evaluated;    // with rows in multiples of 16, and with others
+  std::vector<double> weight;      // of a matrix, read between steps
+  Size gathered = 0, gathers = 0;  // in a step: bytes that this rank sent, and calls
 };
 
 Trained train(const How& how) {
-  Reader model(how.reads);
+  Reader model(how.reads, how.odd_rows);
   const StepOptions options{.micro_batch = 2,
                             .accum = 2,
                             .seq = kSeq,
@@ -99,9 +105,9 @@ Trained train(const How& how) {
     static_cast<void>(take_comm_totals());
     const StepResult result = engine.step(rows_of_step(engine.batch_shape(), step, kVocab));
     trained.curve.losses.push_back(result.loss()), trained.curve.norms.push_back(result.norm());
-    trained.gathered = 0;
+    trained.gathered = trained.gathers = 0;
     for (const CommTotal& total : take_comm_totals()) {
-      if (total.op == CollectiveOp::all_gather) trained.gathered += total.bytes;
+      if (total.op == CollectiveOp::all_gather) trained.gathered += total.bytes, trained.gathers += total.calls;
     }
     for (const auto& [samples, seq] : {std::pair<Size, Size>{2, kSeq}, {1, 9}}) {
       trained.evaluated.push_back(mean_loss(engine.evaluate(synthetic_batch(step * 8, samples, seq, kVocab))));
@@ -139,14 +145,34 @@ TEST_CASE("ZeRO-3 in FP8 gathers blocks in e4m3 with the bits of DDP", "[paralle
   if (ranks().size() == 4) check({.shard_size = 2}, {.strategy = Strategy::zero1, .shard_size = 2});
 }
 
-TEST_CASE("gathers in e4m3: only of blocks whose values no operation reads, and with an arena", "[parallel]") {
+TEST_CASE("gathers in e4m3: only of blocks whose values no operation reads, where it saves bytes", "[parallel]") {
   if (ranks().size() == 1) return;
-  const Size in_bf16 = train({.fp8 = false}).gathered, none_read = train({}).gathered,
-             one_read = train({.reads = Reads::yes}).gathered, without_arena = train({.arena = false}).gathered;
-  CHECK(without_arena == in_bf16);
-  CHECK(one_read > none_read);
-  CHECK(in_bf16 - one_read == one_read - none_read);  // each of two blocks saves as much
+  const Trained in_bf16 = train({.fp8 = false}), none_read = train({}), one_read = train({.reads = Reads::yes}),
+                without_arena = train({.arena = false});
+  CHECK(without_arena.gathered == in_bf16.gathered);
+  CHECK(one_read.gathered > none_read.gathered);
+  // Each of two blocks saves as much, and makes one exchange in a step of two micro-batches.
+  CHECK(in_bf16.gathered - one_read.gathered == one_read.gathered - none_read.gathered);
+  CHECK(none_read.gathers == in_bf16.gathers + 2);
+  CHECK(one_read.gathers == in_bf16.gathers + 1);
+  // What stays in bf16 is most of the block.
+  CHECK(train({.odd_rows = 500}).gathered == train({.fp8 = false, .odd_rows = 500}).gathered);
+}
+
+TEST_CASE("gathers in e4m3: values that the rehearsal did not read are an error", "[parallel]") {
+  if (ranks().size() == 1) return;
   CHECK_THROWS_WITH(train({.reads = Reads::hidden}),
-                    "blocks.1.plain: its values were read, which the rehearsal of this pass did not do, so it was "
-                    "gathered in e4m3");
+                    "blocks.1.plain: its values were read, which the rehearsal did not do, so it was gathered in e4m3");
+  Reader model(Reads::hidden, 4);
+  {
+    const StepOptions options{.micro_batch = 2, .seq = kSeq, .dtype = DType::bf16, .device = device(), .fp8 = true};
+    Engine engine(model, ranks(), {.strategy = Strategy::zero3}, AdamW{}, options);
+    const Batch batch = rows_of_step(engine.batch_shape(), 0, kVocab);
+    CHECK_THROWS_AS(engine.step(batch), InternalError);
+    CHECK_THROWS_AS(engine.step(batch), UsageError);
+    CHECK_THROWS_AS(engine.with_parameters([] {}), UsageError);
+  }
+  for (const nn::NamedParameter& entry : model.all_parameters()) {  // outlive the engine
+    if (entry.name == "blocks.1.plain") CHECK_THROWS_AS(entry.parameter->tensor().require_values(), InternalError);
+  }
 }

@@ -89,13 +89,14 @@ void largest_of_rows(S stream, std::span<const MatrixStretch> stretches);
 // y = x divided by rows_R, the scales, and rounded.
 template <class S>
 void quantize_stretches(S stream, std::span<const MatrixStretch> stretches);
-// Joins what P ranks know, W words each. Words [0, R) are results of largest_of_rows(), 0 for other rows: scales_R gets
-// the scales of whole rows. The others are 0 on all ranks but one: rest [W - R] gets that one's.
+// Joins what P ranks contribute, W words each. Words [0, R) hold a rank's result of largest_of_rows(), 0 for rows that
+// it does not touch: scales_R gets the scales of whole rows. Each other word is 0 on all ranks but one: others [W - R]
+// gets the word of that one.
 struct JoinedScales {
-  const std::uint32_t* parts_PW;
+  const std::uint32_t* words_PW;
   Size P, W, R;
   float* scales_R;
-  std::uint32_t* rest;
+  std::uint32_t* others;
 };
 template <class S>
 void join_scales(S stream, const JoinedScales& j);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -121,19 +122,22 @@ std::uint32_t* WindowMemory::take_words(Size count) {
 
 void WindowMemory::release_waits() noexcept try {
   if (std::exchange(releases_, true)) return;
-  // Joined before the process takes down the CUDA runtime, which is older.
+  // Joined when the process ends, before it takes down the CUDA runtime, which is older.
+  static std::mutex mutex;
   static std::vector<std::jthread> threads;
-  // The words stay until the process ends, as in give_back(): a communicator must not go on another thread.
+  const std::lock_guard lock(mutex);
+  // Leaked on purpose: the last owner would destroy the communicator, which neither the thread nor the end of the
+  // process may do.
   new std::shared_ptr<WindowMemory>(shared_from_this());
   threads.emplace_back([this](const std::stop_token& ends) noexcept {
     try {
       const std::vector<std::uint32_t> ones(static_cast<std::size_t>(words_taken_), 1);
       const Stream own(device_);
       const auto deadline = std::chrono::steady_clock::now() + kReleaseTime;
-      while (!ends.stop_requested() && std::chrono::steady_clock::now() < deadline) {
+      do {
         cuda::copy(words_, ones.data(), words_taken_ * static_cast<Size>(sizeof(std::uint32_t)), own.cuda());
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
+      } while (!ends.stop_requested() && std::chrono::steady_clock::now() < deadline);
     } catch (const Error&) {
     }
   });

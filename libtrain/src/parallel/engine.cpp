@@ -97,19 +97,19 @@ StepResult Engine::step(const Batch& batch) {
   return *result;
 }
 
-void Engine::Impl::begin_pass() {
+void Engine::Impl::begin_gathers() {
   for (std::size_t i = 0; i < units.size(); ++i) {
     units[i].start_late_gather();
-    units[i].begin_pass(i < in_e4m3_now.size() && in_e4m3_now[i]);
+    units[i].begin_gathers(i < in_e4m3_now.size() && in_e4m3_now[i]);
   }
 }
 
-void Engine::Impl::end_pass() {
-  for (ShardedUnit& unit : units) unit.end_pass();
+void Engine::Impl::end_gathers() {
+  for (ShardedUnit& unit : units) unit.end_gathers();
 }
 
 void Engine::Impl::step(const Batch& given) {
-  begin_pass();
+  begin_gathers();
   const Batch batch = slot->on_device(given);
   slot->send_rates(scalars.rates);
   const Tensor target_weight = count_targets(batch.targets);
@@ -125,7 +125,7 @@ void Engine::Impl::step(const Batch& given) {
     });
   }
   schedule->finish_reductions();
-  end_pass();
+  end_gathers();
   average_losses(scalars.losses, scalars.outcome.member(&StepOutcome::loss));
   update();
   if (!options.cuda_graph) return;
@@ -154,7 +154,7 @@ void Engine::Impl::run(const char* name, PassFunction function, const Batch& bat
   const auto body = [&] { attempt([&] { (this->*function)(batch); }); };
   if (!options.arena) return body();
   const auto plan = make_room(name, function, batch);
-  in_e4m3_now = in_e4m3.at(name + shapes_of(batch));
+  in_e4m3_now = in_e4m3.at(plan_key(name, batch));
   memory.run(plan, body);
 }
 
@@ -215,7 +215,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
     for (std::size_t i = 0; i < units.size(); ++i) {
       twin.in_e4m3_now[i] = twin.in_e4m3_now[i] && !twin.units[i].values_were_read();
     }
-    in_e4m3[name + shapes_of(shapes)] = twin.in_e4m3_now;
+    in_e4m3[plan_key(name, shapes)] = twin.in_e4m3_now;
     std::vector<std::string> calls;
     MemoryPlan recorded = record_memory_plan(name, on_meta.device, [&] {
       const CallListScope list(&calls);

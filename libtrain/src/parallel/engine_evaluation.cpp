@@ -24,7 +24,7 @@ std::vector<BatchLoss> Engine::evaluate(const Batch& batch) {
 
 // Each rank contributes its loss and the number of its counted targets.
 void Engine::Impl::evaluate(const Batch& given) {
-  begin_pass();
+  begin_gathers();
   const Batch batch = slot->on_device(given);
   ids.begin_at_sample(0);
   schedule->begin_evaluation();
@@ -42,7 +42,7 @@ void Engine::Impl::evaluate(const Batch& given) {
     fill(counted, static_cast<double>(batch.inputs.dim(0)));
   }
   schedule->end_pass();
-  end_pass();
+  end_gathers();
   const ActivityScope activity(Activity::reduce_exposed);
   control.all_gather("loss", all, own).wait();
   if (options.device.is_meta()) return;
@@ -53,6 +53,7 @@ void Engine::Impl::evaluate(const Batch& given) {
 void Engine::with_parameters(const std::function<void()>& body) {
   Impl& impl = *impl_;
   const DeviceTurn turn(impl.options.device);
+  impl.require_sound();
   const ContextScope scope(impl.context(Context::current()));
   const ContextMemberScope<&Context::ids> ids(nullptr);  // what the body looks up is not a step's
   struct Restore {                                       // even if the body throws

@@ -90,9 +90,9 @@ struct Engine::Impl {
 
   void step(const Batch& batch);
   void evaluate(const Batch& batch);
-  // Around what these two run.
-  void begin_pass();
-  void end_pass();
+  // At the beginning and the end of either.
+  void begin_gathers();
+  void end_gathers();
   using PassFunction = void (Impl::*)(const Batch&);
   // Throws UsageError after a step that threw.
   void require_sound() const;
@@ -170,8 +170,8 @@ struct Engine::Impl {
   Size steps_of_engine = 0;  // made by this engine; those of a checkpoint do not count
   Size graph_launches = 0;
   bool makes_host_values = false;  // found by a rehearsal: loss() makes tensors from values of the host
-  // For each unit whether a pass gathers it in e4m3: in FP8, if the rehearsal has found that no operation reads its
-  // values. By the pass's name and the shapes of its batch; without a rehearsal there are none.
+  // For each unit whether it is gathered in e4m3: in FP8, if the rehearsal has found that nothing reads its values. By
+  // the key of the step's or evaluation's memory plan, and for the one that runs now. Empty without a rehearsal.
   std::map<std::string, std::vector<bool>> in_e4m3;
   std::vector<bool> in_e4m3_now;
   struct RehearsedCalls {

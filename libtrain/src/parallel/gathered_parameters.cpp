@@ -28,6 +28,13 @@ GatheredParameters::GatheredParameters(UnitLayout layout, const Sharding& shardi
   if (!quantized_->is_useful()) quantized_.reset();
 }
 
+// The model outlives it, and what its tensors were given in place of values refers to it.
+GatheredParameters::~GatheredParameters() {
+  for (const Tensor& tensor : tensors_) {
+    if (TensorStorage::rows(tensor) != nullptr) TensorStorage::unbind(tensor);
+  }
+}
+
 UnitPart GatheredParameters::held() const { return are_sharded() ? shard() : UnitPart{0, layout_.padded()}; }
 
 void GatheredParameters::make() {
@@ -48,16 +55,12 @@ void GatheredParameters::bind(const Tensor& full) {
   for (std::size_t i = 0; i < tensors_.size(); ++i) TensorStorage::rebind(tensors_[i], full, layout_.ranges()[i].begin);
 }
 
-void GatheredParameters::end_pass() {
-  if (std::exchange(in_e4m3_, false)) quantized_->end_pass();
+void GatheredParameters::end_gathers() {
+  if (std::exchange(in_e4m3_, false)) quantized_->end();
 }
 
 void GatheredParameters::make_room() {
   if (!exist() || full_.defined()) return;
-  if (in_e4m3_) {
-    if (!quantized_->has_room()) quantized_->make_room();
-    return;
-  }
   full_ = flat_uninitialised(layout_.padded(), sharding_.dtype, sharding_.device, MemoryOwner::parameters);
   bind(full_);
 }
@@ -70,11 +73,11 @@ void GatheredParameters::start_gather() {
   if (!exist()) return;
   start_late_gather();
   if (std::exchange(gathered_, true)) return;
-  make_room();
   if (in_e4m3_) {
     gather_ = quantized_->start(compute_);
     return quantized_->bind(tensors_);
   }
+  make_room();
   gather_ = sharding_.gather.all_gather(layout_.name() + " parameters", full_, compute_);
 }
 

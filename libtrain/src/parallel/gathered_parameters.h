@@ -21,6 +21,7 @@ class GatheredParameters {
  public:
   // `gathers_late`: see start_update_gather().
   GatheredParameters(UnitLayout layout, const Sharding& sharding, bool are_trained, bool gathers_late = false);
+  ~GatheredParameters();
   GatheredParameters(const GatheredParameters&) = delete;  // quantized_ refers to a member
   GatheredParameters& operator=(const GatheredParameters&) = delete;
   // Allocates the memory; in a window that is a collective.
@@ -38,10 +39,10 @@ class GatheredParameters {
 
   // Makes the model use these parameters.
   void bind_model();
-  // Around a pass: with `in_e4m3` it gathers in e4m3, if that is possible and useful. Without a call to begin_pass() it
-  // does not.
-  void begin_pass(bool in_e4m3) { in_e4m3_ = in_e4m3 && quantized_; }
-  void end_pass();
+  // Around a step or an evaluation: with `in_e4m3` it gathers in e4m3, if that is possible and useful, otherwise in the
+  // compute dtype, as outside of them.
+  void begin_gathers(bool in_e4m3) { in_e4m3_ = in_e4m3 && quantized_; }
+  void end_gathers();
   // Whether an operation has read values of what was gathered in e4m3, on meta.
   bool values_were_read() const { return quantized_ && quantized_->values_were_read(); }
   // start_gather() and finish_gather() do nothing if they are not needed. make_room() takes the memory that
@@ -76,9 +77,9 @@ class GatheredParameters {
   Tensor compute_;                            // the values that this rank holds
   Tensor full_;                               // room for the gathered parameters; compute_ if replicated
   std::optional<QuantizedGather> quantized_;  // if it is useful
-  bool in_e4m3_ = false;                      // in this pass; full_ stays empty
+  bool in_e4m3_ = false;                      // now, by quantized_; full_ stays empty
   bool are_trained_, gathers_late_;
-  bool gathered_ = false;  // they are in full_, or in flight
+  bool gathered_ = false;  // they are in full_ or quantized_, or in flight
   bool update_gather_is_late_ = false;
   Work gather_;
 };

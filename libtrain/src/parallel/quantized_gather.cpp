@@ -18,10 +18,11 @@
 namespace lt {
 namespace {
 
-bool can_be_quantized(const nn::Parameter& parameter) {
-  if (!parameter.is_block_matrix()) return false;
+// The rows must be aligned as memory of their own is, because cuBLASLt chooses algorithms by alignment.
+bool can_be_quantized(const UnitLayout::Range& range) {
+  if (!range.parameter->is_block_matrix() || range.begin % kAllocationAlignment != 0) return false;
   const auto fits = [](Size n) { return n % kernels::kQuantizedMultiple == 0 && n <= kernels::kMostQuantizedColumns; };
-  return fits(parameter.shape()[0]) && fits(parameter.shape()[1]);
+  return fits(range.parameter->shape()[0]) && fits(range.parameter->shape()[1]);
 }
 
 }  // namespace
@@ -31,95 +32,89 @@ QuantizedGather::QuantizedGather(const UnitLayout& layout, const Sharding& shard
       sharding_(sharding),
       shard_(layout.padded() / sharding.gather.size()),
       shard_begin_(shard_ * sharding.gather.rank()) {
-  bool follows_rest = false;
+  bool follows_unquantized = false;
   Size elements = 0;
   for (std::size_t i = 0; i < layout.ranges().size(); ++i) {
     const UnitLayout::Range& range = layout.ranges()[i];
-    const bool is_rest = !can_be_quantized(*range.parameter);
-    if (!is_rest) {
+    const bool is_quantized = can_be_quantized(range);
+    if (is_quantized) {
       const Shape& shape = range.parameter->shape();
-      matrices_.push_back({i, range.begin, range.end(), shape[0], shape[1], rows_of_all_});
-      rows_of_all_ += shape[0], elements += range.elements;
-    } else if (follows_rest) {
-      rests_.back().end = range.end();
+      matrices_.push_back({i, range.begin, range.end(), shape[0], shape[1], all_rows_});
+      all_rows_ += shape[0], elements += range.elements;
+    } else if (follows_unquantized) {
+      unquantized_.back().end = range.end();
     } else {
-      rests_.push_back({range.begin, range.end(), 0});
+      unquantized_.push_back({range.begin, range.end(), 0});
     }
-    follows_rest = is_rest;
+    follows_unquantized = !is_quantized;
   }
-  for (Rest& rest : rests_) {
-    rest.at = elements_of_rest_;
-    elements_of_rest_ += UnitLayout::aligned(rest.end - rest.begin);
+  for (Unquantized& stretch : unquantized_) {
+    stretch.at = all_unquantized_;
+    all_unquantized_ += UnitLayout::aligned(stretch.end - stretch.begin);
   }
-  // A step gathers each unit twice and exchanges once.
   const Size ranks = sharding.gather.size();
-  is_useful_ = ranks > 1 && ranks * words() * dtype_bytes(DType::f32) < 2 * elements;
+  is_useful_ = ranks > 1 && ranks * words() * dtype_bytes(DType::f32) < elements;
 }
 
-std::vector<kernels::MatrixStretch> QuantizedGather::own_parts(const bf16* shard, e4m3* shard_in_e4m3,
-                                                               float* rows) const {
-  std::vector<kernels::MatrixStretch> parts;
+std::vector<kernels::MatrixStretch> QuantizedGather::own_stretches(const bf16* shard, e4m3* shard_in_e4m3,
+                                                                   float* rows) const {
+  std::vector<kernels::MatrixStretch> stretches;
   for (const Matrix& matrix : matrices_) {
     const Size begin = std::max(matrix.begin, shard_begin_), end = std::min(matrix.end, shard_begin_ + shard_);
     if (begin >= end) continue;
     const Size at = begin - shard_begin_;
-    parts.push_back({begin - matrix.begin, end - matrix.begin, matrix.columns, shard + at,
+    stretches.push_back({begin - matrix.begin, end - matrix.begin, matrix.columns, shard + at,
                      shard_in_e4m3 == nullptr ? nullptr : shard_in_e4m3 + at, rows + matrix.first_row});
   }
-  return parts;
+  return stretches;
 }
 
 void QuantizedGather::prepare(const Tensor& shard) {
-  if (parts_.defined() || scales_.defined()) return;
+  if (contributions_.defined() || scales_.defined()) return;
   const Device device = sharding_.device;
-  {
-    const MemoryScope owner(MemoryOwner::communication);
-    parts_ = Tensor::empty({sharding_.gather.size() * words()}, DType::f32, device);
-  }
-  const Tensor own = parts_.narrow(0, sharding_.gather.rank() * words(), words());
+  contributions_ =
+      flat_uninitialised(sharding_.gather.size() * words(), DType::f32, device, MemoryOwner::communication);
+  const Tensor own = contributions_.narrow(0, sharding_.gather.rank() * words(), words());
   fill_zero(own);
   count_traffic(shard_ * dtype_bytes(DType::bf16));
   dispatch(device, [&](auto stream) {
-    kernels::largest_of_rows(stream, own_parts(shard.data<bf16>(), nullptr, own.data<float>()));
+    kernels::largest_of_rows(stream, own_stretches(shard.data<bf16>(), nullptr, own.data<float>()));
+    auto* const unquantized = reinterpret_cast<bf16*>(own.data<float>() + all_rows_);
+    for (const Unquantized& stretch : unquantized_) {
+      const Size begin = std::max(stretch.begin, shard_begin_), end = std::min(stretch.end, shard_begin_ + shard_);
+      if (begin >= end) continue;
+      copy_bytes(device, unquantized + stretch.at + begin - stretch.begin, shard.data<bf16>() + begin - shard_begin_,
+                 (end - begin) * dtype_bytes(DType::bf16));
+    }
   });
-  for (const Rest& rest : rests_) {
-    const Size begin = std::max(rest.begin, shard_begin_), end = std::min(rest.end, shard_begin_ + shard_);
-    if (begin >= end || device.is_meta()) continue;
-    auto* const to = reinterpret_cast<bf16*>(own.data<float>() + rows_of_all_) + rest.at + begin - rest.begin;
-    copy_bytes(device, to, shard.data<bf16>() + begin - shard_begin_, (end - begin) * dtype_bytes(DType::bf16));
-  }
-  exchange_ = sharding_.gather.all_gather(layout_.name() + " scales", parts_, own);
+  exchange_ = sharding_.gather.all_gather(layout_.name() + " scales", contributions_, own);
 }
 
 void QuantizedGather::finish_exchange() {
   const ActivityScope activity(Activity::gather_exposed);
   fault_point("collective");
   exchange_.wait();
-  const MemoryScope owner(MemoryOwner::parameters);
-  scales_ = Tensor::empty({rows_of_all_}, DType::f32, sharding_.device);
-  rest_ = Tensor::empty({elements_of_rest_}, DType::bf16, sharding_.device);
+  scales_ = flat_uninitialised(all_rows_, DType::f32, sharding_.device, MemoryOwner::parameters);
+  values_in_bf16_ = flat_uninitialised(all_unquantized_, DType::bf16, sharding_.device, MemoryOwner::parameters);
   dispatch(sharding_.device, [&](auto stream) {
-    kernels::join_scales(stream, {.parts_PW = reinterpret_cast<const std::uint32_t*>(parts_.data<float>()),
+    kernels::join_scales(stream, {.words_PW = reinterpret_cast<const std::uint32_t*>(contributions_.data<float>()),
                                   .P = sharding_.gather.size(),
                                   .W = words(),
-                                  .R = rows_of_all_,
+                                  .R = all_rows_,
                                   .scales_R = scales_.data<float>(),
-                                  .rest = reinterpret_cast<std::uint32_t*>(rest_.data<bf16>())});
+                                  .others = reinterpret_cast<std::uint32_t*>(values_in_bf16_.data<bf16>())});
   });
-  parts_ = Tensor();
-}
-
-void QuantizedGather::make_room() {
-  rows_ = flat_uninitialised(layout_.padded(), DType::e4m3, sharding_.device, MemoryOwner::parameters);
+  contributions_ = Tensor();
 }
 
 Work QuantizedGather::start(const Tensor& shard) {
   prepare(shard);
   if (!scales_.defined()) finish_exchange();
+  rows_ = flat_uninitialised(layout_.padded(), DType::e4m3, sharding_.device, MemoryOwner::parameters);
   const Tensor own = rows_.narrow(0, shard_begin_, shard_);
   count_traffic(shard_ * (dtype_bytes(DType::bf16) + dtype_bytes(DType::e4m3)));
   dispatch(sharding_.device, [&](auto stream) {
-    kernels::quantize_stretches(stream, own_parts(shard.data<bf16>(), own.data<e4m3>(), scales_.data<float>()));
+    kernels::quantize_stretches(stream, own_stretches(shard.data<bf16>(), own.data<e4m3>(), scales_.data<float>()));
   });
   return sharding_.gather.all_gather(layout_.name() + " parameters", rows_, own);
 }
@@ -129,10 +124,9 @@ void QuantizedGather::bind(const std::vector<Tensor>& tensors) {
     const auto on_read = [this, &name = layout_.ranges()[matrix.parameter].name] {
       values_were_read_ = true;
       if (sharding_.device.is_meta()) return;
-      throw InternalError("engine",
-                          fmt::format("{}: its values were read, which the rehearsal of this pass did not do, "
-                                      "so it was gathered in e4m3",
-                                      name));
+      throw InternalError("engine", fmt::format("{}: its values were read, which the rehearsal did not do, "
+                                                "so it was gathered in e4m3",
+                                                name));
     };
     const Tensor rows = rows_.narrow(0, matrix.begin, matrix.end - matrix.begin);
     TensorStorage::bind_rows(
@@ -141,15 +135,16 @@ void QuantizedGather::bind(const std::vector<Tensor>& tensors) {
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const UnitLayout::Range& range = layout_.ranges()[i];
-    const auto holds = [&](const Rest& rest) { return rest.begin <= range.begin && range.end() <= rest.end; };
-    const auto rest = std::find_if(rests_.begin(), rests_.end(), holds);
-    if (rest != rests_.end()) TensorStorage::rebind(tensors[i], rest_, rest->at + range.begin - rest->begin);
+    const auto holds = [&](const Unquantized& s) { return s.begin <= range.begin && range.end() <= s.end; };
+    const auto stretch = std::find_if(unquantized_.begin(), unquantized_.end(), holds);
+    if (stretch == unquantized_.end()) continue;
+    TensorStorage::rebind(tensors[i], values_in_bf16_, stretch->at + range.begin - stretch->begin);
   }
 }
 
-void QuantizedGather::end_pass() {
+void QuantizedGather::end() {
   if (exchange_.pending()) exchange_.wait();
-  parts_ = scales_ = rest_ = Tensor();
+  contributions_ = scales_ = values_in_bf16_ = Tensor();
 }
 
 }  // namespace lt

@@ -72,14 +72,14 @@ void ShardedUnit::bind_model() {
   frozen_.bind_model();
 }
 
-void ShardedUnit::begin_pass(bool in_e4m3) {
-  trained_.begin_pass(in_e4m3);
-  frozen_.begin_pass(in_e4m3);
+void ShardedUnit::begin_gathers(bool in_e4m3) {
+  trained_.begin_gathers(in_e4m3);
+  frozen_.begin_gathers(in_e4m3);
 }
 
-void ShardedUnit::end_pass() {
-  trained_.end_pass();
-  frozen_.end_pass();
+void ShardedUnit::end_gathers() {
+  trained_.end_gathers();
+  frozen_.end_gathers();
 }
 
 void ShardedUnit::make_room() {

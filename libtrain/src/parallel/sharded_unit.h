@@ -45,9 +45,9 @@ class ShardedUnit {
   // Makes the model use this unit's parameters.
   void bind_model();
 
-  // Around a pass: see GatheredParameters.
-  void begin_pass(bool in_e4m3);
-  void end_pass();
+  // See GatheredParameters.
+  void begin_gathers(bool in_e4m3);
+  void end_gathers();
   bool values_were_read() const { return trained_.values_were_read() || frozen_.values_were_read(); }
 
   // Parameters. start_gather() and finish_gather() do nothing if they are not needed. make_room() takes the memory that

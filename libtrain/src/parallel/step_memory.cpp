@@ -40,7 +40,7 @@ void require_same_places(const MemoryPlan& plan, const Group& group) {
 
 std::shared_ptr<const MemoryPlan> StepMemory::prepare(const std::string& name, const Batch& batch,
                                                       const Rehearsal& rehearse) {
-  const std::string key = name + shapes_of(batch);
+  const std::string key = plan_key(name, batch);
   const auto found = plans_.find(key);
   if (found != plans_.end()) return found->second;
   const AllocationScope plain(nullptr, device_);

@@ -16,6 +16,8 @@ namespace lt {
 
 // Shapes and dtypes of its tensors: a memory plan depends on nothing else in a batch.
 std::string shapes_of(const Batch& batch);
+// Of the plan of the step `name` for such batches.
+inline std::string plan_key(const std::string& name, const Batch& batch) { return name + shapes_of(batch); }
 
 // For an arena in a window: throws InternalError on all ranks if the offsets on one rank differ from those of rank 0.
 void require_same_places(const MemoryPlan& plan, const Group& group);
@@ -47,7 +49,7 @@ class StepMemory {
     run(plan, std::forward<F>(body));
   }
 
-  using Plans = std::map<std::string, std::shared_ptr<const MemoryPlan>>;  // by name and shapes of the batch
+  using Plans = std::map<std::string, std::shared_ptr<const MemoryPlan>>;  // by plan_key()
   const Plans& plans() const { return plans_; }
   Size arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
   // Identifies the arena, because a later one may lie at the same address.

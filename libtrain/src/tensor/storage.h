@@ -17,8 +17,8 @@ struct TensorStorage {
   struct Rows {
     Tensor values, scales;
   };
-  // Gives a deferred matrix the rows that quantizing its values would give, in place of values. on_read() is called if
-  // something asks for values after all; unless it throws, these exist then, but are not written.
+  // Makes `tensor` a deferred matrix that has these rows in place of values, which quantizing values would give.
+  // on_read() is called if something asks for values after all; if it returns, they are allocated but not written.
   static void bind_rows(const Tensor& tensor, Rows rows, std::function<void()> on_read);
   // What bind_rows() gave, or null.
   static const Rows* rows(const Tensor& tensor);
