@@ -64,7 +64,7 @@ std::vector<kernels::MatrixStretch> QuantizedGather::own_stretches(const bf16* s
     if (begin >= end) continue;
     const Size at = begin - shard_begin_;
     stretches.push_back({begin - matrix.begin, end - matrix.begin, matrix.columns, shard + at,
-                     shard_in_e4m3 == nullptr ? nullptr : shard_in_e4m3 + at, rows + matrix.first_row});
+                         shard_in_e4m3 == nullptr ? nullptr : shard_in_e4m3 + at, rows + matrix.first_row});
   }
   return stretches;
 }
