@@ -106,14 +106,17 @@ TEST_CASE("fault: the allocation that is counted to fails", "[device]") {
 }
 
 TEST_CASE("fault: a sleep lasts as long as it says", "[device]") {
-  const auto seconds = [](const std::string& action) {
-    const ArmedFault armed("data:1:0:" + action, 1);
+  const auto seconds = [](const std::string& fault) {
+    const ArmedFault armed(fault, 1);
     const auto begin = std::chrono::steady_clock::now();
-    fault_point("data");
+    fault.starts_with("data") ? fault_point("data") : fault_point("gather", Stream::compute(kCpu));
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
-  CHECK(seconds("sleep") >= 0.05);
-  CHECK(seconds("sleep=0.125") >= 0.125);
+  CHECK(seconds("data:1:0:sleep") >= 0.05);
+  CHECK(seconds("data:1:0:sleep=0.125") >= 0.125);
+  CHECK(seconds("gather:1:0:device-sleep") >= 0.1);
+  CHECK(seconds("gather:1:0:device-sleep=0.125") >= 0.125);
+  CHECK(seconds("gather:1:0:device-sleep=0.01") < 0.1);
 }
 
 TEST_CASE("fault: what makes no sense is refused by name", "[device]") {

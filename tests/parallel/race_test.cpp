@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,8 +59,8 @@ TEST_CASE("a stream that comes late changes no bit", "[parallel]") {
         const Group& group = recompute == Recompute::full && !fp8 ? slices : whole;
         const Curve expected = curve(whole, parallel, optimizer.groups, fp8);
         for (const std::string& point : optimizer.points) {
-          for (const int rank : {0, ranks().size() - 1}) {
-            const ArmedFault fault(point + ":" + std::to_string(rank) + ":2:device-sleep");
+          for (const int rank : std::set{0, ranks().size() - 1}) {
+            const ArmedFault fault(point + ":" + std::to_string(rank) + ":2:device-sleep=0.05");
             INFO(strategy.name << " recompute " << static_cast<int>(recompute) << (fp8 ? " fp8, " : ", ")
                                << optimizer.name << ", " << point << " of rank " << rank);
             CHECK(curve(group, parallel, optimizer.groups, fp8) == expected);

@@ -65,14 +65,13 @@ constexpr Point kPoints[] = {
     {"optimizer", set_of(kDeviceSleep)},        //
 };
 
-constexpr double kSleepSeconds = 0.05;
-constexpr std::chrono::milliseconds kDeviceDelay{100};
+constexpr double kSleepSeconds = 0.05, kDeviceSleepSeconds = 0.1;
 
 struct Fault {
   const Point* point;
   std::int64_t rank, step;
   Action action;
-  double seconds = kSleepSeconds;
+  double seconds = 0;          // of a sleep
   std::int64_t countdown = 1;  // for oom: allocations up to and including the one that fails
   bool armed = false;          // belongs to this rank and has not struck yet
 };
@@ -134,11 +133,13 @@ Fault parse_fault(const std::string& text) {
     throw refuse(named[0] + " makes no sense at " + parts[0],
                  "actions at " + parts[0] + ": " + names_of_actions(point->actions));
   }
+  const bool sleeps = fault.action == kSleep || fault.action == kDeviceSleep;
+  fault.seconds = fault.action == kDeviceSleep ? kDeviceSleepSeconds : kSleepSeconds;
   if (named.size() == 1) return fault;
-  const bool is_understood = named.size() == 2 && ((fault.action == kSleep && parse(named[1], fault.seconds)) ||
+  const bool is_understood = named.size() == 2 && ((sleeps && parse(named[1], fault.seconds)) ||
                                                    (fault.action == kOom && parse(named[1], fault.countdown)));
   if (!is_understood) {
-    throw refuse("expected an action, sleep=SECONDS or oom=NUMBER",
+    throw refuse("expected an action, sleep=SECONDS, device-sleep=SECONDS or oom=NUMBER",
                  "for example step:0:3:sleep=2.5, or allocate:0:3:oom=7");
   }
   return fault;
@@ -203,9 +204,11 @@ void fault_point(std::string_view point) {
 }
 
 void fault_point(std::string_view point, const Stream& stream) {
-  if (strike(point, set_of(kDeviceSleep), true) == nullptr) return;
-  if (stream.device().type == DeviceType::cuda) return cuda::sleep(stream.cuda(), kDeviceDelay);
-  std::this_thread::sleep_for(kDeviceDelay);
+  const Fault* const fault = strike(point, set_of(kDeviceSleep), true);
+  if (fault == nullptr) return;
+  const auto time = std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(fault->seconds));
+  if (stream.device().type == DeviceType::cuda) return cuda::sleep(stream.cuda(), time);
+  std::this_thread::sleep_for(time);
 }
 
 bool fault_makes_nan(std::string_view point) { return strike(point, set_of(kNan)) != nullptr; }
