@@ -116,7 +116,6 @@ TEST_CASE("fault: a sleep lasts as long as it says", "[device]") {
   CHECK(seconds("data:1:0:sleep=0.125") >= 0.125);
   CHECK(seconds("gather:1:0:device-sleep") >= 0.1);
   CHECK(seconds("gather:1:0:device-sleep=0.125") >= 0.125);
-  CHECK(seconds("gather:1:0:device-sleep=0.01") < 0.1);
 }
 
 TEST_CASE("fault: what makes no sense is refused by name", "[device]") {
@@ -133,7 +132,7 @@ TEST_CASE("fault: what makes no sense is refused by name", "[device]") {
         "LTRAIN_FAULT: save-gc:1:2:nan: nan makes no sense at save-gc | "
         "actions at save-gc: kill, stop, segv, exit, sleep, enospc, eio");
   CHECK(refusal("gather:1:2:kill").ends_with("kill makes no sense at gather | actions at gather: device-sleep"));
-  for (const char* action : {"kill=1", "sleep=", "sleep=x", "sleep=-1", "sleep=1=1", "sleep=1="}) {
+  for (const char* action : {"kill=1", "sleep=", "sleep=x", "sleep=-1", "sleep=1=1", "sleep=1=", "sleep=inf"}) {
     CHECK(
         refusal(std::string("step:1:2:") + action).ends_with("for example step:0:3:sleep=2.5, or allocate:0:3:oom=7"));
   }

@@ -94,8 +94,9 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 template <class T>
 bool parse(const std::string& text, T& value) {
+  constexpr T kMost = 1000000000;  // leaves out infinity
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && value >= 0;
+  return error == std::errc() && end == text.data() + text.size() && value >= 0 && value <= kMost;
 }
 
 std::string names_of_actions(unsigned actions) {

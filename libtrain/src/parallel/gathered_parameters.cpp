@@ -28,11 +28,10 @@ GatheredParameters::GatheredParameters(UnitLayout layout, const Sharding& shardi
   if (!quantized_->is_useful()) quantized_.reset();
 }
 
-// The model outlives it, and what its tensors were given in place of values refers to it.
+// The model, which outlives it, would otherwise keep the memory of a failed step, and refer to what is gone.
 GatheredParameters::~GatheredParameters() {
-  for (const Tensor& tensor : tensors_) {
-    if (TensorStorage::rows(tensor) != nullptr) TensorStorage::unbind(tensor);
-  }
+  if (!are_sharded()) return;
+  for (const Tensor& tensor : tensors_) TensorStorage::unbind(tensor);
 }
 
 UnitPart GatheredParameters::held() const { return are_sharded() ? shard() : UnitPart{0, layout_.padded()}; }

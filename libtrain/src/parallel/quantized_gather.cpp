@@ -18,9 +18,10 @@
 namespace lt {
 namespace {
 
-// The rows must be aligned as memory of their own is, because cuBLASLt chooses algorithms by alignment.
+// Rows must be aligned as memory of their own is, because cuBLASLt chooses algorithms by alignment.
 bool can_be_quantized(const UnitLayout::Range& range) {
-  if (!range.parameter->is_block_matrix() || range.begin % kAllocationAlignment != 0) return false;
+  const Size place = range.begin * dtype_bytes(DType::e4m3);
+  if (!range.parameter->is_block_matrix() || place % kAllocationAlignment != 0) return false;
   const auto fits = [](Size n) { return n % kernels::kQuantizedMultiple == 0 && n <= kernels::kMostQuantizedColumns; };
   return fits(range.parameter->shape()[0]) && fits(range.parameter->shape()[1]);
 }
