@@ -160,7 +160,7 @@ struct RowStretch {
   }
 };
 
-__global__ void __launch_bounds__(kThreads) largest_of_rows_kernel(Stretches all) {
+__global__ void __launch_bounds__(kThreads) largest_of_rows_kernel(const __grid_constant__ Stretches all) {
   const RowStretch row(all);
   std::uint32_t largest = 0;
   row.for_each([&](const Sixteen<bf16>& values, Size) {
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kThreads) largest_of_rows_kernel(Stretches all
   if (threadIdx.x == 0) row.s.rows_R[row.row] = result;
 }
 
-__global__ void __launch_bounds__(kThreads) quantize_stretches_kernel(Stretches all) {
+__global__ void __launch_bounds__(kThreads) quantize_stretches_kernel(const __grid_constant__ Stretches all) {
   const RowStretch row(all);
   const float scale = row.s.rows_R[row.row];
   row.for_each([&](const Sixteen<bf16>& values, Size place) {
