@@ -50,7 +50,7 @@ void print_table(const Json& row, const std::vector<double>& ms,
   fmt::print(stderr, "{:.0f} tokens/s\n", row["tokens_per_s"].get<double>());
 }
 
-// The peak of the rank that has the largest.
+// The largest peak of all ranks.
 Size memory_peak_bytes(const World& world, Device device) {
   Size largest = 0;
   for (const std::string& peak : world.group().all_gather_bytes(std::to_string(memory_peak(device).total))) {

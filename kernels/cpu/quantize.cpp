@@ -16,7 +16,7 @@ constexpr Size kBlock = 64;
 
 LT_INLINE std::uint32_t magnitude(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
 
-// What a number of a row is in e4m3, where 1 / factor is the row's scale.
+// A number of a row as e4m3 holds it. The row's scale is 1 / factor.
 LT_INLINE float quantized(bf16 x, float factor) { return static_cast<float>(e4m3(load(x) * factor)); }
 LT_INLINE float quantized(e4m3 x, float) { return static_cast<float>(x); }
 
@@ -104,14 +104,12 @@ LT_INLINE void for_rows(const MatrixStretch& s, Size first, Size last, Body&& bo
   }
 }
 
-Size rows_of(const MatrixStretch& s) { return s.begin == s.end ? 0 : (s.end + s.C - 1) / s.C - s.begin / s.C; }
-
 }  // namespace
 
 template <>
 void largest_of_rows(CpuStream, std::span<const MatrixStretch> stretches) {
   for (const MatrixStretch& s : stretches) {
-    parallel_for(rows_of(s), row_grain(s.C), [s, first = s.begin / s.C](Size begin, Size end) LT_VECTOR_BODY {
+    parallel_for(s.rows(), row_grain(s.C), [s, first = s.begin / s.C](Size begin, Size end) LT_VECTOR_BODY {
       for_rows(s, first + begin, first + end, [&](Size columns, Size at, Size r) LT_VECTOR_BODY {
         s.rows_R[r] = std::bit_cast<float>(largest_of(s.x + at, columns));
       });
@@ -122,7 +120,7 @@ void largest_of_rows(CpuStream, std::span<const MatrixStretch> stretches) {
 template <>
 void quantize_stretches(CpuStream, std::span<const MatrixStretch> stretches) {
   for (const MatrixStretch& s : stretches) {
-    parallel_for(rows_of(s), row_grain(s.C), [s, first = s.begin / s.C](Size begin, Size end) LT_VECTOR_BODY {
+    parallel_for(s.rows(), row_grain(s.C), [s, first = s.begin / s.C](Size begin, Size end) LT_VECTOR_BODY {
       for_rows(s, first + begin, first + end, [&](Size columns, Size at, Size r) LT_VECTOR_BODY {
         quantize_row(s.y + at, s.x + at, columns, s.rows_R[r]);
       });

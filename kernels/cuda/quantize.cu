@@ -219,8 +219,8 @@ void launch_for_stretches(std::span<const MatrixStretch> stretches, Launch&& lau
       const MatrixStretch& s = stretches.front();
       require_multiples(s.begin, s.C);
       require_multiples(s.end, s.C);
-      if (s.begin == s.end) continue;
-      const auto rows = static_cast<unsigned>((s.end + s.C - 1) / s.C - s.begin / s.C);
+      const auto rows = static_cast<unsigned>(s.rows());
+      if (rows == 0) continue;
       some.of[some.count] = s, some.end[some.count] = rows + (some.count == 0 ? 0 : some.end[some.count - 1]);
       ++some.count, sixteens = std::max(sixteens, s.C / kQuantizedMultiple);
     }

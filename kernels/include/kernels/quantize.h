@@ -82,6 +82,9 @@ struct MatrixStretch {
   const bf16* x;      // the first element of the stretch
   e4m3* y = nullptr;  // its place in the result
   float* rows_R;      // of the whole matrix
+
+  // The number of rows that it touches.
+  Size rows() const { return begin == end ? 0 : (end + C - 1) / C - begin / C; }
 };
 // rows_R[r] = the largest magnitude of row r within the stretch, or NaN, for the rows that it touches.
 template <class S>

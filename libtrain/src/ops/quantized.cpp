@@ -21,7 +21,7 @@ Tensor spread_largest(const Tensor& row_scales, Size count) {
   return scales;
 }
 
-// `row_scales` are those of `values`, or of what quantizing them gives. `sums`: see transpose().
+// `row_scales` are the scales of `values` in e4m3, or those that quantize `values` in bf16. `sums`: see transpose().
 Quantized transposed(const Tensor& values, const Tensor& row_scales, const Tensor& scales,
                      const GradientTarget& sums = {{}, false}) {
   const Size R = rows(values), C = values.dim(-1);

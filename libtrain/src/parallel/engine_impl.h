@@ -26,7 +26,7 @@
 
 namespace lt {
 
-// The names of what runs in the arena.
+// Names of the passes that run in the arena.
 inline constexpr const char* kStepName = "step";
 inline constexpr const char* kEvaluationName = "evaluation";
 
@@ -170,8 +170,8 @@ struct Engine::Impl {
   Size steps_of_engine = 0;  // made by this engine; those of a checkpoint do not count
   Size graph_launches = 0;
   bool makes_host_values = false;  // found by a rehearsal: loss() makes tensors from values of the host
-  // For each unit whether it is gathered in e4m3: in FP8, if the rehearsal has found that nothing reads its values. By
-  // the key of the step's or evaluation's memory plan, and for the one that runs now. Empty without a rehearsal.
+  // Whether each unit is gathered in e4m3: in FP8, if the rehearsal read none of its values. `in_e4m3` has the flags of
+  // every step and evaluation by plan_key(), `in_e4m3_now` those of the current one: none without a rehearsal.
   std::map<std::string, std::vector<bool>> in_e4m3;
   std::vector<bool> in_e4m3_now;
   struct RehearsedCalls {

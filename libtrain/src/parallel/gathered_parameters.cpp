@@ -24,11 +24,11 @@ GatheredParameters::GatheredParameters(UnitLayout layout, const Sharding& shardi
     tensors_.push_back(std::move(tensor));
   }
   if (!exist() || !are_sharded() || sharding_.dtype != DType::bf16) return;
-  quantized_.emplace(layout_, sharding_);
+  quantized_.emplace(layout_, shard(), sharding_);
   if (!quantized_->is_useful()) quantized_.reset();
 }
 
-// The model, which outlives it, would otherwise keep the memory of a failed step, and refer to what is gone.
+// The model outlives this object. Unbinding frees the memory of a failed step, and drops callbacks into these buffers.
 GatheredParameters::~GatheredParameters() {
   if (!are_sharded()) return;
   for (const Tensor& tensor : tensors_) TensorStorage::unbind(tensor);

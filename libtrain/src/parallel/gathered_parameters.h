@@ -11,12 +11,6 @@
 
 namespace lt {
 
-// One of several equal parts of a unit, or the whole unit, in elements.
-struct UnitPart {
-  Size begin, size;
-  Size end() const { return begin + size; }
-};
-
 class GatheredParameters {
  public:
   // `gathers_late`: see start_update_gather().

@@ -4,12 +4,24 @@
 // size and alignment are contiguous ranges. A shard may hold nothing but padding.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "libtrain/nn/module.h"
 
 namespace lt {
+
+// One of several equal parts of a unit, or the whole unit, in elements.
+struct UnitPart {
+  Size begin, size;
+  Size end() const { return begin + size; }
+  // The elements that it shares with [from, to), which may be none.
+  UnitPart overlap(Size from, Size to) const {
+    const Size first = std::max(begin, from);
+    return {first, std::max<Size>(std::min(end(), to) - first, 0)};
+  }
+};
 
 class UnitLayout {
  public:

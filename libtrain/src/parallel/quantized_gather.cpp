@@ -28,11 +28,8 @@ bool can_be_quantized(const UnitLayout::Range& range) {
 
 }  // namespace
 
-QuantizedGather::QuantizedGather(const UnitLayout& layout, const Sharding& sharding)
-    : layout_(layout),
-      sharding_(sharding),
-      shard_(layout.padded() / sharding.gather.size()),
-      shard_begin_(shard_ * sharding.gather.rank()) {
+QuantizedGather::QuantizedGather(const UnitLayout& layout, UnitPart shard, const Sharding& sharding)
+    : layout_(layout), sharding_(sharding), shard_(shard) {
   bool follows_unquantized = false;
   Size elements = 0;
   for (std::size_t i = 0; i < layout.ranges().size(); ++i) {
@@ -61,10 +58,10 @@ std::vector<kernels::MatrixStretch> QuantizedGather::own_stretches(const bf16* s
                                                                    float* rows) const {
   std::vector<kernels::MatrixStretch> stretches;
   for (const Matrix& matrix : matrices_) {
-    const Size begin = std::max(matrix.begin, shard_begin_), end = std::min(matrix.end, shard_begin_ + shard_);
-    if (begin >= end) continue;
-    const Size at = begin - shard_begin_;
-    stretches.push_back({begin - matrix.begin, end - matrix.begin, matrix.columns, shard + at,
+    const UnitPart own = shard_.overlap(matrix.begin, matrix.end);
+    if (own.size == 0) continue;
+    const Size at = own.begin - shard_.begin;
+    stretches.push_back({own.begin - matrix.begin, own.end() - matrix.begin, matrix.columns, shard + at,
                          shard_in_e4m3 == nullptr ? nullptr : shard_in_e4m3 + at, rows + matrix.first_row});
   }
   return stretches;
@@ -77,15 +74,15 @@ void QuantizedGather::prepare(const Tensor& shard) {
       flat_uninitialised(sharding_.gather.size() * words(), DType::f32, device, MemoryOwner::communication);
   const Tensor own = contributions_.narrow(0, sharding_.gather.rank() * words(), words());
   fill_zero(own);
-  count_traffic(shard_ * dtype_bytes(DType::bf16));
+  count_traffic(shard_.size * dtype_bytes(DType::bf16));
   dispatch(device, [&](auto stream) {
     kernels::largest_of_rows(stream, own_stretches(shard.data<bf16>(), nullptr, own.data<float>()));
     auto* const unquantized = reinterpret_cast<bf16*>(own.data<float>() + all_rows_);
     for (const Unquantized& stretch : unquantized_) {
-      const Size begin = std::max(stretch.begin, shard_begin_), end = std::min(stretch.end, shard_begin_ + shard_);
-      if (begin >= end) continue;
-      copy_bytes(device, unquantized + stretch.at + begin - stretch.begin, shard.data<bf16>() + begin - shard_begin_,
-                 (end - begin) * dtype_bytes(DType::bf16));
+      const UnitPart part = shard_.overlap(stretch.begin, stretch.end);
+      if (part.size == 0) continue;
+      copy_bytes(device, unquantized + stretch.at + part.begin - stretch.begin,
+                 shard.data<bf16>() + part.begin - shard_.begin, part.size * dtype_bytes(DType::bf16));
     }
   });
   exchange_ = sharding_.gather.all_gather(layout_.name() + " scales", contributions_, own);
@@ -112,8 +109,8 @@ Work QuantizedGather::start(const Tensor& shard) {
   prepare(shard);
   if (!scales_.defined()) finish_exchange();
   rows_ = flat_uninitialised(layout_.padded(), DType::e4m3, sharding_.device, MemoryOwner::parameters);
-  const Tensor own = rows_.narrow(0, shard_begin_, shard_);
-  count_traffic(shard_ * (dtype_bytes(DType::bf16) + dtype_bytes(DType::e4m3)));
+  const Tensor own = rows_.narrow(0, shard_.begin, shard_.size);
+  count_traffic(shard_.size * (dtype_bytes(DType::bf16) + dtype_bytes(DType::e4m3)));
   dispatch(sharding_.device, [&](auto stream) {
     kernels::quantize_stretches(stream, own_stretches(shard.data<bf16>(), own.data<e4m3>(), scales_.data<float>()));
   });

@@ -15,8 +15,8 @@ namespace lt {
 
 class QuantizedGather {
  public:
-  // For parameters that are sharded over sharding.gather. Both must outlive it.
-  QuantizedGather(const UnitLayout& layout, const Sharding& sharding);
+  // For parameters that are sharded over sharding.gather; `shard` is this rank's. Layout and sharding must outlive it.
+  QuantizedGather(const UnitLayout& layout, UnitPart shard, const Sharding& sharding);
 
   // Whether it saves bytes even where the exchange is followed by one gather alone.
   bool is_useful() const { return is_useful_; }
@@ -47,15 +47,15 @@ class QuantizedGather {
     Size at;          // elements of the buffer for all of them
   };
 
-  // Of what a rank contributes to the exchange: 32 bits for each row, then the unquantized parameters, two in each.
+  // A rank contributes so many 32-bit words to the exchange: one for each row, then one for two unquantized elements.
   Size words() const { return all_rows_ + all_unquantized_ / 2; }
-  // This rank's stretches of matrices. What they give goes to `rows` and, unless it is null, `shard_in_e4m3`.
+  // This rank's stretches of the matrices, with results in `rows` and, unless it is null, in `shard_in_e4m3`.
   std::vector<kernels::MatrixStretch> own_stretches(const bf16* shard, e4m3* shard_in_e4m3, float* rows) const;
   void finish_exchange();
 
   const UnitLayout& layout_;
   const Sharding& sharding_;
-  Size shard_, shard_begin_;
+  UnitPart shard_;
   std::vector<Matrix> matrices_;
   std::vector<Unquantized> unquantized_;
   Size all_rows_ = 0, all_unquantized_ = 0;

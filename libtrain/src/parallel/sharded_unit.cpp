@@ -242,10 +242,10 @@ void ShardedUnit::add_to(ShardMap& map) const {
     for (const UnitLayout::Range& range : parameters.layout().ranges()) {
       map.parameters.push_back({range.name, range.parameter->shape()});
       for (const auto& [list, part] : {std::pair{&map.owned, own}, {&map.needed, held}}) {
-        const Size begin = std::max(part.begin, range.begin), end = std::min(part.end(), range.end());
-        if (begin >= end) continue;
-        add_states(begin, end, [&, list = list](const std::string& kind, const Tensor& values) {
-          list->push_back({range.name, kind, begin - range.begin, end - range.begin, values});
+        const UnitPart both = part.overlap(range.begin, range.end());
+        if (both.size == 0) continue;
+        add_states(both.begin, both.end(), [&, list = list](const std::string& kind, const Tensor& values) {
+          list->push_back({range.name, kind, both.begin - range.begin, both.end() - range.begin, values});
         });
       }
     }

@@ -16,7 +16,7 @@ namespace lt {
 
 // Shapes and dtypes of its tensors: a memory plan depends on nothing else in a batch.
 std::string shapes_of(const Batch& batch);
-// Of the plan of the step `name` for such batches.
+// The key of the memory plan for the step `name` and such batches.
 inline std::string plan_key(const std::string& name, const Batch& batch) { return name + shapes_of(batch); }
 
 // For an arena in a window: throws InternalError on all ranks if the offsets on one rank differ from those of rank 0.

@@ -70,8 +70,8 @@ const Tensor& UnitMatrices::make_directions() {
 std::vector<Message> UnitMatrices::of_parts() const {
   std::vector<Message> messages;
   for (const Matrices& tensor : tensors_) {
-    const Size from = std::max(tensor.begin, part_.begin), to = std::min(tensor.end, part_.end());
-    if (from < to) messages.push_back({tensor.owner, directions_.narrow(0, from - part_.begin, to - from)});
+    const UnitPart own = part_.overlap(tensor.begin, tensor.end);
+    if (own.size > 0) messages.push_back({tensor.owner, directions_.narrow(0, own.begin - part_.begin, own.size)});
   }
   return messages;
 }
@@ -81,8 +81,9 @@ std::vector<Message> UnitMatrices::of_owners() const {
   for (const Matrices& tensor : tensors_) {
     if (tensor.owner != sharding_.reduce.rank()) continue;
     for (int rank = 0; rank < sharding_.reduce.size(); ++rank) {
-      const Size from = std::max(tensor.begin, rank * part_.size), to = std::min(tensor.end, (rank + 1) * part_.size);
-      if (from < to) messages.push_back({rank, own_.narrow(0, tensor.place + from - tensor.begin, to - from)});
+      const UnitPart theirs = UnitPart{rank * part_.size, part_.size}.overlap(tensor.begin, tensor.end);
+      if (theirs.size == 0) continue;
+      messages.push_back({rank, own_.narrow(0, tensor.place + theirs.begin - tensor.begin, theirs.size)});
     }
   }
   return messages;

@@ -11,7 +11,7 @@ struct TensorStorage {
   // Makes `tensor`, and every copy of its handle, refer to elements() elements of the flat `storage`, starting at
   // `offset`. Throws InternalError if the dtypes differ, `storage` is not contiguous or the range does not fit.
   static void rebind(const Tensor& tensor, const Tensor& storage, Size offset);
-  // Lets go of the storage, or of what bind_rows() gave.
+  // Lets go of the storage, or of the rows that bind_rows() gave.
   static void unbind(const Tensor& tensor);
   // A matrix in e4m3 [R, C], with a scale for each row, [R] in f32.
   struct Rows {
@@ -20,7 +20,7 @@ struct TensorStorage {
   // Makes `tensor` a deferred matrix that has these rows in place of values, which quantizing values would give.
   // on_read() is called if something asks for values after all; if it returns, they are allocated but not written.
   static void bind_rows(const Tensor& tensor, Rows rows, std::function<void()> on_read);
-  // What bind_rows() gave, or null.
+  // The rows that bind_rows() gave, or null.
   static const Rows* rows(const Tensor& tensor);
   // Writes what a tensor stands for: its values; and its rows in e4m3, with a scale for each, if it has that recipe.
   struct Recipe {

@@ -25,10 +25,13 @@ struct Tensor::Impl {
   Size offset = 0;  // of the first element, bytes from the buffer's start
   std::shared_ptr<GradientSlot> gradient;
   TensorStorage::Recipe recipe;
-  std::optional<TensorStorage::Rows> rows;
-  std::function<void()> on_read;  // of values in place of which there are rows
-  bool had_values = false;        // which the recipe makes again
-  std::string name;               // set by unbound()
+  struct BoundRows {
+    TensorStorage::Rows rows;
+    std::function<void()> on_read;
+  };
+  std::optional<BoundRows> bound_rows;  // in place of values
+  bool had_values = false;              // which the recipe makes again
+  std::string name;                     // set by unbound()
 };
 
 namespace {
@@ -132,7 +135,7 @@ bool Tensor::is_contiguous() const {
 
 void Tensor::require_values() const {
   if (impl_->buffer == nullptr) {
-    if (impl_->on_read) impl_->on_read();
+    if (impl_->bound_rows) impl_->bound_rows->on_read();
     if (!impl_->recipe.values) {
       throw InternalError("tensor", "the values of " + (impl_->name.empty() ? "a released tensor" : impl_->name) + " " +
                                         lt::to_string(impl_->shape) +
@@ -265,17 +268,16 @@ void TensorStorage::rebind(const Tensor& tensor, const Tensor& storage, Size off
 
 void TensorStorage::unbind(const Tensor& tensor) {
   tensor.impl_->buffer.reset();
-  if (tensor.impl_->rows) tensor.impl_->rows.reset(), tensor.impl_->on_read = nullptr, forget(tensor);
+  if (tensor.impl_->bound_rows) tensor.impl_->bound_rows.reset(), forget(tensor);
 }
 
 void TensorStorage::bind_rows(const Tensor& tensor, Rows rows, std::function<void()> on_read) {
-  tensor.impl_->rows = std::move(rows);
-  tensor.impl_->on_read = std::move(on_read);
+  tensor.impl_->bound_rows = {std::move(rows), std::move(on_read)};
   tensor.impl_->recipe = {[](const Tensor&) {}};  // which makes it a deferred tensor
 }
 
 const TensorStorage::Rows* TensorStorage::rows(const Tensor& tensor) {
-  return tensor.impl_->rows ? &*tensor.impl_->rows : nullptr;
+  return tensor.impl_->bound_rows ? &tensor.impl_->bound_rows->rows : nullptr;
 }
 
 bool Tensor::is_bound() const { return impl_->buffer != nullptr; }
