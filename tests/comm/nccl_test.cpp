@@ -321,4 +321,6 @@ TEST_CASE("nccl: abandoning a group ends what the device waits for", "[comm][ncc
     CHECK_THROWS_AS(lost.broadcast("after", full, 0), lt::CommError);
   }
   cpu().barrier();
+  lost.abandon();
+  if (world().size() > 2) CHECK_THROWS_AS(lost.split(world().rank() == 0 ? 0 : 1, "part"), lt::CommError);
 }

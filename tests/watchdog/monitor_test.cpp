@@ -142,6 +142,14 @@ TEST_CASE("monitor: a connection that closes is gone after a moment, unless it s
   CHECK(ranks.comes([&] { return ranks.peer(1, 1).link == Link::closed; }));
   CHECK(ranks.comes([&] { return ranks.peer(2, 1).link == Link::done; }));
   CHECK(ranks.comes([&] { return ranks.peer(3, 1).link == Link::failed; }));
+  // Its silence begins with its goodbye, whatever it sends afterwards.
+  ranks.channels[2].send(FrameKind::told);
+  const auto later = ranks.start + std::chrono::seconds(4);
+  for (const auto deadline = soon(); !ranks.monitor.all_told({}) && Clock::now() < deadline;) {
+    ranks.monitor.receive(later);
+  }
+  CHECK(ranks.monitor.all_told({}));
+  CHECK(ranks.peer(3, 5).silent_s == Approx(5));
 }
 
 TEST_CASE("monitor: strangers and broken frames are shut out", "[watchdog]") {

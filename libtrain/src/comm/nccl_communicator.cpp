@@ -123,6 +123,7 @@ NcclCommunicator::NcclCommunicator(GroupBackend& control, int device) : name_(co
 NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int color, int rank,
                                    const std::string& name)
     : name_(name), parent_(std::move(parent)), family_aborted_(parent_->family_aborted_) {
+  parent_->require_usable();
   ncclConfig_t config = communicator_config();
   start([&] {
     LT_NCCL(ncclCommSplit(parent_->comm_, color, rank, &comm_, &config));

@@ -108,7 +108,8 @@ class Diagnosis {
         if (peer->link != Link::done && peer->link != Link::failed) continue;
         const double grace =
             peer->link == Link::done ? limits_.heartbeat_s : std::max(limits_.heartbeat_s, kFailureGraceS);
-        if (call.waiting.front()->board.still_s <= grace) continue;
+        // A rank may have waited long for a healthy peer, which then fails: the grace begins with its goodbye.
+        if (std::min(call.waiting.front()->board.still_s, peer->silent_s) <= grace) continue;
         return blame(Fault::ended, {peer},
                      fmt::format("{}: has {} its run{}{}", text_of({peer}),
                                  peer->link == Link::done ? "ended" : "failed and left", place_of(*peer, incomplete_),

@@ -22,7 +22,7 @@ struct Peer {
   std::string host;
   long pid = 0;
   Link link = Link::open;
-  double silent_s = 0;     // since it was last heard from
+  double silent_s = 0;     // since it was last heard from, which for one that has ended was its goodbye
   std::string state;       // its process's, if the observer can see it: "stopped by a signal"
   bool is_traced = false;  // a debugger holds it, so its silence means nothing
   Board board;             // the last one

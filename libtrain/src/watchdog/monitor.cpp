@@ -68,7 +68,7 @@ void Monitor::receive(Clock::time_point now) {
     Entry& entry = entries_[r];
     if (!entry.channel.is_open()) continue;
     const std::vector<Frame> frames = entry.channel.receive();
-    if (!frames.empty()) entry.heard = now;
+    if (!frames.empty() && peer(static_cast<int>(r)).link == Link::open) entry.heard = now;
     for (const Frame& frame : frames) take(static_cast<int>(r), frame);
     if (!entry.channel.is_open()) entry.closed = now;
   }
@@ -95,13 +95,13 @@ const std::vector<Peer>& Monitor::peers(Clock::time_point now, double suspicious
   for (Peer& peer : peers_) {
     const Entry& entry = entries_[static_cast<std::size_t>(peer.rank)];
     peer.state.clear(), peer.is_traced = false;
-    if (!entry.connected || peer.link != Link::open) continue;
-    if (!entry.channel.is_open()) {
+    if (!entry.connected || peer.link == Link::closed) continue;
+    if (peer.link == Link::open && !entry.channel.is_open()) {
       if (now - entry.closed > kCloseGrace) peer.link = Link::closed;
       continue;
     }
     peer.silent_s = std::chrono::duration<double>(now - entry.heard).count();
-    if (peer.silent_s < suspicious_s || !meeting_.is_local(peer.rank)) continue;
+    if (peer.link != Link::open || peer.silent_s < suspicious_s || !meeting_.is_local(peer.rank)) continue;
     ProcessState state = process_state(peer.pid);
     peer.state = std::move(state.text), peer.is_traced = state.is_traced;
   }
