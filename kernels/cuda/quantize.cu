@@ -41,6 +41,14 @@ static_assert(kColumnParts * kRowParts == kThreads);
 // warp in different banks both when they write, 4 parts of 8 sixteens of columns, and when they read a whole column.
 __device__ int word_at(int column, int part) { return column * kRowParts + (part ^ (column / 16 * 4)); }
 
+// Of 4 x 4 bytes, a row in each word, the columns.
+__device__ uint4 transposed_bytes(std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+  const std::uint32_t ab_01 = __byte_perm(a, b, 0x5140), ab_23 = __byte_perm(a, b, 0x7362),
+                      cd_01 = __byte_perm(c, d, 0x5140), cd_23 = __byte_perm(c, d, 0x7362);
+  return make_uint4(__byte_perm(ab_01, cd_01, 0x5410), __byte_perm(ab_01, cd_01, 0x7632),
+                    __byte_perm(ab_23, cd_23, 0x5410), __byte_perm(ab_23, cd_23, 0x7632));
+}
+
 // 16 numbers of a row with this scale, in e4m3.
 __device__ Sixteen<e4m3> quantized(const Sixteen<bf16>& x, float scale) {
   const float factor = 1 / scale;
@@ -74,7 +82,7 @@ template <bool kSums, class T>
 __global__ void __launch_bounds__(kThreads)
     quantize_transposed_kernel(e4m3* y_CR, const float* scale, const T* x_RC, const float* scales_R, Size R, Size C,
                                Size stride, float* partial) {
-  __shared__ std::uint32_t tile[kTile * kRowParts];
+  __shared__ alignas(16) std::uint32_t tile[kTile * kRowParts];
   const Size first_row = static_cast<Size>(blockIdx.y) * kTile, first_column = static_cast<Size>(blockIdx.x) * kTile;
   const int columns = static_cast<int>(threadIdx.x) % kColumnParts, part = static_cast<int>(threadIdx.x) / kColumnParts;
   const float largest = *scale;
@@ -95,23 +103,28 @@ __global__ void __launch_bounds__(kThreads)
         if constexpr (kSums) sums[k] += product;
       });
     }
-#pragma unroll
-    for (int k = 0; k < 16; ++k) {
-      const auto word = [&](int i) {
-        const std::uint32_t words[4] = {rows[i].x, rows[i].y, rows[i].z, rows[i].w};
-        return words[k / 4];
-      };
-      const auto byte = static_cast<unsigned>(k % 4), select = byte | (byte + 4) << 4;
-      const std::uint32_t low = __byte_perm(word(0), word(1), select), high = __byte_perm(word(2), word(3), select);
-      tile[word_at(columns * 16 + k, part)] = __byte_perm(low, high, 0x5410);
-    }
+    const auto put = [&](int first, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+      const uint4 four = transposed_bytes(a, b, c, d);
+      tile[word_at(columns * 16 + first, part)] = four.x;
+      tile[word_at(columns * 16 + first + 1, part)] = four.y;
+      tile[word_at(columns * 16 + first + 2, part)] = four.z;
+      tile[word_at(columns * 16 + first + 3, part)] = four.w;
+    };
+    static_assert(kWordBytes == 4);
+    put(0, rows[0].x, rows[1].x, rows[2].x, rows[3].x);
+    put(4, rows[0].y, rows[1].y, rows[2].y, rows[3].y);
+    put(8, rows[0].z, rows[1].z, rows[2].z, rows[3].z);
+    put(12, rows[0].w, rows[1].w, rows[2].w, rows[3].w);
   }
   __syncthreads();
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  if (first_row + lane * kWordBytes < R) {
-    for (int column = warp; column < kTile && first_column + column < C; column += kThreads / kWarp) {
+  // 8 threads write a column of the tile, 16 rows each: words that word_at() keeps together.
+  constexpr int kWriters = kTile / 16;
+  const int writer = static_cast<int>(threadIdx.x) % kWriters;
+  if (first_row + writer * 16 < R) {
+    for (int column = static_cast<int>(threadIdx.x) / kWriters; column < kTile && first_column + column < C;
+         column += kThreads / kWriters) {
       e4m3* const y = y_CR + (first_column + column) * stride + first_row;
-      reinterpret_cast<std::uint32_t*>(y)[lane] = tile[word_at(column, lane)];
+      reinterpret_cast<uint4*>(y)[writer] = *reinterpret_cast<const uint4*>(tile + word_at(column, 4 * writer));
     }
   }
   if constexpr (kSums) {

@@ -95,6 +95,7 @@ TEST_CASE("activity clock: enter() returns the previous activity", "[profile]") 
   CHECK(clock.enter(Activity::forward) == Activity::other);
   CHECK(clock.enter(Activity::backward) == Activity::forward);
   CHECK(clock.enter(Activity::other) == Activity::backward);
+  CHECK(clock.enter(Activity::other) == Activity::other);
 }
 
 TEST_CASE("activity clock: a scope restores the previous clock, also during stack unwinding", "[profile]") {

@@ -34,6 +34,8 @@ Work::~Work() {
   }
 }
 
+bool Work::in_flight() const { return state_ != nullptr && state_->transfer != nullptr; }
+
 void Work::wait() {
   if (state_ == nullptr) return;
   const std::unique_ptr<State> state = std::move(state_);

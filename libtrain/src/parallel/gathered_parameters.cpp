@@ -3,10 +3,9 @@
 
 #include <utility>
 
-#include "device/fault.h"
 #include "libtrain/memory/memory.h"
+#include "parallel/exposed_wait.h"
 #include "parallel/flat_buffer.h"
-#include "profile/activity_clock.h"
 #include "tensor/storage.h"
 
 namespace lt {
@@ -81,10 +80,7 @@ void GatheredParameters::start_gather() {
 }
 
 void GatheredParameters::finish_gather() {
-  if (!gather_.pending()) return;
-  const ActivityScope activity(Activity::gather_exposed);
-  fault_point("collective");
-  gather_.wait();
+  if (gather_.pending()) wait_exposed(gather_, Activity::gather_exposed);
 }
 
 void GatheredParameters::release() {

@@ -9,6 +9,7 @@
 #include "device/fault.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
+#include "parallel/exposed_wait.h"
 #include "parallel/flat_buffer.h"
 #include "profile/activity_clock.h"
 #include "profile/work_count.h"
@@ -89,9 +90,7 @@ void QuantizedGather::prepare(const Tensor& shard) {
 }
 
 void QuantizedGather::finish_exchange() {
-  const ActivityScope activity(Activity::gather_exposed);
-  fault_point("collective");
-  exchange_.wait();
+  wait_exposed(exchange_, Activity::gather_exposed);
   scales_ = flat_uninitialised(all_rows_, DType::f32, sharding_.device, MemoryOwner::parameters);
   values_in_bf16_ = flat_uninitialised(all_unquantized_, DType::bf16, sharding_.device, MemoryOwner::parameters);
   dispatch(sharding_.device, [&](auto stream) {

@@ -13,6 +13,7 @@
 #include "libtrain/tensor/autograd.h"
 #include "memory/buffer.h"
 #include "optim/groups.h"
+#include "parallel/exposed_wait.h"
 #include "parallel/flat_buffer.h"
 #include "profile/activity_clock.h"
 #include "tensor/dispatch.h"
@@ -145,11 +146,7 @@ void ShardedUnit::start_reduce(bool first_reduction, bool is_last) {
 }
 
 void ShardedUnit::finish_reduce() {
-  if (reduction_.pending()) {
-    const ActivityScope activity(Activity::reduce_exposed);
-    fault_point("collective");
-    reduction_.wait();
-  }
+  if (reduction_.pending()) wait_exposed(reduction_, Activity::reduce_exposed);
   if (is_sharded(sharding_.strategy.gradients)) {
     for (const Tensor& parameter : trained_.tensors()) parameter.gradient_slot()->value = Tensor();
     gradient_ = Tensor();
@@ -168,9 +165,7 @@ void ShardedUnit::start_gradient_exchange() {
 }
 
 void ShardedUnit::finish_gradient_exchange() {
-  if (!exchange_.pending()) return;
-  const ActivityScope activity(Activity::reduce_exposed);
-  exchange_.wait();
+  if (exchange_.pending()) wait_exposed(exchange_, Activity::reduce_exposed);
 }
 
 void ShardedUnit::sum_squares() const {

@@ -7,6 +7,7 @@
 #include "device/fault.h"
 #include "libtrain/memory/memory.h"
 #include "optim/groups.h"
+#include "parallel/exposed_wait.h"
 #include "parallel/flat_buffer.h"
 #include "parallel/group_member.h"
 #include "profile/activity_clock.h"
@@ -132,9 +133,7 @@ Tensor UnitMatrices::finish() {
 }
 
 void UnitMatrices::wait_for_exchange() {
-  if (!exchange_.pending()) return;
-  const ActivityScope activity(Activity::reduce_exposed);
-  exchange_.wait();
+  if (exchange_.pending()) wait_exposed(exchange_, Activity::reduce_exposed);
 }
 
 }  // namespace lt

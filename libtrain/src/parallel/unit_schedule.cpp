@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "libtrain/error.h"
+#include "profile/activity_clock.h"
 
 namespace lt {
 
@@ -108,6 +109,7 @@ void UnitSchedule::finish_reductions_but(std::size_t outstanding) {
 }
 
 void UnitSchedule::finish_reductions() {
+  const ActivityScope activity(Activity::reduce_exposed);  // one for all units
   finish_reductions_but(0);
   for (ShardedUnit& unit : units_) unit.finish_gradient_exchange();
 }

@@ -17,7 +17,7 @@ ActivityClock::ActivityClock(Device device) : stream_(Stream::compute(device)) {
 
 Activity ActivityClock::enter(Activity next) {
   const Activity previous = activity();
-  change_to(next);
+  if (next != previous) change_to(next);
   return previous;
 }
 

@@ -33,6 +33,8 @@ class Work {
 
   void wait();
   bool pending() const { return state_ != nullptr; }
+  // Whether it moves anything: one of a single rank does not.
+  bool in_flight() const;
 
  private:
   std::unique_ptr<State> state_;
