@@ -1,6 +1,7 @@
 // FP8: quantization, and the products of a block in e4m3.
 #include <fmt/format.h>
 
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -58,7 +59,8 @@ KernelCase transpose_case(std::string_view of, Size R, Size C, bool from_quantiz
             rows.quantize(x, R, C);
             return PreparedKernel{[=] {
               dispatch(device, [&](auto s) {
-                kernels::spread_largest_scale(s, y.scales.data<float>(), 1, rows.scales.data<float>(), R);
+                const kernels::LargestScale largest{y.scales.data<float>(), 1, rows.scales.data<float>(), R};
+                kernels::spread_largest_scales(s, std::span(&largest, 1));
                 kernels::quantize_transposed(s, {.y_CR = y.values.data<e4m3>(),
                                                  .scale = y.scales.data<float>(),
                                                  .dtype = from_quantized ? DType::e4m3 : DType::bf16,

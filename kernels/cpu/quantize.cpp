@@ -46,10 +46,12 @@ void quantize_rows(CpuStream, e4m3* y_RC, float* scales_R, const bf16* x_RC, Siz
 }
 
 template <>
-void spread_largest_scale(CpuStream, float* scales_N, Size N, const float* scales_R, Size R) {
-  std::uint32_t largest = 0;
-  for (Size r = 0; r < R; ++r) largest = std::max(largest, magnitude(scales_R[r]));
-  std::fill_n(scales_N, N, std::bit_cast<float>(largest));
+void spread_largest_scales(CpuStream, std::span<const LargestScale> all) {
+  for (const LargestScale& one : all) {
+    std::uint32_t largest = 0;
+    for (Size r = 0; r < one.R; ++r) largest = std::max(largest, magnitude(one.scales_R[r]));
+    std::fill_n(one.scales_N, one.N, std::bit_cast<float>(largest));
+  }
 }
 
 template <>

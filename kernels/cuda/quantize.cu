@@ -20,17 +20,26 @@ struct Plain {
 
 constexpr int kSpreadThreads = 1024;
 
-// Each block finds the maximum for itself. R4 = R / 4.
+struct LargestScales {
+  LargestScale of[kMostLargestScales];
+};
+
+// A row of blocks for each of them. Each block finds the maximum for itself.
 __global__ void __launch_bounds__(kSpreadThreads)
-    spread_largest_scale_kernel(float* scales_N, Size N, const float4* scales_R4, Size R4) {
+    spread_largest_scales_kernel(const __grid_constant__ LargestScales all) {
+  const LargestScale one = all.of[blockIdx.y];
+  const Size first = static_cast<Size>(blockIdx.x) * kSpreadThreads;
+  if (first >= one.N) return;
+  const auto* const scales_R4 = reinterpret_cast<const float4*>(one.scales_R);
   std::uint32_t largest = 0;
 #pragma unroll 4
-  for (Size r = threadIdx.x; r < R4; r += blockDim.x) {
+  for (Size r = threadIdx.x; r < one.R / 4; r += kSpreadThreads) {
     const float4 s = scales_R4[r];
     largest = max(max(largest, max(magnitude(s.x), magnitude(s.y))), max(magnitude(s.z), magnitude(s.w)));
   }
   const float result = __uint_as_float(block_max(largest, 0u));
-  for (Size n = thread_index(); n < N; n += thread_count()) scales_N[n] = result;
+  const Size stride = static_cast<Size>(gridDim.x) * kSpreadThreads;
+  for (Size n = first + threadIdx.x; n < one.N; n += stride) one.scales_N[n] = result;
 }
 
 constexpr int kTile = 128;                                                // rows and columns
@@ -270,12 +279,20 @@ void join_scales(CudaStream stream, const JoinedScales& j) {
 }
 
 template <>
-void spread_largest_scale(CudaStream stream, float* scales_N, Size N, const float* scales_R, Size R) {
-  require_multiples(R, kQuantizedMultiple);
-  const unsigned blocks = N > kSpreadThreads ? 8 : 1;
-  spread_largest_scale_kernel<<<blocks, kSpreadThreads, 0, stream_of(stream)>>>(
-      scales_N, N, reinterpret_cast<const float4*>(scales_R), R / 4);
-  check_launch("spread_largest_scale");
+void spread_largest_scales(CudaStream stream, std::span<const LargestScale> all) {
+  if (all.empty()) return;
+  if (all.size() > kMostLargestScales) {
+    throw InternalError("kernels", "spread_largest_scales: expected at most 3, got " + std::to_string(all.size()));
+  }
+  LargestScales some{};
+  Size most = 1;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    require_multiples(all[i].R, kQuantizedMultiple);
+    some.of[i] = all[i], most = std::max(most, all[i].N);
+  }
+  const dim3 blocks(most > kSpreadThreads ? 8 : 1, static_cast<unsigned>(all.size()));
+  spread_largest_scales_kernel<<<blocks, kSpreadThreads, 0, stream_of(stream)>>>(some);
+  check_launch("spread_largest_scales");
 }
 
 template <>

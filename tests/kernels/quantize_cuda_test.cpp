@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <vector>
 
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
@@ -32,13 +33,16 @@ TEST_CASE("cuda: quantization has the CPU's bits", "[cuda]") {
       const int x = both.exact(both.add(std::move(values))), y = bytes_of(both, R * C), again = bytes_of(both, R * C),
                 again_with_sums = bytes_of(both, R * C), direct = bytes_of(both, R * C),
                 scales = both.exact(both.array(DType::f32, R)), largest = both.exact(both.array(DType::f32, C)),
+                one = both.exact(both.array(DType::f32, 1)), few = both.exact(both.array(DType::f32, 40)),
                 sums = both.array(DType::f32, C), added = both.array(DType::f32, C);
       both.by_row(sums, C), both.by_row(added, C);
       both.run([&, R = R, C = C](auto s, auto at) {
         const auto bytes = [&](int index) { return static_cast<e4m3*>(at(index)); };
         const auto floats = [&](int index) { return static_cast<float*>(at(index)); };
         quantize_rows(s, bytes(y), floats(scales), static_cast<const bf16*>(at(x)), R, C);
-        spread_largest_scale(s, floats(largest), C, floats(scales), R);
+        spread_largest_scales(s, std::vector<LargestScale>{{floats(one), 1, floats(scales), R},
+                                                           {floats(largest), C, floats(scales), R},
+                                                           {floats(few), 40, floats(scales), 16}});
         quantize_transposed(s, {bytes(again), floats(largest), DType::e4m3, bytes(y), floats(scales), R, C});
         quantize_transposed(s, {bytes(again_with_sums), floats(largest), DType::e4m3, bytes(y), floats(scales), R, C,
                                 is_bad ? nullptr : floats(sums)});

@@ -40,7 +40,7 @@ Matrix quantized(const Array& x, Size R, Size C) {
 
 Matrix transposed(DType dtype, const void* x, const Matrix& rows, const float* row_scales) {
   Matrix y{rows.C, rows.R, std::vector<e4m3>(rows.values.size()), std::vector<float>(1)};
-  spread_largest_scale(CpuStream{}, y.scales.data(), 1, rows.scales.data(), rows.R);
+  spread_largest_scales(CpuStream{}, std::vector<LargestScale>{{y.scales.data(), 1, rows.scales.data(), rows.R}});
   quantize_transposed(CpuStream{}, {y.values.data(), y.scales.data(), dtype, x, row_scales, rows.R, rows.C});
   return y;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -55,8 +56,15 @@ template <class S>
 void write_rms_norm(S stream, const RmsNormForward& norm);
 
 // All of scales_N = the largest of scales_R, or NaN if one is NaN.
+struct LargestScale {
+  float* scales_N;
+  Size N;
+  const float* scales_R;
+  Size R;
+};
+inline constexpr std::size_t kMostLargestScales = 3;  // in one call
 template <class S>
-void spread_largest_scale(S stream, float* scales_N, Size N, const float* scales_R, Size R);
+void spread_largest_scales(S stream, std::span<const LargestScale> all);
 
 // y_CR = the transpose of what x_RC and scales_R stand for, divided by scale[0], which is no smaller than any row's,
 // and rounded to nearest even. x has `dtype`: e4m3; or bf16, whose rows are quantized with scales_R first, so that both

@@ -2,6 +2,7 @@
 #include "ops/quantized.h"
 
 #include <string>
+#include <vector>
 
 #include "kernels/quantize.h"
 #include "libtrain/device/context.h"
@@ -12,14 +13,6 @@
 
 namespace lt::ops {
 namespace {
-
-Tensor spread_largest(const Tensor& row_scales, Size count) {
-  const Tensor scales = Tensor::empty({count}, DType::f32, row_scales.device());
-  dispatch(scales.device(), [&](auto s) {
-    kernels::spread_largest_scale(s, scales.data<float>(), count, row_scales.data<float>(), row_scales.elements());
-  });
-  return scales;
-}
 
 // `row_scales` are the scales of `values` in e4m3, or those that quantize `values` in bf16. `sums`: see transpose().
 Quantized transposed(const Tensor& values, const Tensor& row_scales, const Tensor& scales,
@@ -80,14 +73,27 @@ Quantized quantize_rows(const Tensor& x) {
   return y;
 }
 
-Quantized transpose(const Quantized& x, Size count, const GradientTarget& sums) {
-  return transposed(x.values, x.scales, spread_largest(x.scales, count), sums);
+std::vector<Tensor> largest_scales(const std::vector<LargestScale>& all) {
+  std::vector<Tensor> results;
+  std::vector<kernels::LargestScale> wanted;
+  for (const LargestScale& one : all) {
+    results.push_back(Tensor::empty({one.count}, DType::f32, one.of_rows.device()));
+    wanted.push_back({results.back().data<float>(), one.count, one.of_rows.data<float>(), one.of_rows.elements()});
+  }
+  if (!all.empty()) {
+    dispatch(results.front().device(), [&](auto s) { kernels::spread_largest_scales(s, wanted); });
+  }
+  return results;
 }
 
-Quantized transpose(const Tensor& weight, const Tensor& row_scales, Size count) {
+Quantized transpose(const Quantized& x, const Tensor& scale, const GradientTarget& sums) {
+  return transposed(x.values, x.scales, scale, sums);
+}
+
+Quantized transpose(const Tensor& weight, const Tensor& row_scales, const Tensor& scale) {
   const TensorStorage::Rows* const rows = TensorStorage::rows(weight);
   if (rows == nullptr) weight.require_values();
-  return transposed(rows != nullptr ? rows->values : weight, row_scales, spread_largest(row_scales, count));
+  return transposed(rows != nullptr ? rows->values : weight, row_scales, scale);
 }
 
 }  // namespace lt::ops

@@ -1,6 +1,8 @@
 // Matrices in e4m3 for a linear layer's products (docs/numerics.md, "FP8").
 #pragma once
 
+#include <vector>
+
 #include "libtrain/tensor/autograd.h"
 
 namespace lt::ops {
@@ -23,10 +25,15 @@ bool should_defer(const Tensor& x, Size C);
 // Quantizes a matrix, or the rows of x [..., C], each by its own scale. Deferred rows give the bits of those with
 // values, and so does a weight that was gathered in e4m3, which is returned as it is.
 Quantized quantize_rows(const Tensor& x);
-// The transpose [C, R], with `count` copies of its one scale, the largest of the rows'. If `sums.dst` is defined, [C]
-// in f32, it gets the sums over the rows of x.
-Quantized transpose(const Quantized& x, Size count, const GradientTarget& sums = {{}, false});
+// Of each matrix the scale of its transpose, the largest of its rows', in `count` copies. One launch finds up to three.
+struct LargestScale {
+  Tensor of_rows;
+  Size count;
+};
+std::vector<Tensor> largest_scales(const std::vector<LargestScale>& all);
+// The transpose [C, R], with this scale. If `sums.dst` is defined, [C] in f32, it gets the sums over the rows of x.
+Quantized transpose(const Quantized& x, const Tensor& scale, const GradientTarget& sums = {{}, false});
 // The transpose of quantize_rows(weight), whose scales are `row_scales`.
-Quantized transpose(const Tensor& weight, const Tensor& row_scales, Size count);
+Quantized transpose(const Tensor& weight, const Tensor& row_scales, const Tensor& scale);
 
 }  // namespace lt::ops

@@ -4,6 +4,8 @@
 // linear(); the bias's gradient is the sum of the quantized dy.
 #include "ops/quantized_linear.h"
 
+#include <vector>
+
 #include "kernels/gemm.h"
 #include "libtrain/tensor/autograd.h"
 #include "ops/check.h"
@@ -67,7 +69,14 @@ struct QuantizedLinear final : Function {
     const Quantized dy_rows = quantize_rows(dy);
     const bool has_weight = weight_.slot() != nullptr;
     const bool sums_rows = has_weight && bias_ != nullptr && bias_->dtype == DType::f32;
-    if (has_weight) add_weight_gradient(dy_rows, sums_rows ? bias_->next() : GradientTarget{{}, false});
+    if (has_weight && !rows_.defined()) {
+      const ActivityScope activity(Activity::recompute);
+      rows_ = quantize_rows(x_.handle());
+    }
+    const std::vector<Tensor> scales = scales_of_transposes(dy_rows);
+    if (has_weight) {
+      add_weight_gradient(dy_rows, scales[0], scales[1], sums_rows ? bias_->next() : GradientTarget{{}, false});
+    }
     if (bias_ != nullptr && !sums_rows) {
       dy.require_values();
       add_parameter_gradients(nullptr, bias_, dy, {});
@@ -76,7 +85,7 @@ struct QuantizedLinear final : Function {
     if (x_slot_ != nullptr) {
       const GradientTarget dx = x_slot_->next();
       const Tensor& weight = weight_.handle();
-      const Quantized columns = transpose(weight, weight_scales_, weight.dim(1));
+      const Quantized columns = transpose(weight, weight_scales_, scales.back());
       kernels::Gemm product = product_of(dy_rows, columns, false, dx.dst);
       product.accumulate = dx.accumulate;
       multiply(dy_rows.values.device(), product);
@@ -84,14 +93,19 @@ struct QuantizedLinear final : Function {
     if (residual_ != nullptr) residual_->add(dy);
   }
 
+  // Of dy, of x, and of the weight, as far as they are needed.
+  std::vector<Tensor> scales_of_transposes(const Quantized& dy_rows) const {
+    std::vector<LargestScale> wanted;
+    if (weight_.slot() != nullptr) wanted = {{dy_rows.scales, 1}, {rows_.scales, 1}};
+    if (x_slot_ != nullptr) wanted.push_back({weight_scales_, weight_.handle().dim(1)});
+    return largest_scales(wanted);
+  }
+
   // `db` gets the sums over the rows of dy, if its tensor is defined.
-  void add_weight_gradient(const Quantized& dy_rows, const GradientTarget& db) {
+  void add_weight_gradient(const Quantized& dy_rows, const Tensor& dy_scale, const Tensor& x_scale,
+                           const GradientTarget& db) {
     const GradientTarget dw = weight_.slot()->next();
-    if (!rows_.defined()) {
-      const ActivityScope activity(Activity::recompute);
-      rows_ = quantize_rows(x_.handle());
-    }
-    const Quantized a = transpose(dy_rows, 1, db), b = transpose(rows_, 1);
+    const Quantized a = transpose(dy_rows, dy_scale, db), b = transpose(rows_, x_scale);
     rows_ = {};
     kernels::Gemm product = product_of(a, b, true, dw.dst);
     product.accumulate = dw.accumulate;
