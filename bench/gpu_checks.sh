@@ -4,7 +4,8 @@
 #   bash bench/gpu_checks.sh OUT [PART]...      without a part: all of them
 #
 #   losses     20 steps of the tiny models compared with the CPU's
-#   sanitizer  compute-sanitizer on our own kernels, on three steps of both families and of FP8, and on copies between GPUs
+#   sanitizer  compute-sanitizer on our own kernels, on three steps of both families and of FP8, on two GPUs also under
+#              ZeRO-3, and on copies between GPUs
 #   hosts      hybrid sharding on all GPUs, which NCCL takes for those of two hosts: ZeRO-1 = ZeRO-2 = ZeRO-3 bit by bit
 #   restart    a rank is killed, or stopped: the run on all GPUs is restarted and has the bits of an unbroken one
 #   tests      the tests labelled cuda
@@ -57,7 +58,7 @@ sanitize() {  # tool
   "${check[@]}" "$ltrain" train "${tiny[@]}" --run.dir="$runs/llama" --model.family=llama
   [[ "$1" != @(racecheck|synccheck) ]] || heads=(--model.heads=4 --model.head_dim=20)
   [ "$1" = initcheck ] || "${check[@]}" "$ltrain" train "${tiny[@]}" --run.dir="$runs/fp8" --train.dtype=fp8 "${heads[@]}"
-  # NCCL asks for kinds of memory and kernels that a device may not have, which is no error.
+  # NCCL asks for kinds of memory and kernels that a device may not have. Memcheck would take that for an error.
   [ "$1" != memcheck ] || check+=(--report-api-errors no)
   if [ "$gpus" -gt 1 ]; then
     [[ "$1" != @(memcheck|synccheck) ]] || gpus=2 on_all "${check[@]}" "$build/tests/comm/nccl_test" "nccl: *windows*"

@@ -15,7 +15,7 @@
 #   saving   llama-8b on all GPUs: a checkpoint saved, synchronously and asynchronously, and loaded
 #   large    llama-70b on eight GPUs, with weights and moments in bf16 alone
 #
-# FP8, in `fp8`, `scaling` and `sharded`, needs compute capability 9.0 or more.
+# FP8, in `fp8`, `scaling` and `sharded`, needs compute capability 9.0.
 # Writes JSON and text to the folder OUT (relative to the repository's root), and for some minutes 20 GB of checkpoints,
 # in `saving` 100 GB. A part takes one to ten minutes, those beside PyTorch up to half an hour: each of PyTorch's forms
 # gets 150 s. PYTHON is an interpreter that has torch (python3), for fp8 torchao too. LTRAIN, RANKS and MPIRUN are

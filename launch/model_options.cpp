@@ -31,7 +31,8 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--train.device", options.device, "auto: cuda if this build and this machine have it")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->option_text("auto|cpu|cuda = auto");
-  app.add_option("--train.dtype", options.dtype, "dtype of weights and computation; auto: as trained, else f32")
+  app.add_option("--train.dtype", options.dtype,
+                 "dtype of weights and computation; auto: as trained, bf16 after fp8, else f32")
       ->check(CLI::IsMember({"auto", "f32", "bf16", "f16"}))
       ->option_text("auto|f32|bf16|f16 = auto");
 }

@@ -47,6 +47,7 @@ void quantize_rows(CpuStream, e4m3* y_RC, float* scales_R, const bf16* x_RC, Siz
 
 template <>
 void spread_largest_scales(CpuStream, std::span<const LargestScale> all) {
+  require_largest_scales(all);
   for (const LargestScale& one : all) {
     std::uint32_t largest = 0;
     for (Size r = 0; r < one.R; ++r) largest = std::max(largest, magnitude(one.scales_R[r]));

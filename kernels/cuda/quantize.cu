@@ -8,7 +8,7 @@
 namespace lt::kernels {
 namespace {
 
-constexpr int kWordBytes = 4;
+constexpr int kWordBytes = 4;  // transposed_bytes() takes as many rows
 
 struct Plain {
   static constexpr int kParts = 1;
@@ -24,7 +24,7 @@ struct LargestScales {
   LargestScale of[kMostLargestScales];
 };
 
-// A row of blocks for each of them. Each block finds the maximum for itself.
+// blockIdx.y is the entry. Each block finds the maximum for itself.
 __global__ void __launch_bounds__(kSpreadThreads)
     spread_largest_scales_kernel(const __grid_constant__ LargestScales all) {
   const LargestScale one = all.of[blockIdx.y];
@@ -50,7 +50,7 @@ static_assert(kColumnParts * kRowParts == kThreads);
 // warp in different banks both when they write, 4 parts of 8 sixteens of columns, and when they read a whole column.
 __device__ int word_at(int column, int part) { return column * kRowParts + (part ^ (column / 16 * 4)); }
 
-// Of 4 x 4 bytes, a row in each word, the columns.
+// The columns of the 4 x 4 bytes whose rows are a, b, c and d.
 __device__ uint4 transposed_bytes(std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
   const std::uint32_t ab_01 = __byte_perm(a, b, 0x5140), ab_23 = __byte_perm(a, b, 0x7362),
                       cd_01 = __byte_perm(c, d, 0x5140), cd_23 = __byte_perm(c, d, 0x7362);
@@ -119,7 +119,6 @@ __global__ void __launch_bounds__(kThreads)
       tile[word_at(columns * 16 + first + 2, part)] = four.z;
       tile[word_at(columns * 16 + first + 3, part)] = four.w;
     };
-    static_assert(kWordBytes == 4);
     put(0, rows[0].x, rows[1].x, rows[2].x, rows[3].x);
     put(4, rows[0].y, rows[1].y, rows[2].y, rows[3].y);
     put(8, rows[0].z, rows[1].z, rows[2].z, rows[3].z);
@@ -280,10 +279,8 @@ void join_scales(CudaStream stream, const JoinedScales& j) {
 
 template <>
 void spread_largest_scales(CudaStream stream, std::span<const LargestScale> all) {
+  require_largest_scales(all);
   if (all.empty()) return;
-  if (all.size() > kMostLargestScales) {
-    throw InternalError("kernels", "spread_largest_scales: expected at most 3, got " + std::to_string(all.size()));
-  }
   LargestScales some{};
   Size most = 1;
   for (std::size_t i = 0; i < all.size(); ++i) {

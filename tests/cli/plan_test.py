@@ -66,6 +66,9 @@ class Plan(TrainingTest):
             self.assertAlmostEqual(sum(estimate["breakdown_ms"].values()), estimate["total"], places=6)
             self.assertAlmostEqual(estimate["tokens_per_s"] * estimate["total"] / 1e3, ranks * 16 * 1024, places=3)
             self.assertEqual(estimate["bound_by"], "products")
+            waits = [estimate["breakdown_ms"][part] for part in ("gather_exposed", "reduce_exposed")]
+            self.assertAlmostEqual(sum(waits), estimate["exposed_comm"], places=6)
+        self.assertGreater(waits[0], 0)  # zero3
         self.assertIn("65 % matrix products, as it should be; in train.dtype=fp8 the device does 1.8 times as many a second",
                       planned("--ranks", 8).stdout)
 

@@ -51,6 +51,19 @@ static_assert(e4m3_scale(448) == 1 && e4m3_scale(448.01f) == 2 && e4m3_scale(224
 static_assert(e4m3_scale(256) == 1 && e4m3_scale(255) == 0x1p-0f && e4m3_scale(1) == 0x1p-8f);
 static_assert(e4m3_scale(0) == 0x1p-126f && e4m3_scale(0x1p-149f) == 0x1p-126f);
 
+TEST_CASE("quantize: the largest scales of some matrices at once, in as many copies as asked for", "[kernels]") {
+  const std::vector<float> few = {1, 4, 0.5f}, with_nan = {1, std::numeric_limits<float>::quiet_NaN(), 8};
+  std::vector<float> one(1), copies(5);
+  std::vector<LargestScale> all = {{one.data(), 1, with_nan.data(), 3}, {copies.data(), 5, few.data(), 3}};
+  spread_largest_scales(CpuStream{}, all);
+  CHECK(std::isnan(one[0]));
+  CHECK(copies == std::vector<float>(5, 4));
+  spread_largest_scales(CpuStream{}, std::vector<LargestScale>());
+  all.resize(4);
+  CHECK_THROWS_WITH(spread_largest_scales(CpuStream{}, all),
+                    "spread_largest_scales: expected at most 3 entries, got 4");
+}
+
 TEST_CASE("quantize: each row by the smallest power of two that holds it, rounded once", "[kernels]") {
   for (const auto& [R, C] : {std::pair<Size, Size>{1, 1}, {7, 33}, {64, 160}, {300, 65}}) {
     const Array x = rows_of_all_sizes(DType::bf16, R, C, 1);

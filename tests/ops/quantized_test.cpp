@@ -1,5 +1,6 @@
 // linear() in e4m3: its output and gradients against those of bf16 and f64, what it keeps, and where it does not apply.
 #include <cmath>
+#include <string_view>
 
 #include "libtrain/memory/memory.h"
 #include "ops/gradient_check.h"
@@ -26,17 +27,18 @@ struct Products {
 using Producer = Tensor (*)(const Tensor&);
 
 // Runs linear() on what `produce` makes of rows that differ in size, and the gradients for a fixed dy.
-Products products(bool fp8, bool keeps_values, Producer produce, Size M, Size N, Size K) {
+Products products(bool fp8, bool keeps_values, Producer produce, Size M, Size N, Size K, std::string_view frozen = {}) {
   std::vector<double> x_values = normal_values(M * K, 1), dy_values = normal_values(M * N, 5);
   for (Size i = 0; i < M * K; ++i) x_values[static_cast<std::size_t>(i)] *= std::exp2(i / K % 5 - 1);
   for (Size i = 0; i < M * N; ++i) dy_values[static_cast<std::size_t>(i)] *= std::exp2(-14 - i / N % 5);
-  const auto leaf = [&](const std::vector<double>& values, const Shape& shape) {
+  const auto leaf = [&](std::string_view name, const std::vector<double>& values, const Shape& shape) {
     Tensor tensor = ops::cast(Tensor::from(values, shape), DType::bf16);
-    tensor.set_requires_grad();
+    if (name != frozen) tensor.set_requires_grad();
     return tensor;
   };
-  const Tensor x = leaf(x_values, {M, K}), w = leaf(normal_values(N * K, 2), {N, K}),
-               bias = leaf(normal_values(N, 3), {N}), residual = leaf(normal_values(M * N, 4), {M, N});
+  const Tensor x = leaf("x", x_values, {M, K}), w = leaf("w", normal_values(N * K, 2), {N, K}),
+               bias = leaf("bias", normal_values(N, 3), {N}),
+               residual = leaf("residual", normal_values(M * N, 4), {M, N});
   const Tensor dy = ops::cast(Tensor::from(dy_values, {M, N}), DType::bf16);
   Context context;
   context.kernels.fp8 = fp8, context.in_block = true;
@@ -49,8 +51,9 @@ Products products(bool fp8, bool keeps_values, Producer produce, Size M, Size N,
     tape.release_values(result.y);
     backward(tape, ops::sum(ops::mul(result.y, dy)));
   }
-  result.dx = x.gradient(), result.dw = w.gradient(), result.dbias = bias.gradient();
-  result.dresidual = residual.gradient();
+  const auto gradient = [](const Tensor& leaf) { return leaf.requires_grad() ? leaf.gradient() : Tensor(); };
+  result.dx = gradient(x), result.dw = gradient(w), result.dbias = gradient(bias);
+  result.dresidual = gradient(residual);
   return result;
 }
 
@@ -82,6 +85,19 @@ TEST_CASE("linear in e4m3: 25 dB above the difference to bf16, with values recom
         CHECK(a.to_vector<double>() == b.to_vector<double>());
       }
     }
+  }
+}
+
+TEST_CASE("linear in e4m3: an input or a weight without gradient changes no other gradient", "[ops]") {
+  for (const bool keeps_values : {true, false}) {
+    const Products all = products(true, keeps_values, ops::gelu, 64, 96, 128);
+    const Products no_dx = products(true, keeps_values, ops::gelu, 64, 96, 128, "x");
+    const Products no_dw = products(true, keeps_values, ops::gelu, 64, 96, 128, "w");
+    CHECK_FALSE(no_dx.dx.defined());
+    CHECK_FALSE(no_dw.dw.defined());
+    CHECK(no_dx.dw.to_vector<double>() == all.dw.to_vector<double>());
+    CHECK(no_dw.dx.to_vector<double>() == all.dx.to_vector<double>());
+    CHECK(no_dx.dbias.to_vector<double>() == all.dbias.to_vector<double>());
   }
 }
 

@@ -8,6 +8,7 @@
 #include "libtrain/parallel/engine.h"
 #include "libtrain/profile/timeline.h"
 #include "optim/least_loaded.h"
+#include "parallel/exposed_wait.h"
 #include "parallel/layout.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
@@ -313,4 +314,19 @@ TEST_CASE("a first step that rehearses its memory leaves the spans of any other 
     CHECK(first.size() > 10);
     CHECK(first == spans_of_step(1));
   }
+}
+
+TEST_CASE("a wait takes time points where other ranks take part, also on paper", "[parallel]") {
+  const auto time_points = [](const Group& group, Device device) {
+    ActivityClock clock;
+    const ActivityClockScope current(&clock);
+    const Tensor full = Tensor::empty({group.size() * Size{2}}, DType::f32, device);
+    Work work = group.all_gather("values", full, full.narrow(0, 2 * group.rank(), 2));
+    wait_exposed(work, Activity::gather_exposed);
+    CHECK_FALSE(work.has_peers());
+    return clock.lap().time_points();
+  };
+  CHECK(time_points(ranks(), kCpu) == (ranks().size() > 1 ? 3 : 1));
+  CHECK(time_points(Group::meta(0, 8), kMeta) == 3);
+  CHECK(time_points(Group(), kCpu) == 1);
 }

@@ -95,7 +95,9 @@ TEST_CASE("activity clock: enter() returns the previous activity", "[profile]") 
   CHECK(clock.enter(Activity::forward) == Activity::other);
   CHECK(clock.enter(Activity::backward) == Activity::forward);
   CHECK(clock.enter(Activity::other) == Activity::backward);
+  CHECK(clock.lap().time_points() == 4);
   CHECK(clock.enter(Activity::other) == Activity::other);
+  CHECK(clock.lap().time_points() == 1);  // none where the activity stays the same
 }
 
 TEST_CASE("activity clock: a scope restores the previous clock, also during stack unwinding", "[profile]") {

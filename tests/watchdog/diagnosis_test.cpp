@@ -169,7 +169,9 @@ TEST_CASE("diagnosis: a mismatch is told from a hang, and at once", "[watchdog]"
 
 TEST_CASE("diagnosis: ranks wait for one that has ended, or failed", "[watchdog]") {
   std::vector<Peer> peers = waiting_for(2, 4, 6);
-  peers[2].link = Link::done, peers[2].silent_s = 5.5;
+  peers[2].link = Link::done, peers[2].silent_s = 4;
+  CHECK(!diagnose(peers, kLimits));
+  peers[2].silent_s = 5.5;
   CHECK(message(peers) == std::string("rank 2 (host c, pid 102): has ended its run at step 41, in forward") + kWait);
   peers[2].link = Link::failed;  // an evident failure
   CHECK(!diagnose(peers, kLimits));
@@ -177,6 +179,7 @@ TEST_CASE("diagnosis: ranks wait for one that has ended, or failed", "[watchdog]
   CHECK(!diagnose(peers, kLimits));
   peers[2].silent_s = 10.5;
   CHECK(diagnose(peers, kLimits)->fault == lt::watchdog::Fault::ended);
+  CHECK(!diagnose(peers, {20, 60}));  // heartbeat_s, where it is longer
 }
 
 TEST_CASE("diagnosis: only a rank that waits for nobody is to blame, over groups", "[watchdog]") {

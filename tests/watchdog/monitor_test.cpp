@@ -150,6 +150,8 @@ TEST_CASE("monitor: a connection that closes is gone after a moment, unless it s
   }
   CHECK(ranks.monitor.all_told({}));
   CHECK(ranks.peer(3, 5).silent_s == Approx(5));
+  ranks.monitor.forgive(later);
+  CHECK(ranks.peer(3, 5).silent_s == Approx(5));
 }
 
 TEST_CASE("monitor: strangers and broken frames are shut out", "[watchdog]") {

@@ -9,9 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "kernels/common.h"
 #include "kernels/norm.h"
+#include "libtrain/error.h"
 
 namespace lt::kernels {
 
@@ -55,21 +57,28 @@ void write_layer_norm(S stream, const LayerNormForward& norm);
 template <class S>
 void write_rms_norm(S stream, const RmsNormForward& norm);
 
-// All of scales_N = the largest of scales_R, or NaN if one is NaN.
+// All of scales_N = the largest of scales_R, or NaN if one is NaN, for each entry. Throws InternalError for more than
+// kMostLargestScales. On CUDA R is a multiple of kQuantizedMultiple, and scales_R is aligned to 16 bytes.
 struct LargestScale {
   float* scales_N;
   Size N;
   const float* scales_R;
   Size R;
 };
-inline constexpr std::size_t kMostLargestScales = 3;  // in one call
+inline constexpr std::size_t kMostLargestScales = 3;
+inline void require_largest_scales(std::span<const LargestScale> all) {
+  if (all.size() <= kMostLargestScales) return;
+  throw InternalError("kernels", "spread_largest_scales: expected at most " + std::to_string(kMostLargestScales) +
+                                     " entries, got " + std::to_string(all.size()));
+}
 template <class S>
 void spread_largest_scales(S stream, std::span<const LargestScale> all);
 
 // y_CR = the transpose of what x_RC and scales_R stand for, divided by scale[0], which is no smaller than any row's,
 // and rounded to nearest even. x has `dtype`: e4m3; or bf16, whose rows are quantized with scales_R first, so that both
 // give the same bits. For e4m3 also sums_C (+)= the sums over the rows of x in f32, unless null: with the gradient of a
-// linear layer's output in x they are that of its bias.
+// linear layer's output in x they are that of its bias. On CUDA R and C are multiples of kQuantizedMultiple, and x_RC
+// and y_CR are aligned to 16 bytes.
 struct QuantizeTransposed {
   e4m3* y_CR;
   const float* scale;

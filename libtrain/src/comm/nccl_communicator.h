@@ -22,7 +22,8 @@ class NcclCommunicator {
   NcclCommunicator(GroupBackend& control, int device);
   // For the ranks of `parent` that give the same color, in their order; a rank that wants none gives kNoColor. All
   // ranks of `parent` must construct it at the same time. It takes over the parent's knowledge of the machine and
-  // shares its buffers, so it starts in a tenth of the time. If one of the family is aborted, all become unusable.
+  // shares its buffers, so it starts in a tenth of the time. If one of the family is aborted, all become unusable, and
+  // this throws CommError.
   static constexpr int kNoColor = NCCL_SPLIT_NOCOLOR;
   NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int color, int rank, const std::string& name);
   NcclCommunicator(const NcclCommunicator&) = delete;

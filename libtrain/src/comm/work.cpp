@@ -34,7 +34,7 @@ Work::~Work() {
   }
 }
 
-bool Work::in_flight() const { return state_ != nullptr && state_->transfer != nullptr; }
+bool Work::has_peers() const { return state_ != nullptr && state_->backend->size() > 1; }
 
 void Work::wait() {
   if (state_ == nullptr) return;

@@ -73,17 +73,16 @@ Quantized quantize_rows(const Tensor& x) {
   return y;
 }
 
-std::vector<Tensor> largest_scales(const std::vector<LargestScale>& all) {
-  std::vector<Tensor> results;
-  std::vector<kernels::LargestScale> wanted;
-  for (const LargestScale& one : all) {
-    results.push_back(Tensor::empty({one.count}, DType::f32, one.of_rows.device()));
-    wanted.push_back({results.back().data<float>(), one.count, one.of_rows.data<float>(), one.of_rows.elements()});
-  }
-  if (!all.empty()) {
-    dispatch(results.front().device(), [&](auto s) { kernels::spread_largest_scales(s, wanted); });
-  }
-  return results;
+void find_largest(const std::vector<LargestOf>& all) {
+  if (all.empty()) return;
+  dispatch(all.front().scale.device(), [&](auto s) {
+    std::vector<kernels::LargestScale> scales;
+    for (const LargestOf& one : all) {
+      scales.push_back(
+          {one.scale.data<float>(), one.scale.elements(), one.row_scales.data<float>(), one.row_scales.elements()});
+    }
+    kernels::spread_largest_scales(s, scales);
+  });
 }
 
 Quantized transpose(const Quantized& x, const Tensor& scale, const GradientTarget& sums) {

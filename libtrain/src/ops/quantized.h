@@ -25,13 +25,14 @@ bool should_defer(const Tensor& x, Size C);
 // Quantizes a matrix, or the rows of x [..., C], each by its own scale. Deferred rows give the bits of those with
 // values, and so does a weight that was gathered in e4m3, which is returned as it is.
 Quantized quantize_rows(const Tensor& x);
-// Of each matrix the scale of its transpose, the largest of its rows', in `count` copies. One launch finds up to three.
-struct LargestScale {
-  Tensor of_rows;
-  Size count;
+// Fills each `scale` [any] with the largest of its `row_scales` [R], both f32, in one launch: the scale of a transpose.
+// At most kernels::kMostLargestScales, otherwise InternalError.
+struct LargestOf {
+  Tensor scale, row_scales;
 };
-std::vector<Tensor> largest_scales(const std::vector<LargestScale>& all);
-// The transpose [C, R], with this scale. If `sums.dst` is defined, [C] in f32, it gets the sums over the rows of x.
+void find_largest(const std::vector<LargestOf>& all);
+// The transpose [C, R], with the scale that find_largest() found for it. If `sums.dst` is defined, [C] in f32, it gets
+// the sums over the rows of x.
 Quantized transpose(const Quantized& x, const Tensor& scale, const GradientTarget& sums = {{}, false});
 // The transpose of quantize_rows(weight), whose scales are `row_scales`.
 Quantized transpose(const Tensor& weight, const Tensor& row_scales, const Tensor& scale);

@@ -73,10 +73,8 @@ struct QuantizedLinear final : Function {
       const ActivityScope activity(Activity::recompute);
       rows_ = quantize_rows(x_.handle());
     }
-    const std::vector<Tensor> scales = scales_of_transposes(dy_rows);
-    if (has_weight) {
-      add_weight_gradient(dy_rows, scales[0], scales[1], sums_rows ? bias_->next() : GradientTarget{{}, false});
-    }
+    const TransposeScales scales = transpose_scales(dy_rows);
+    if (has_weight) add_weight_gradient(dy_rows, scales, sums_rows ? bias_->next() : GradientTarget{{}, false});
     if (bias_ != nullptr && !sums_rows) {
       dy.require_values();
       add_parameter_gradients(nullptr, bias_, dy, {});
@@ -85,7 +83,7 @@ struct QuantizedLinear final : Function {
     if (x_slot_ != nullptr) {
       const GradientTarget dx = x_slot_->next();
       const Tensor& weight = weight_.handle();
-      const Quantized columns = transpose(weight, weight_scales_, scales.back());
+      const Quantized columns = transpose(weight, weight_scales_, scales.weight);
       kernels::Gemm product = product_of(dy_rows, columns, false, dx.dst);
       product.accumulate = dx.accumulate;
       multiply(dy_rows.values.device(), product);
@@ -93,19 +91,27 @@ struct QuantizedLinear final : Function {
     if (residual_ != nullptr) residual_->add(dy);
   }
 
-  // Of dy, of x, and of the weight, as far as they are needed.
-  std::vector<Tensor> scales_of_transposes(const Quantized& dy_rows) const {
-    std::vector<LargestScale> wanted;
-    if (weight_.slot() != nullptr) wanted = {{dy_rows.scales, 1}, {rows_.scales, 1}};
-    if (x_slot_ != nullptr) wanted.push_back({weight_scales_, weight_.handle().dim(1)});
-    return largest_scales(wanted);
+  // The scales of the transposes that this pass needs; the others stay undefined.
+  struct TransposeScales {
+    Tensor dy, x, weight;
+  };
+  TransposeScales transpose_scales(const Quantized& dy_rows) const {
+    TransposeScales scales;
+    std::vector<LargestOf> all;
+    const auto add = [&](Tensor& scale, const Tensor& row_scales, Size count) {
+      scale = Tensor::empty({count}, DType::f32, row_scales.device());
+      all.push_back({scale, row_scales});
+    };
+    if (weight_.slot() != nullptr) add(scales.dy, dy_rows.scales, 1), add(scales.x, rows_.scales, 1);
+    if (x_slot_ != nullptr) add(scales.weight, weight_scales_, weight_.handle().dim(1));
+    find_largest(all);
+    return scales;
   }
 
   // `db` gets the sums over the rows of dy, if its tensor is defined.
-  void add_weight_gradient(const Quantized& dy_rows, const Tensor& dy_scale, const Tensor& x_scale,
-                           const GradientTarget& db) {
+  void add_weight_gradient(const Quantized& dy_rows, const TransposeScales& scales, const GradientTarget& db) {
     const GradientTarget dw = weight_.slot()->next();
-    const Quantized a = transpose(dy_rows, dy_scale, db), b = transpose(rows_, x_scale);
+    const Quantized a = transpose(dy_rows, scales.dy, db), b = transpose(rows_, scales.x);
     rows_ = {};
     kernels::Gemm product = product_of(a, b, true, dw.dst);
     product.accumulate = dw.accumulate;

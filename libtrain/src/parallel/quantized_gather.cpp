@@ -6,12 +6,10 @@
 #include <algorithm>
 
 #include "device/copy_bytes.h"
-#include "device/fault.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "parallel/exposed_wait.h"
 #include "parallel/flat_buffer.h"
-#include "profile/activity_clock.h"
 #include "profile/work_count.h"
 #include "tensor/dispatch.h"
 #include "tensor/storage.h"

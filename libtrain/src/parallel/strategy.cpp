@@ -9,10 +9,9 @@ const Strategy& find_strategy(std::string_view name) {
   std::string names;
   for (const Strategy& strategy : kStrategies) {
     if (strategy.name == name) return strategy;
-    names += " " + std::string(strategy.name);
+    names += (names.empty() ? "" : ", ") + std::string(strategy.name);
   }
-  throw UsageError("config", "parallel.strategy: \"" + std::string(name) + "\" is not a strategy",
-                   "strategies:" + names);
+  throw UsageError("config", "parallel.strategy: expected one of " + names + ", got \"" + std::string(name) + "\"");
 }
 
 }  // namespace lt

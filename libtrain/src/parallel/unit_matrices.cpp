@@ -10,7 +10,6 @@
 #include "parallel/exposed_wait.h"
 #include "parallel/flat_buffer.h"
 #include "parallel/group_member.h"
-#include "profile/activity_clock.h"
 
 namespace lt {
 UnitMatrices::UnitMatrices(const UnitLayout& layout, const OptimizerGroups& groups, const Sharding& sharding,

@@ -17,6 +17,8 @@ class Lap {
  public:
   // Waits until the device has reached the lap's end.
   ActivityTimes times() const;
+  // Those taken in this lap, with its end.
+  std::size_t time_points() const { return changes_.size() - 1; }
 
  private:
   friend class ActivityClock;

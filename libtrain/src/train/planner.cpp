@@ -156,7 +156,8 @@ Config resolved_for(const Config& given, int ranks, const PlanMachine& machine) 
 Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMachine& machine, StepSchedule* schedule) {
   StepOptions options = step_options(config);
   if (options.fp8 && find_device_model(machine.device).product_tflops_fp8 == 0) {
-    throw UsageError("plan", fmt::format("train.dtype: {} has no products in FP8", machine.device));
+    throw UsageError(
+        "plan", fmt::format("train.dtype=fp8: expected a device (--gpu) with products in FP8, got {}", machine.device));
   }
   const Device device = meta_for(options.device);
   options.device = device;

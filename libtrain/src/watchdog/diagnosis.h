@@ -22,7 +22,7 @@ struct Peer {
   std::string host;
   long pid = 0;
   Link link = Link::open;
-  double silent_s = 0;     // since it was last heard from, which for one that has ended was its goodbye
+  double silent_s = 0;     // since it was last heard from; once it has left, since its goodbye
   std::string state;       // its process's, if the observer can see it: "stopped by a signal"
   bool is_traced = false;  // a debugger holds it, so its silence means nothing
   Board board;             // the last one
@@ -43,7 +43,7 @@ struct Verdict {
 // Empty if all is well, or may be.
 //   gone, silent  a connection closed without a goodbye, or nothing heard for heartbeat_s
 //   mismatch      ranks whose calls of the same number in a group differ, once one has waited for heartbeat_s
-//   ended         ranks wait for one that has said goodbye
+//   ended         ranks wait for one that said goodbye heartbeat_s ago, or 10 s if that is longer and it failed
 //   hang          a rank that waits for nobody makes no progress for limit_s()
 //   deadlock      ranks wait for each other
 std::optional<Verdict> diagnose(const std::vector<Peer>& peers, const Limits& limits);

@@ -84,7 +84,9 @@ void Monitor::take(int rank, const Frame& frame) {
 }
 
 void Monitor::forgive(Clock::time_point now) {
-  for (Entry& entry : entries_) entry.heard = now;
+  for (std::size_t r = 0; r < entries_.size(); ++r) {
+    if (peer(static_cast<int>(r)).link == Link::open) entries_[r].heard = now;
+  }
 }
 
 void Monitor::send_to_all(FrameKind kind, const std::string& bytes) {
