@@ -1,12 +1,9 @@
 // Quantization to e4m3 on the CPU, with the bits of the GPU's.
 #include "kernels/quantize.h"
 
-#include <string>
-
 #include "kernels/cpu/map.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/elementwise.h"
-#include "libtrain/error.h"
 
 namespace lt::kernels {
 namespace {

@@ -1,4 +1,4 @@
-// Layouts, uneven shards, custom models, and input that the engine refuses.
+// Layouts, uneven shards, custom models, waits, and input that the engine refuses.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

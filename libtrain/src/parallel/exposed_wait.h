@@ -9,8 +9,8 @@
 
 namespace lt {
 
-// Counts the time as `activity`, but takes no time points for a collective of one rank: each costs a CUDA graph more
-// than a microsecond. Passes the fault point `collective`.
+// Counts the time as `activity`, and passes the fault point `collective`. A time point costs a CUDA graph more than a
+// microsecond, so a collective of one rank takes none and leaves no span.
 inline void wait_exposed(Work& work, Activity activity) {
   std::optional<ActivityScope> scope;
   if (work.has_peers()) scope.emplace(activity);

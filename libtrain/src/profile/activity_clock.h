@@ -17,7 +17,7 @@ class Lap {
  public:
   // Waits until the device has reached the lap's end.
   ActivityTimes times() const;
-  // Those taken in this lap, with its end.
+  // How many it has, with its end but not its begin.
   std::size_t time_points() const { return changes_.size() - 1; }
 
  private:

@@ -43,7 +43,8 @@ struct Verdict {
 // Empty if all is well, or may be.
 //   gone, silent  a connection closed without a goodbye, or nothing heard for heartbeat_s
 //   mismatch      ranks whose calls of the same number in a group differ, once one has waited for heartbeat_s
-//   ended         ranks wait for one that said goodbye heartbeat_s ago, or 10 s if that is longer and it failed
+//   ended         a rank has waited for heartbeat_s for one that said goodbye at least as long ago; both at least 10 s
+//                 if that one failed
 //   hang          a rank that waits for nobody makes no progress for limit_s()
 //   deadlock      ranks wait for each other
 std::optional<Verdict> diagnose(const std::vector<Peer>& peers, const Limits& limits);

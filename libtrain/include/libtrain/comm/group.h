@@ -141,8 +141,8 @@ class Group {
 
   // For stack unwinding: gives up the pending device work of this group, which may wait for a dead peer and would block
   // whoever frees memory. Over NCCL, this group and all groups of its family (those it was split from, and those split
-  // from the same one) then refuse collectives and splits with CommError; the call takes up to 5 s. Elsewhere it does
-  // nothing.
+  // from the same one) then refuse collectives on the device, and splits that need a communicator of their own, with
+  // CommError; the call takes up to 5 s. Elsewhere it does nothing.
   void abandon() const noexcept;
 
   // The last kLogLength collectives of this group, including exchanges of bytes, oldest first.
