@@ -47,7 +47,8 @@ constexpr int kColumnParts = kTile / 16, kRowParts = kTile / kWordBytes;  // a t
 static_assert(kColumnParts * kRowParts == kThreads);
 
 // The place in shared memory of the word with rows 4 part .. 4 part + 3 of a column. The order keeps the lanes of a
-// warp in different banks both when they write, 4 parts of 8 sixteens of columns, and when they read a whole column.
+// warp in different banks both when they write, 4 parts of 8 sixteens of columns, and when 8 of them read a column, 16
+// bytes each.
 __device__ int word_at(int column, int part) { return column * kRowParts + (part ^ (column / 16 * 4)); }
 
 // The columns of the 4 x 4 bytes whose rows are a, b, c and d.

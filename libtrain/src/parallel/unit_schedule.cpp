@@ -109,7 +109,7 @@ void UnitSchedule::finish_reductions_but(std::size_t outstanding) {
 }
 
 void UnitSchedule::finish_reductions() {
-  const ActivityScope activity(Activity::reduce_exposed);  // one for all units: of each it takes time points
+  const ActivityScope activity(Activity::reduce_exposed);  // one for all units, which saves time points
   finish_reductions_but(0);
   for (ShardedUnit& unit : units_) unit.finish_gradient_exchange();
 }
