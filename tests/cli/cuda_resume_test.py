@@ -30,13 +30,13 @@ class CudaResume(CudaTest):
                 self.assertIn("step-00000004", said)
                 self.assertEqual(self.losses(parts), self.losses(whole))
 
-    def test_attention_that_falls_back_to_the_own_kernels_is_named(self):
+    def test_attention_that_falls_back_to_libtrains_kernels_is_named(self):
         said = self.trained(*CUDA, "--train.dtype=bf16", "--model.head_dim=20", run="slow", steps=2)
-        notice = "attention in bf16 with heads of 20 channels runs on the own kernels, which are slower, since cuDNN: "
+        notice = "attention in bf16 with heads of 20 channels runs on libtrain's kernels, which are slower, since cuDNN: "
         self.assertEqual(said.count("warning: " + notice), 1, said)
         env = json.loads((self.folder / "slow/env.json").read_text())
         self.assertEqual([text.startswith(notice) for text in env["notices"]], [True])
-        self.assertNotIn("own kernels", self.trained(*CUDA, "--train.dtype=bf16", run="fast", steps=2))
+        self.assertNotIn("libtrain's kernels", self.trained(*CUDA, "--train.dtype=bf16", run="fast", steps=2))
 
     def test_copies_beside_the_next_step_are_of_their_step(self):
         graph = ("--train.dtype=bf16", "--train.cuda_graph=true", "--checkpoint.every=4", "--checkpoint.memory_every=2")
