@@ -9,9 +9,11 @@
 
 namespace lt {
 
-// Counts the time as `activity`, and passes the fault point `collective`. A time point costs a CUDA graph more than a
-// microsecond, so a collective of one rank takes none and leaves no span.
+// Does nothing if `work` is not pending. Otherwise counts the time as `activity` and passes the fault point
+// `collective`. A time point costs a CUDA graph more than a microsecond, so a collective of one rank takes none and
+// leaves no span.
 inline void wait_exposed(Work& work, Activity activity) {
+  if (!work.pending()) return;
   std::optional<ActivityScope> scope;
   if (work.has_peers()) scope.emplace(activity);
   fault_point("collective");

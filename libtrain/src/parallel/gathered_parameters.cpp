@@ -80,7 +80,7 @@ void GatheredParameters::start_gather() {
 }
 
 void GatheredParameters::finish_gather() {
-  if (gather_.pending()) wait_exposed(gather_, Activity::gather_exposed);
+  wait_exposed(gather_, Activity::gather_exposed);
 }
 
 void GatheredParameters::release() {

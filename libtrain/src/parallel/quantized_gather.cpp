@@ -138,7 +138,7 @@ void QuantizedGather::bind(const std::vector<Tensor>& tensors) {
 }
 
 void QuantizedGather::end() {
-  if (exchange_.pending()) exchange_.wait();
+  wait_exposed(exchange_, Activity::gather_exposed);
   contributions_ = scales_ = values_in_bf16_ = Tensor();
 }
 

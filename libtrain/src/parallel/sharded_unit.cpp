@@ -146,7 +146,7 @@ void ShardedUnit::start_reduce(bool first_reduction, bool is_last) {
 }
 
 void ShardedUnit::finish_reduce() {
-  if (reduction_.pending()) wait_exposed(reduction_, Activity::reduce_exposed);
+  wait_exposed(reduction_, Activity::reduce_exposed);
   if (is_sharded(sharding_.strategy.gradients)) {
     for (const Tensor& parameter : trained_.tensors()) parameter.gradient_slot()->value = Tensor();
     gradient_ = Tensor();
@@ -165,7 +165,7 @@ void ShardedUnit::start_gradient_exchange() {
 }
 
 void ShardedUnit::finish_gradient_exchange() {
-  if (exchange_.pending()) wait_exposed(exchange_, Activity::reduce_exposed);
+  wait_exposed(exchange_, Activity::reduce_exposed);
 }
 
 void ShardedUnit::sum_squares() const {

@@ -132,7 +132,7 @@ Tensor UnitMatrices::finish() {
 }
 
 void UnitMatrices::wait_for_exchange() {
-  if (exchange_.pending()) wait_exposed(exchange_, Activity::reduce_exposed);
+  wait_exposed(exchange_, Activity::reduce_exposed);
 }
 
 }  // namespace lt
