@@ -319,6 +319,8 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
         hint = "ltrain launch -n N -- train --config FILE.toml"
         refused("-n", 2, error="[usage] expected a command after --, got none", hint=hint)
         refused("-n", 2, "--", "plan", error="[usage] expected train after --, got plan", hint=hint)
+        refused("-n", 2, "train", "--train.steps=2", error="[usage] unknown option --train.steps",
+                hint="the options: ltrain launch --help; those of train follow --")
         refused("-n", 0, "--", "train", error='[usage] --ranks: expected an integer from 1 to 2147483647, got "0"')
         refused("-n", 2, "--min-ranks", 3, "--", "train", error="[usage] --min-ranks: expected at most -n 2, got 3")
         refused("-n", 2, "--min-ranks", 1, "--", "train",
