@@ -1,10 +1,12 @@
 // Several engines in one process, in one thread and in two: each computes as if it were alone.
+#include <algorithm>
 #include <array>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "libtrain/device/context.h"
+#include "libtrain/nn/layers.h"
 #include "libtrain/parallel/engine.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
@@ -33,6 +35,22 @@ struct Noticing final : nn::Gpt2 {
     Context::current().give_notice("a slower kernel runs");
     return Gpt2::loss(batch);
   }
+};
+
+// Has its linear layers outside of blocks.
+struct Blockless final : nn::Model {
+  struct Embed final : nn::Module {
+    Embed() : table(add<nn::Embedding>("table", 16, 32, nn::Init::normal(0.5f))) {}
+    nn::Embedding& table;
+  };
+  Blockless()
+      : embed(add_unit<Embed>("embed")), head(add_unit<nn::Linear>("head", 32, 16, true, nn::Init::normal(0.1f))) {}
+  Tensor loss(const Batch& batch) override {
+    const Tensor x = run(embed, [this, batch] { return embed.table(batch.inputs); });
+    return run(head, [this, x, batch] { return nn::cross_entropy(head(x), batch.targets); });
+  }
+  Embed& embed;
+  nn::Linear& head;
 };
 
 struct Run {
@@ -120,6 +138,28 @@ TEST_CASE("engines: two of one process compute as if each were alone", "[paralle
     CHECK(curve == alone[1]);
   }
   CHECK(Context::current().kernels == KernelSettings{});
+}
+
+TEST_CASE("engine: a notice says that no product of a step is in FP8", "[parallel]") {
+  const auto is_told = [](nn::Model& model, Size seq) {
+    Engine engine(model, Group(), {}, AdamW{},
+                  {.micro_batch = 1, .seq = seq, .dtype = DType::bf16, .device = device(), .fp8 = true});
+    std::vector<std::string> notices;
+    const ContextMemberScope<&Context::notices> scope(&notices);
+    const auto is_noticed = [&] {
+      return std::ranges::any_of(
+          notices, [](const std::string& notice) { return notice.starts_with("no product of a step is in FP8"); });
+    };
+    engine.evaluate(synthetic_batch(0, 1, 15, 16));  // its sizes say nothing about steps
+    CHECK(!is_noticed());
+    engine.step(rows_of_step(engine.batch_shape(), 0, 16));
+    return is_noticed();
+  };
+  nn::Gpt2 gpt2(small_spec("gpt-tiny"));
+  CHECK(!is_told(gpt2, 16));
+  CHECK(is_told(gpt2, 15));
+  Blockless blockless;
+  CHECK(is_told(blockless, 16));
 }
 
 TEST_CASE("engine: a notice from inside a step reaches the caller, once", "[parallel]") {

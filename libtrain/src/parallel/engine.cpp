@@ -23,6 +23,7 @@
 #include "parallel/group_member.h"
 #include "parallel/transform_scope.h"
 #include "profile/activity_clock.h"
+#include "profile/work_count.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
@@ -155,6 +156,11 @@ void Engine::Impl::run(const char* name, PassFunction function, const Batch& bat
   if (!options.arena) return body();
   const auto plan = make_room(name, function, batch);
   in_e4m3_now = in_e4m3.at(plan_key(name, batch));
+  if (options.fp8 && !has_fp8_products && function == &Impl::step) {
+    Context::current().give_notice(
+        "no product of a step is in FP8, which takes linear layers of units made by add_block(), with sizes in "
+        "multiples of 16");
+  }
   memory.run(plan, body);
 }
 
@@ -205,6 +211,8 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
       ~Restore() { engine.bind_model(); }
     } const restore{*this};
     const ContextScope scope(context(Context::silent()));
+    WorkCount work;
+    const WorkScope counting(&work);
     StepOptions on_meta = options;
     on_meta.device = meta_for(options.device);
     const Group group = control.on_meta(options.device);
@@ -216,6 +224,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
       twin.in_e4m3_now[i] = twin.in_e4m3_now[i] && !twin.units[i].values_were_read();
     }
     in_e4m3[plan_key(name, shapes)] = twin.in_e4m3_now;
+    if (function == &Impl::step) has_fp8_products |= work.quantized_flops > 0;
     std::vector<std::string> calls;
     MemoryPlan recorded = record_memory_plan(name, on_meta.device, [&] {
       const CallListScope list(&calls);

@@ -170,6 +170,7 @@ struct Engine::Impl {
   Size steps_of_engine = 0;  // made by this engine; those of a checkpoint do not count
   Size graph_launches = 0;
   bool makes_host_values = false;  // found by a rehearsal: loss() makes tensors from values of the host
+  bool has_fp8_products = false;   // found by a rehearsal of a step
   // Whether each unit is gathered in e4m3: in FP8, if the rehearsal read none of its values. `in_e4m3` has the flags of
   // every step and evaluation by plan_key(), `in_e4m3_now` those of the current one: none without a rehearsal.
   std::map<std::string, std::vector<bool>> in_e4m3;
