@@ -13,7 +13,7 @@ THREE = ("gpt2-124m-64x1024", "gpt2-1.5b-16x1024", "llama-1b-4x4096")
 BESIDE = [("2026-11-26-h200-1x", "one H200", THREE, "ddp"),
           ("2026-11-22-h200-8x", "eight H200, beside DDP", THREE, "ddp"),
           ("2026-11-26-h200-8x", "eight H200, ZeRO-3 beside FSDP2", ("llama-8b-2x4096",), "zero3")]
-LEARNING = "2026-11-26-h200-1x-learning-llama-1b"
+LEARNING = "2026-11-27-h200-1x-learning-llama-1b"
 SCALING = "2026-11-26-h200-8x-scaling-gpt2-1.5b"  # all its numbers are from one call on one machine
 COLOURS = ["#0072b2", "#d55e00", "#008f68", "#b4588f"]
 STYLE = """<style>text { fill: #1b1f24; } .soft { fill: #59636e; } .paper { fill: #ffffff; } .rule { stroke: #d5dae0; }
@@ -96,7 +96,7 @@ def scaling():
 
 
 def learning():
-    """Lines: losses by step of the same run in bf16 and in FP8."""
+    """Lines: losses by step of llama-1b in bf16 and in FP8, of two seeds each."""
     runs = json.loads((RESULTS / f"{LEARNING}.json").read_text())["runs"]
     left, right, top, bottom, most = 52, 600, 70, 330, 3
     x = lambda step: left + step / 2000 * (right - left)

@@ -268,11 +268,11 @@ TEST_CASE("estimate: within 15 % of floors on GPUs and of steps on two cores", "
 TEST_CASE("estimate: within 12 % of measured steps on GPUs", "[estimate]") {
   const PlanMachine h200{"h200", 0, 1};
   CHECK(planned("gpt2-124m", 64, 1024, "bf16", h200).step_time.total_ms() == Approx(110.1).epsilon(0.12));
-  CHECK(planned("gpt2-1.5b", 16, 1024, "bf16", h200).step_time.total_ms() == Approx(307.4).epsilon(0.12));
+  CHECK(planned("gpt2-1.5b", 16, 1024, "bf16", h200).step_time.total_ms() == Approx(306.8).epsilon(0.12));
   CHECK(planned("llama-1b", 4, 4096, "bf16", h200).step_time.total_ms() == Approx(249.0).epsilon(0.12));
-  CHECK(planned("llama-8b", 2, 4096, "bf16", h200, 2, "zero3").step_time.total_ms() == Approx(720.5).epsilon(0.12));
-  CHECK(planned("gpt2-1.5b", 16, 1024, "bf16", h200, 4, "zero1").step_time.total_ms() == Approx(308.4).epsilon(0.12));
-  CHECK(planned("llama-8b", 2, 4096, "bf16", h200, 8, "zero3").step_time.total_ms() == Approx(716.2).epsilon(0.12));
+  CHECK(planned("llama-8b", 2, 4096, "bf16", h200, 2, "zero3").step_time.total_ms() == Approx(716.9).epsilon(0.12));
+  CHECK(planned("gpt2-1.5b", 16, 1024, "bf16", h200, 4, "zero1").step_time.total_ms() == Approx(308.1).epsilon(0.12));
+  CHECK(planned("llama-8b", 2, 4096, "bf16", h200, 8, "zero3").step_time.total_ms() == Approx(714.7).epsilon(0.12));
   CHECK(planned("llama-8b", 1, 8192, "fp8", h200, 8, "zero3").step_time.total_ms() == Approx(555.7).epsilon(0.12));
   // With NCCL's collectives.
   CHECK(planned("llama-8b", 2, 4096, "bf16", h200, 4, "zero3").step_time.total_ms() == Approx(733.6).epsilon(0.12));
