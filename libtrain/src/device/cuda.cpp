@@ -315,7 +315,7 @@ DeviceMemory memory(int device) {
   return {static_cast<Size>(total - free), static_cast<Size>(total)};
 }
 
-std::shared_ptr<void> capture(CudaStream stream, const std::function<void()>& body) {
+std::shared_ptr<void> capture(CudaStream stream, const std::function<void()>& body, void (*edit)(void* graph)) {
   LT_CUDA(cudaStreamBeginCapture(stream_of(stream.handle), cudaStreamCaptureModeRelaxed));
   cudaGraph_t graph = nullptr;
   captures = true;
@@ -329,17 +329,28 @@ std::shared_ptr<void> capture(CudaStream stream, const std::function<void()>& bo
   }
   captures = false;
   LT_CUDA(cudaStreamEndCapture(stream_of(stream.handle), &graph));
+  const std::unique_ptr<CUgraph_st, void (*)(cudaGraph_t)> owner(graph, [](cudaGraph_t g) { cudaGraphDestroy(g); });
+  LT_CUDA(cudaSetDevice(stream.device));
+  if (edit != nullptr) edit(graph);
   cudaGraphExec_t executable = nullptr;
   const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
-  cudaGraphDestroy(graph);
   check(code, "cudaGraphInstantiate");
-  int device = 0;
-  LT_CUDA(cudaGetDevice(&device));
-  return owned(device, executable, [](void* handle) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(handle)); });
+  return owned(stream.device, executable,
+               [](void* handle) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(handle)); });
 }
 
 void launch(void* graph, CudaStream stream) {
   LT_CUDA(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_of(stream.handle)));
+}
+
+GraphNodeKind kind_of_node(void* node) {
+  static const auto get = driver_function<PFN_cuGraphNodeGetType_v10000>("cuGraphNodeGetType");
+  CUgraphNodeType type{};
+  const CUresult code = get == nullptr ? CUDA_ERROR_NOT_SUPPORTED : get(static_cast<CUgraphNode>(node), &type);
+  if (code != CUDA_SUCCESS) throw InternalError("cuda", "cuGraphNodeGetType: error " + std::to_string(code));
+  if (type == CU_GRAPH_NODE_TYPE_MEMSET) return GraphNodeKind::memset;
+  const bool allocates = type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+  return allocates ? GraphNodeKind::allocation : GraphNodeKind::other;
 }
 
 bool is_capturing(CudaStream stream) {

@@ -74,9 +74,14 @@ struct DeviceMemory {
 DeviceMemory memory(int device);
 
 // Captures the work that `body` enqueues on `stream`, and on streams that fork from it and join it again, as a
-// launchable graph. Nothing runs yet. If `body` throws, no graph is made.
-std::shared_ptr<void> capture(CudaStream stream, const std::function<void()>& body);
+// launchable graph. Nothing runs yet. `edit` may change the graph, a cudaGraph_t, before it is made launchable. If
+// either throws, no graph is made.
+std::shared_ptr<void> capture(CudaStream stream, const std::function<void()>& body,
+                              void (*edit)(void* graph) = nullptr);
 void launch(void* graph, CudaStream stream);
+// Of a cudaGraphNode_t. The runtime knows no kind of nodes that wait for words or write them, so the driver is asked.
+enum class GraphNodeKind : std::uint8_t { memset, allocation, other };
+GraphNodeKind kind_of_node(void* node);
 // Whether work enqueued on the stream is captured into a graph instead of being run.
 bool is_capturing(CudaStream stream);
 

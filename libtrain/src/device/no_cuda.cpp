@@ -38,8 +38,9 @@ void deallocate(int, void*) { not_built(); }
 std::shared_ptr<void> allocate_pinned(int, Size) { not_built(); }
 std::shared_ptr<void> pin(int, void*, Size) { not_built(); }
 DeviceMemory memory(int) { not_built(); }
-std::shared_ptr<void> capture(CudaStream, const std::function<void()>&) { not_built(); }
+std::shared_ptr<void> capture(CudaStream, const std::function<void()>&, void (*)(void*)) { not_built(); }
 void launch(void*, CudaStream) { not_built(); }
+GraphNodeKind kind_of_node(void*) { not_built(); }
 bool is_capturing(CudaStream) { not_built(); }
 void copy(void*, const void*, Size, CudaStream) { not_built(); }
 

@@ -1,0 +1,126 @@
+// Memsets of a graph that become kernels: which do, and that the graph writes the same in the same order.
+#include "kernels/graph_memsets.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/device_array.h"
+
+using namespace lt;
+using namespace lt::kernels;
+using namespace lt::test;
+
+namespace {
+
+struct Memset {
+  std::size_t at, pitch;  // bytes
+  unsigned value, element_bytes;
+  std::size_t width, height;  // elements, rows
+  bool becomes_kernel;
+};
+
+constexpr std::size_t kBytes = 1 << 19;
+const std::vector<Memset> kMemsets = {
+    {0, 0, 0, 1, 4096, 1, true},
+    {4096, 0, 0x5a, 1, 20, 1, true},
+    {4160, 0, 0x1234, 2, 6, 1, true},
+    {4200, 0, 0x89abcdef, 4, 100, 1, true},
+    {4100, 0, 0x77, 1, 8, 1, true},  // over what an earlier one wrote
+    {65536, 0, 0x66, 1, kSmallMemsetBytes, 1, true},
+    {8900, 64, 0x55, 4, 4, 1, true},   // one row has no pitch
+    {8000, 0, 0x11, 1, 7, 1, false},   // no whole words
+    {8101, 0, 0x22, 1, 8, 1, false},   // not at a word
+    {9000, 64, 0x33, 4, 4, 3, false},  // rows with gaps
+    {2 * 65536, 0, 0x44, 1, kSmallMemsetBytes + 4, 1, false},
+};
+
+void check_cuda(cudaError_t code) { REQUIRE(code == cudaSuccess); }
+
+std::size_t count_memsets(cudaGraph_t graph) {
+  std::size_t count = 0;
+  check_cuda(cudaGraphGetNodes(graph, nullptr, &count));
+  std::vector<cudaGraphNode_t> nodes(count);
+  check_cuda(cudaGraphGetNodes(graph, nodes.data(), &count));
+  return static_cast<std::size_t>(std::count_if(nodes.begin(), nodes.end(), [](cudaGraphNode_t node) {
+    return cuda::kind_of_node(node) == cuda::GraphNodeKind::memset;
+  }));
+}
+
+std::vector<std::uint8_t> contents(const DeviceArray& memory) {
+  Array here(DType::f32, kBytes / sizeof(float));
+  memory.read(here);
+  const auto* const bytes = static_cast<const std::uint8_t*>(here.data());
+  return {bytes, bytes + kBytes};
+}
+
+}  // namespace
+
+TEST_CASE("cuda: small memsets of a graph become kernels", "[cuda]") {
+  if (!has_gpu()) return;
+  std::vector<std::vector<std::uint8_t>> written;
+  for (const bool replaces : {false, true}) {
+    DeviceArray memory(Array(DType::f32, kBytes / sizeof(float)));
+    cudaGraph_t graph = nullptr;
+    check_cuda(cudaGraphCreate(&graph, 0));
+    // A chain, and an end that waits for the first as well as for the last.
+    cudaGraphNode_t first = nullptr, last = nullptr, join = nullptr;
+    for (const Memset& set : kMemsets) {
+      cudaMemsetParams params{};
+      params.dst = static_cast<std::uint8_t*>(memory.data()) + set.at;
+      params.pitch = set.pitch, params.value = set.value, params.elementSize = set.element_bytes;
+      params.width = set.width, params.height = set.height;
+      cudaGraphNode_t node = nullptr;
+      check_cuda(cudaGraphAddMemsetNode(&node, graph, &last, last == nullptr ? 0 : 1, &params));
+      if (first == nullptr) first = node;
+      last = node;
+    }
+    const cudaGraphNode_t both[] = {first, last};
+    check_cuda(cudaGraphAddEmptyNode(&join, graph, both, 2));
+    if (replaces) replace_small_memsets(graph);
+    const auto stay =
+        std::count_if(kMemsets.begin(), kMemsets.end(), [](const Memset& m) { return !m.becomes_kernel; });
+    CHECK(count_memsets(graph) == (replaces ? static_cast<std::size_t>(stay) : kMemsets.size()));
+    std::size_t nodes = 0, edges = 0;
+    check_cuda(cudaGraphGetNodes(graph, nullptr, &nodes));
+    check_cuda(cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &edges));
+    CHECK(nodes == kMemsets.size() + 1);
+    CHECK(edges == kMemsets.size() + 1);
+    cudaGraphExec_t executable = nullptr;
+    check_cuda(cudaGraphInstantiate(&executable, graph, 0));
+    check_cuda(cudaGraphLaunch(executable, static_cast<cudaStream_t>(gpu_stream().handle)));
+    written.push_back(contents(memory));
+    check_cuda(cudaGraphExecDestroy(executable));
+    check_cuda(cudaGraphDestroy(graph));
+  }
+  CHECK(written[0] == written[1]);
+  CHECK(written[0][4100] == 0x77);
+}
+
+// The runtime does not know the kind of such a node.
+TEST_CASE("cuda: memsets of a captured graph beside a node that writes a word", "[cuda]") {
+  if (!has_gpu()) return;
+  const std::shared_ptr<void> word = cuda::allocate_pinned(kGpu.index, sizeof(std::uint32_t));
+  auto* const pinned = static_cast<std::uint32_t*>(word.get());
+  *pinned = 0;
+  DeviceArray memory(Array(DType::f32, kBytes / sizeof(float)));
+  const CudaStream s = gpu_stream();
+  const auto graph = cuda::capture(
+      s,
+      [&] {
+        const auto stream = static_cast<cudaStream_t>(s.handle);
+        check_cuda(cudaMemsetAsync(memory.data(), 0x12, 4096, stream));
+        cuda::write_word(pinned, 1, s);
+        check_cuda(cudaMemsetAsync(memory.data(), 0x34, 1024, stream));
+      },
+      replace_small_memsets);
+  cuda::launch(graph.get(), s);
+  const std::vector<std::uint8_t> bytes = contents(memory);
+  CHECK(bytes[0] == 0x34);
+  CHECK(bytes[1023] == 0x34);
+  CHECK(bytes[1024] == 0x12);
+  CHECK(bytes[4095] == 0x12);
+  CHECK(bytes[4096] == 0);
+}
