@@ -8,11 +8,13 @@ import pathlib
 import sys
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results"
-# Beginnings of names, a title, ends of names, and the strategy that is compared.
-THREE = ("gpt2-124m-64x1024", "gpt2-1.5b-16x1024", "llama-1b-4x4096")
-BESIDE = [("2026-11-26-h200-1x", "one H200", THREE, "ddp"),
-          ("2026-11-22-h200-8x", "eight H200, beside DDP", THREE, "ddp"),
-          ("2026-11-26-h200-8x", "eight H200, ZeRO-3 beside FSDP2", ("llama-8b-2x4096",), "zero3")]
+# A title, the strategy that is compared, and files.
+FOUR = [f"2026-11-27-h200-4x-{model}" for model in ("gpt2-124m-64x1024", "gpt2-1.5b-16x1024", "llama-1b-4x4096")]
+BESIDE = [("one H200", "ddp",
+           ["2026-11-27-h200-1x-gpt2-124m-64x1024", "2026-11-26-h200-1x-gpt2-1.5b-16x1024", "2026-11-26-h200-1x-llama-1b-4x4096"]),
+          ("four H200, beside DDP", "ddp", FOUR),
+          ("four H200, ZeRO-3 beside FSDP2", "zero3", FOUR),
+          ("eight H200, ZeRO-3 beside FSDP2", "zero3", ["2026-11-26-h200-8x-llama-8b-2x4096"])]
 LEARNING = "2026-11-27-h200-1x-learning-llama-1b"
 SCALING = "2026-11-26-h200-8x-scaling-gpt2-1.5b"  # all its numbers are from one call on one machine
 COLOURS = ["#0072b2", "#d55e00", "#008f68", "#b4588f"]
@@ -47,14 +49,13 @@ def legend(names, y):
 def beside_pytorch():
     """Bars from zero: tokens per second in units of PyTorch's, of medians of the same call."""
     parts, y, scale = legend(["libtrain", "PyTorch 2.11"], 48), 76, 330
-    for files, where, names, strategy in BESIDE:
+    for where, strategy, files in BESIDE:
         parts.append(f'<text class="soft" x="16" y="{y}">{where}</text>')
         y += 10
-        for name in names:
-            row = result(f"{files}-{name}", strategy)
+        for file in files:
+            row = result(file, strategy)
             ratio = tokens_per_s(row, "libtrain") / tokens_per_s(row, "torch")
-            model = name.rsplit("-", 1)[0]
-            parts.append(f'<text x="16" y="{y + 18}">{model}</text>')
+            parts.append(f'<text x="16" y="{y + 18}">{row["model"]}</text>')
             for i, (value, text) in enumerate([(ratio, f"{ratio:.2f} x"), (1, "")]):
                 parts.append(f'<rect x="110" y="{y + 4 + 11 * i}" width="{value * scale:.1f}" height="10" '
                              f'fill="{COLOURS[i]}"/><text x="{116 + value * scale:.1f}" y="{y + 14}">{text}</text>')
