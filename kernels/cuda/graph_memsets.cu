@@ -23,7 +23,7 @@ struct WordMemset {
   unsigned count;
 };
 
-// Empty if the node, a memset, stays.
+// What a memset node writes; empty if it stays a memset.
 std::optional<WordMemset> small_memset(cudaGraphNode_t node) {
   cudaMemsetParams set{};
   LT_CUDA(cudaGraphMemsetNodeGetParams(node, &set));
@@ -50,34 +50,33 @@ cudaGraphNode_t add_kernel(cudaGraph_t graph, const std::vector<cudaGraphNode_t>
   return node;
 }
 
-// CUDA 13 dropped the functions without edge data.
-#if CUDART_VERSION >= 13000
-constexpr auto get_earlier = cudaGraphNodeGetDependencies, get_later = cudaGraphNodeGetDependentNodes;
-constexpr auto add_edges = cudaGraphAddDependencies;
-#else
-constexpr auto get_earlier = cudaGraphNodeGetDependencies_v2, get_later = cudaGraphNodeGetDependentNodes_v2;
-constexpr auto add_edges = cudaGraphAddDependencies_v2;
-#endif
-
-// Empty if an edge to one of them is more than an order, as between kernels that overlap.
-std::optional<std::vector<cudaGraphNode_t>> neighbours(decltype(get_earlier) get, cudaGraphNode_t node) {
+// The neighbours of a node; empty if an edge to one of them is more than an order, as between kernels that overlap.
+std::optional<std::vector<cudaGraphNode_t>> neighbours(decltype(cudaGraphNodeGetDependencies) get,
+                                                       cudaGraphNode_t node) {
+  std::vector<cudaGraphNode_t> nodes;
   std::size_t count = 0;
-  LT_CUDA(get(node, nullptr, nullptr, &count));
-  std::vector<cudaGraphNode_t> nodes(count);
-  std::vector<cudaGraphEdgeData> edges(count);
-  if (count > 0) LT_CUDA(get(node, nodes.data(), edges.data(), &count));
-  const auto is_plain = [](const cudaGraphEdgeData& e) { return e.from_port == 0 && e.to_port == 0 && e.type == 0; };
-  if (!std::all_of(edges.begin(), edges.end(), is_plain)) return std::nullopt;
+  cudaError_t code = get(node, nullptr, nullptr, &count);
+  if (code == cudaSuccess && count > 0) {
+    nodes.resize(count);
+    code = get(node, nodes.data(), nullptr, &count);
+  }
+  if (code == cudaErrorLossyQuery) {  // an edge has data, which were not asked for
+    static_cast<void>(cudaGetLastError());
+    return std::nullopt;
+  }
+  cuda::check(code, "neighbours of a node");
   return nodes;
 }
 
 void replace(cudaGraph_t graph, cudaGraphNode_t node) {
   const std::optional<WordMemset> set = small_memset(node);
   if (!set) return;
-  const auto earlier = neighbours(get_earlier, node), later = neighbours(get_later, node);
+  const auto earlier = neighbours(cudaGraphNodeGetDependencies, node);
+  const auto later = neighbours(cudaGraphNodeGetDependentNodes, node);
   if (!earlier || !later) return;
-  const std::vector<cudaGraphNode_t> from(later->size(), add_kernel(graph, *earlier, *set));
-  LT_CUDA(add_edges(graph, from.data(), later->data(), nullptr, later->size()));
+  const cudaGraphNode_t kernel = add_kernel(graph, *earlier, *set);
+  const std::vector<cudaGraphNode_t> from(later->size(), kernel);
+  LT_CUDA(cudaGraphAddDependencies(graph, from.data(), later->data(), nullptr, later->size()));
   LT_CUDA(cudaGraphDestroyNode(node));
 }
 

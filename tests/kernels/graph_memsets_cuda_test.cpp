@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <vector>
 
+#include "device/cuda_error.h"
 #include "kernels/device_array.h"
 
 using namespace lt;
@@ -37,16 +40,28 @@ const std::vector<Memset> kMemsets = {
     {2 * 65536, 0, 0x44, 1, kSmallMemsetBytes + 4, 1, false},
 };
 
-void check_cuda(cudaError_t code) { REQUIRE(code == cudaSuccess); }
-
-std::size_t count_memsets(cudaGraph_t graph) {
+// Where the graph's memsets write, in bytes from `start`, sorted.
+std::vector<std::size_t> offsets_of_memsets(cudaGraph_t graph, const void* start) {
   std::size_t count = 0;
-  check_cuda(cudaGraphGetNodes(graph, nullptr, &count));
+  LT_CUDA(cudaGraphGetNodes(graph, nullptr, &count));
   std::vector<cudaGraphNode_t> nodes(count);
-  check_cuda(cudaGraphGetNodes(graph, nodes.data(), &count));
-  return static_cast<std::size_t>(std::count_if(nodes.begin(), nodes.end(), [](cudaGraphNode_t node) {
-    return cuda::kind_of_node(node) == cuda::GraphNodeKind::memset;
-  }));
+  LT_CUDA(cudaGraphGetNodes(graph, nodes.data(), &count));
+  std::vector<std::size_t> offsets;
+  for (const cudaGraphNode_t node : nodes) {
+    if (cuda::kind_of_node(node) != cuda::GraphNodeKind::memset) continue;
+    cudaMemsetParams set{};
+    LT_CUDA(cudaGraphMemsetNodeGetParams(node, &set));
+    offsets.push_back(reinterpret_cast<std::uintptr_t>(set.dst) - reinterpret_cast<std::uintptr_t>(start));
+  }
+  std::sort(offsets.begin(), offsets.end());
+  return offsets;
+}
+
+// On the device, with another value than any memset writes.
+DeviceArray unwritten() {
+  Array bytes(DType::f32, kBytes / sizeof(float));
+  std::memset(bytes.data(), 0xee, kBytes);
+  return DeviceArray(bytes);
 }
 
 std::vector<std::uint8_t> contents(const DeviceArray& memory) {
@@ -62,9 +77,9 @@ TEST_CASE("cuda: small memsets of a graph become kernels", "[cuda]") {
   if (!has_gpu()) return;
   std::vector<std::vector<std::uint8_t>> written;
   for (const bool replaces : {false, true}) {
-    DeviceArray memory(Array(DType::f32, kBytes / sizeof(float)));
+    DeviceArray memory = unwritten();
     cudaGraph_t graph = nullptr;
-    check_cuda(cudaGraphCreate(&graph, 0));
+    LT_CUDA(cudaGraphCreate(&graph, 0));
     // A chain, and an end that waits for the first as well as for the last.
     cudaGraphNode_t first = nullptr, last = nullptr, join = nullptr;
     for (const Memset& set : kMemsets) {
@@ -73,30 +88,35 @@ TEST_CASE("cuda: small memsets of a graph become kernels", "[cuda]") {
       params.pitch = set.pitch, params.value = set.value, params.elementSize = set.element_bytes;
       params.width = set.width, params.height = set.height;
       cudaGraphNode_t node = nullptr;
-      check_cuda(cudaGraphAddMemsetNode(&node, graph, &last, last == nullptr ? 0 : 1, &params));
+      LT_CUDA(cudaGraphAddMemsetNode(&node, graph, &last, last == nullptr ? 0 : 1, &params));
       if (first == nullptr) first = node;
       last = node;
     }
     const cudaGraphNode_t both[] = {first, last};
-    check_cuda(cudaGraphAddEmptyNode(&join, graph, both, 2));
+    LT_CUDA(cudaGraphAddEmptyNode(&join, graph, both, 2));
     if (replaces) replace_small_memsets(graph);
-    const auto stay =
-        std::count_if(kMemsets.begin(), kMemsets.end(), [](const Memset& m) { return !m.becomes_kernel; });
-    CHECK(count_memsets(graph) == (replaces ? static_cast<std::size_t>(stay) : kMemsets.size()));
+    std::vector<std::size_t> stay;
+    for (const Memset& set : kMemsets) {
+      if (!replaces || !set.becomes_kernel) stay.push_back(set.at);
+    }
+    std::sort(stay.begin(), stay.end());
+    CHECK(offsets_of_memsets(graph, memory.data()) == stay);
     std::size_t nodes = 0, edges = 0;
-    check_cuda(cudaGraphGetNodes(graph, nullptr, &nodes));
-    check_cuda(cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &edges));
+    LT_CUDA(cudaGraphGetNodes(graph, nullptr, &nodes));
+    LT_CUDA(cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &edges));
     CHECK(nodes == kMemsets.size() + 1);
     CHECK(edges == kMemsets.size() + 1);
     cudaGraphExec_t executable = nullptr;
-    check_cuda(cudaGraphInstantiate(&executable, graph, 0));
-    check_cuda(cudaGraphLaunch(executable, static_cast<cudaStream_t>(gpu_stream().handle)));
+    LT_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+    LT_CUDA(cudaGraphLaunch(executable, static_cast<cudaStream_t>(gpu_stream().handle)));
     written.push_back(contents(memory));
-    check_cuda(cudaGraphExecDestroy(executable));
-    check_cuda(cudaGraphDestroy(graph));
+    LT_CUDA(cudaGraphExecDestroy(executable));
+    LT_CUDA(cudaGraphDestroy(graph));
   }
   CHECK(written[0] == written[1]);
+  CHECK(written[0][0] == 0);
   CHECK(written[0][4100] == 0x77);
+  CHECK(written[0][kBytes - 1] == 0xee);
 }
 
 // The runtime does not know the kind of such a node.
@@ -105,22 +125,28 @@ TEST_CASE("cuda: memsets of a captured graph beside a node that writes a word", 
   const std::shared_ptr<void> word = cuda::allocate_pinned(kGpu.index, sizeof(std::uint32_t));
   auto* const pinned = static_cast<std::uint32_t*>(word.get());
   *pinned = 0;
-  DeviceArray memory(Array(DType::f32, kBytes / sizeof(float)));
+  DeviceArray memory = unwritten();
   const CudaStream s = gpu_stream();
   const auto graph = cuda::capture(
       s,
       [&] {
         const auto stream = static_cast<cudaStream_t>(s.handle);
-        check_cuda(cudaMemsetAsync(memory.data(), 0x12, 4096, stream));
-        cuda::write_word(pinned, 1, s);
-        check_cuda(cudaMemsetAsync(memory.data(), 0x34, 1024, stream));
+        LT_CUDA(cudaMemsetAsync(memory.data(), 0x12, 4096, stream));
+        CHECK(cuda::write_word(pinned, 1, s));
+        LT_CUDA(cudaMemsetAsync(memory.data(), 0x34, 1024, stream));
       },
-      replace_small_memsets);
+      [](void* captured) {
+        const auto graph = static_cast<cudaGraph_t>(captured);
+        CHECK(offsets_of_memsets(graph, nullptr).size() == 2);
+        replace_small_memsets(graph);
+        CHECK(offsets_of_memsets(graph, nullptr).empty());
+      });
   cuda::launch(graph.get(), s);
   const std::vector<std::uint8_t> bytes = contents(memory);
   CHECK(bytes[0] == 0x34);
   CHECK(bytes[1023] == 0x34);
   CHECK(bytes[1024] == 0x12);
   CHECK(bytes[4095] == 0x12);
-  CHECK(bytes[4096] == 0);
+  CHECK(bytes[4096] == 0xee);
+  CHECK(*pinned == 1);
 }

@@ -6,11 +6,13 @@
 
 namespace lt::kernels {
 
+// Nearly all that cuBLASLt and cuDNN clear in a step is smaller.
 inline constexpr std::size_t kSmallMemsetBytes = 65536;
 
-// Replaces each node of `graph`, a cudaGraph_t that has not been instantiated, that sets at most kSmallMemsetBytes of
-// consecutive words by a kernel that does the same on the current device. Does not look into child graphs and
-// conditional bodies. Throws InternalError. Builds with CUDA only.
+// Replaces memset nodes of `graph`, a cudaGraph_t that has not been instantiated, by kernels that write the same on the
+// current device: those of one row of whole, aligned words, at most kSmallMemsetBytes. A node with an edge that is more
+// than an order stays, and so do all nodes of a graph that allocates memory. Does not look into child graphs and
+// conditional bodies. Throws InternalError. Does nothing in builds without CUDA.
 void replace_small_memsets(void* graph);
 
 }  // namespace lt::kernels

@@ -333,8 +333,7 @@ std::shared_ptr<void> capture(CudaStream stream, const std::function<void()>& bo
   LT_CUDA(cudaSetDevice(stream.device));
   if (edit != nullptr) edit(graph);
   cudaGraphExec_t executable = nullptr;
-  const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
-  check(code, "cudaGraphInstantiate");
+  LT_CUDA(cudaGraphInstantiate(&executable, graph, 0));
   return owned(stream.device, executable,
                [](void* handle) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(handle)); });
 }

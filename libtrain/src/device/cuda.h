@@ -79,8 +79,9 @@ DeviceMemory memory(int device);
 std::shared_ptr<void> capture(CudaStream stream, const std::function<void()>& body,
                               void (*edit)(void* graph) = nullptr);
 void launch(void* graph, CudaStream stream);
-// Of a cudaGraphNode_t. The runtime knows no kind of nodes that wait for words or write them, so the driver is asked.
-enum class GraphNodeKind : std::uint8_t { memset, allocation, other };
+enum class GraphNodeKind : std::uint8_t { memset, allocation, other };  // `allocation` is also a node that frees memory
+// The kind of a cudaGraphNode_t. Asks the driver, because the runtime does not know nodes that wait for words or write
+// them. Throws InternalError.
 GraphNodeKind kind_of_node(void* node);
 // Whether work enqueued on the stream is captured into a graph instead of being run.
 bool is_capturing(CudaStream stream);

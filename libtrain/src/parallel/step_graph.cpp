@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "comm/collective_log.h"
-#include "device/build.h"
 #include "device/cuda.h"
 #include "device/progress.h"
 #include "kernels/graph_memsets.h"
@@ -13,8 +12,6 @@
 namespace lt {
 
 StepGraph::StepGraph(Key key, const Stream& stream, const std::function<void()>& body) : key_(std::move(key)) {
-  void (*edit)(void*) = nullptr;
-  if constexpr (kCudaIsBuilt) edit = kernels::replace_small_memsets;
   collectives_ = std::make_shared<const CommLap>(comm_lap_of([&] {
     graph_ = cuda::capture(
         stream.cuda(),
@@ -24,7 +21,7 @@ StepGraph::StepGraph(Key key, const Stream& stream, const std::function<void()>&
           body();
           lap_ = clock.lap();
         },
-        edit);
+        kernels::replace_small_memsets);
   }));
 }
 
