@@ -150,6 +150,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
       find_faster_shards(result, *config);
       if (plan->svg) write_whole_file("plan", *plan->svg, to_svg(result));
       print(result);
+      if (!plan->json && !result.fits_device()) std::puts("\nit does not fit: --fit lists settings that do");
     }
     return ExitCode::ok;
   };

@@ -73,7 +73,10 @@ class Plan(TrainingTest):
                       planned("--ranks", 8).stdout)
 
         self.assertNotIn("more than CUDA", planned().stdout)
-        self.assertRegex(planned(samples=32).stdout, r"  peak +102 GiB, \d+ bytes, 23\.2 GiB more than CUDA leaves of the 79\.6 GiB of h100\n")
+        self.assertNotIn("--fit", planned().stdout)
+        large = planned(samples=32).stdout
+        self.assertRegex(large, r"  peak +102 GiB, \d+ bytes, 23\.2 GiB more than CUDA leaves of the 79\.6 GiB of h100\n")
+        self.assertTrue(large.endswith("\nit does not fit: --fit lists settings that do\n"), large)
 
         fit = json.loads(planned("--ranks", 8, "--fit", "--memory", "40GiB", "--json").stdout)
         self.assertEqual((fit["memory_bytes"], len(fit["rows"]), fit["given_micro_batch"]), (40 << 30, 12, 16))

@@ -145,6 +145,15 @@ TEST_CASE("diagnosis: the step of a rank that was heard of long ago is that of t
   CHECK(message(peers) == std::string("rank 2 (host c, pid 102): no sign of life for 5.2 s at step 41") + kWait);
 }
 
+TEST_CASE("diagnosis: the step of a rank for which nobody waits yet is about that of the others", "[watchdog]") {
+  std::vector<Peer> peers = ranks(4);
+  peers[2].link = Link::closed, peers[2].board.step = 34;
+  const std::string gone = "rank 2 (host c, pid 102): the process is gone, its connection closed without a goodbye";
+  CHECK(message(peers) == gone + " at about step 41");
+  for (Peer& peer : peers) peer.board = Board();
+  CHECK(message(peers) == gone + " before the first step");
+}
+
 TEST_CASE("diagnosis: a mismatch is told from a hang, and at once", "[watchdog]") {
   std::vector<Peer> peers = waiting_for(2, 4, 6);
   peers[2].board.groups = {group_of(4, 813, {reduction(811, true), reduction(812, false, 12 << 20)})};

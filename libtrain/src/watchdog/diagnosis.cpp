@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "device/progress.h"
 #include "watchdog/diagnosis_text.h"
@@ -19,7 +20,10 @@ constexpr double kFailureGraceS = 10;
 class Diagnosis {
  public:
   Diagnosis(const std::vector<Peer>& peers, const Limits& limits) : peers_(peers), limits_(limits) {
-    for (const Peer& peer : peers) slowest_step_s_ = std::max(slowest_step_s_, peer.board.slowest_step_s);
+    for (const Peer& peer : peers) {
+      slowest_step_s_ = std::max(slowest_step_s_, peer.board.slowest_step_s);
+      newest_step_ = std::max(newest_step_, peer.board.step);
+    }
   }
 
   std::optional<Verdict> verdict() {
@@ -73,7 +77,7 @@ class Diagnosis {
         Fault::gone, found,
         fmt::format("{}: {} gone, {} connection closed without a goodbye{}{}", text_of(found),
                     found.size() == 1 ? "the process is" : "the processes are", found.size() == 1 ? "its" : "their",
-                    place_of(*found.front(), incomplete_), waiters_of(found, incomplete_)),
+                    place_of(*found.front(), incomplete_, newest_step_), waiters_of(found, incomplete_)),
         "its own message or the launcher's says why it ended; dmesg tells of the kernel's out-of-memory killer");
   }
 
@@ -83,7 +87,7 @@ class Diagnosis {
     const Peer& first = *found.front();
     return blame(Fault::silent, found,
                  fmt::format("{}: no sign of life for {:.1f} s{}{}{}", text_of(found), first.silent_s,
-                             place_of(first, incomplete_), first.state.empty() ? "" : ", " + first.state,
+                             place_of(first, incomplete_, newest_step_), first.state.empty() ? "" : ", " + first.state,
                              waiters_of(found, incomplete_)),
                  "stopped, or its host or the network to it is gone; for a debugger set a larger watchdog.heartbeat_s");
   }
@@ -184,6 +188,7 @@ class Diagnosis {
   const std::vector<Peer>& peers_;
   const Limits& limits_;
   double slowest_step_s_ = 0;
+  std::int64_t newest_step_ = 0;
   std::vector<IncompleteCall> incomplete_;
   std::vector<bool> waits_ = std::vector<bool>(peers_.size()), is_awaited_ = waits_;  // by peer
 };

@@ -53,7 +53,7 @@ std::string text_of(const GroupBoard& group, const Call& call) {
   return fmt::format("{} \"{}\" (#{} of group {}{})", to_string(call.op), call.name, call.sequence, group.name, size);
 }
 
-std::string place_of(const Peer& peer, const std::vector<IncompleteCall>& incomplete) {
+std::string place_of(const Peer& peer, const std::vector<IncompleteCall>& incomplete, std::int64_t newest_step) {
   const Board& board = peer.board;
   std::int64_t step = board.step;
   for (const IncompleteCall& call : incomplete) {
@@ -61,6 +61,7 @@ std::string place_of(const Peer& peer, const std::vector<IncompleteCall>& incomp
     for (const Peer* waiting : call.waiting) step = std::max(step, waiting->board.step);
   }
   if (step > board.step) return fmt::format(" at step {}", step);
+  if (newest_step > board.step) return fmt::format(" at about step {}", newest_step);
   std::string text = step == 0 ? " before the first step" : fmt::format(" at step {}", step);
   if (board.phase != Phase::none && board.phase != Phase::step) text += fmt::format(", in {}", to_string(board.phase));
   return text;

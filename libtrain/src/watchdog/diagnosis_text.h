@@ -1,6 +1,7 @@
 // The text of a verdict.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,8 @@ std::string ranks_text(const Peers& peers);
 // `reduce_scatter "blocks.3 gradients" (#812 of group reduce, 24 MiB)`
 std::string text_of(const GroupBoard& group, const Call& call);
 // " at step 41, in forward". The board may be older than those of the ranks that wait for this one; then the step is
-// theirs.
-std::string place_of(const Peer& peer, const std::vector<IncompleteCall>& incomplete);
+// theirs. If nobody waits and `newest_step`, that of any rank, is later: " at about step 41".
+std::string place_of(const Peer& peer, const std::vector<IncompleteCall>& incomplete, std::int64_t newest_step = 0);
 // `; ranks 0, 1, 3 wait for it in ...`, for the two calls in which most ranks wait for `awaited`; empty if nobody does.
 std::string waiters_of(const Peers& awaited, const std::vector<IncompleteCall>& incomplete);
 

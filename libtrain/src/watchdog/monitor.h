@@ -1,6 +1,7 @@
 // A monitor: the connections of all other ranks to this one, and each rank's last report.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ class Monitor {
   // Takes connections, greetings and boards; never blocks.
   void receive(Clock::time_point now);
   void set_own(const Board& board) { peer(meeting_.rank).board = board; }
+  void set_own_step(std::int64_t step) { peer(meeting_.rank).board.step = step; }
   // Call it when this process did not run for a while: silence in that time means nothing.
   void forgive(Clock::time_point now);
   void send_to_all(FrameKind kind, const std::string& bytes = {});

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/progress.h"
 #include "libtrain/error.h"
 #include "watchdog/diagnosis.h"
 #include "watchdog/leaving.h"
@@ -222,6 +223,7 @@ void Watchdog::Impl::listen(MonitorLink& link, Clock::time_point now) {
 }
 
 void Watchdog::Impl::look(Clock::time_point now) {
+  monitor->set_own_step(read_progress().step);  // newer than the last board, where steps are short
   const std::vector<Peer>& peers = monitor->peers(now, options.heartbeat_s / 2);
   const auto verdict = diagnose(peers, limits);
   if (!verdict) return;
