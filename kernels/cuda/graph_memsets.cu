@@ -60,7 +60,7 @@ std::optional<std::vector<cudaGraphNode_t>> neighbours(decltype(cudaGraphNodeGet
     nodes.resize(count);
     code = get(node, nodes.data(), nullptr, &count);
   }
-  if (code == cudaErrorLossyQuery) {  // an edge has data, which were not asked for
+  if (code == cudaErrorLossyQuery) {  // an edge has data that this does not ask for
     static_cast<void>(cudaGetLastError());
     return std::nullopt;
   }

@@ -1,5 +1,5 @@
 // The memsets of a captured step. Libraries clear parts of their workspaces with cudaMemsetAsync(), which becomes a
-// node of its own kind in a graph. The device idles before and after such a node; between two kernels it does not.
+// node of its own kind in a graph. The device idles before and after such a node, and hardly between two kernels.
 #pragma once
 
 #include <cstddef>
