@@ -65,35 +65,33 @@ def beside_pytorch():
 
 
 def scaling():
-    """Lines: tokens per second of all GPUs / those of one GPU, by strategy."""
+    """Lines: speed of each GPU / that of the slowest alone, by strategy."""
     rows = json.loads((RESULTS / f"{SCALING}.json").read_text())["rows"]
-    alone = next(row["tokens_per_s"] for row in rows if row["ranks"] == 1)
-    most = max(row["ranks"] for row in rows)
     strategies = list(dict.fromkeys(row["strategy"] for row in rows if row["ranks"] > 1))
-    left, right, top, bottom = 52, 460, 70, 330
-    x = lambda gpus: left + (gpus - 1) / (most - 1) * (right - left)
-    y = lambda speed: bottom - speed / most * (bottom - top)
+    counts = sorted({row["ranks"] for row in rows})
+    left, right, top, bottom, least, most = 64, 480, 70, 330, 94, 100  # percent
+    x = lambda gpus: left + counts.index(gpus) / (len(counts) - 1) * (right - left)
+    y = lambda percent: bottom - (percent - least) / (most - least) * (bottom - top)
     parts = legend(strategies, 48)
-    for tick in range(most + 1):
+    for tick in range(least, most + 1):
         parts.append(f'<line class="rule" x1="{left}" x2="{right}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
-                     f'<text class="soft" x="{left - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick}</text>')
-    for gpus in sorted({row["ranks"] for row in rows}):
+                     f'<text class="soft" x="{left - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick} %</text>')
+    for gpus in counts:
         parts.append(f'<text class="soft" x="{x(gpus):.1f}" y="{bottom + 18}" text-anchor="middle">{gpus}</text>')
     parts.append(f'<text class="soft" x="{(left + right) / 2}" y="{bottom + 36}" text-anchor="middle">GPUs</text>')
-    parts.append(f'<path d="M{x(1):.1f} {y(1):.1f}L{x(most):.1f} {y(most):.1f}" class="rule" stroke-dasharray="5 4"/>')
     ends = []
     for strategy, colour in zip(strategies, COLOURS, strict=True):
-        speeds = {1: 1.0, **{row["ranks"]: row["tokens_per_s"] / alone for row in rows if row["strategy"] == strategy}}
-        points = [(x(gpus), y(speed)) for gpus, speed in sorted(speeds.items())]
+        percents = {1: 100.0, **{row["ranks"]: 100 * row["efficiency"] for row in rows if row["strategy"] == strategy}}
+        points = [(x(gpus), y(percent)) for gpus, percent in sorted(percents.items())]
         parts.append(f'<path fill="none" stroke="{colour}" stroke-width="2" d="M' +
                      "L".join(f"{px:.1f} {py:.1f}" for px, py in points) + '"/>')
         parts += [f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3.5" fill="{colour}"/>' for px, py in points]
-        ends.append((points[-1][1], f"{strategy}: {speeds[most]:.2f} x"))
+        ends.append((points[-1][1], f"{strategy}: {percents[counts[-1]]:.1f} %"))
     at = 0
     for py, text in sorted(ends):
         at = max(at + 16, py + 4)
         parts.append(f'<text x="{right + 10}" y="{at:.1f}">{text}</text>')
-    return drawing(640, 380, "Scaling of gpt2-1.5b, bf16, over H200 GPUs: speed / speed of one (dashed: in proportion)", parts)
+    return drawing(640, 380, "Scaling of gpt2-1.5b, bf16, over H200 GPUs: speed of a GPU / that of the slowest alone", parts)
 
 
 def learning():
