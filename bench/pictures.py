@@ -46,6 +46,14 @@ def legend(names, y):
     return parts
 
 
+def axes(left, right, bottom, rows, columns, name):
+    """Rules with their values, values below them, and what these are. Rows and columns: position, text."""
+    parts = [f'<line class="rule" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
+             f'<text class="soft" x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{text}</text>' for y, text in rows]
+    parts += [f'<text class="soft" x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{text}</text>' for x, text in columns]
+    return [*parts, f'<text class="soft" x="{(left + right) / 2}" y="{bottom + 36}" text-anchor="middle">{name}</text>']
+
+
 def beside_pytorch():
     """Bars from zero: tokens per second in units of PyTorch's, of medians of the same call."""
     parts, y, scale = legend(["libtrain", "PyTorch 2.11"], 48), 76, 330
@@ -73,12 +81,8 @@ def scaling():
     x = lambda gpus: left + counts.index(gpus) / (len(counts) - 1) * (right - left)
     y = lambda percent: bottom - (percent - least) / (most - least) * (bottom - top)
     parts = legend(strategies, 48)
-    for tick in range(least, most + 1):
-        parts.append(f'<line class="rule" x1="{left}" x2="{right}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
-                     f'<text class="soft" x="{left - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick} %</text>')
-    for gpus in counts:
-        parts.append(f'<text class="soft" x="{x(gpus):.1f}" y="{bottom + 18}" text-anchor="middle">{gpus}</text>')
-    parts.append(f'<text class="soft" x="{(left + right) / 2}" y="{bottom + 36}" text-anchor="middle">GPUs</text>')
+    parts += axes(left, right, bottom, [(y(tick), f"{tick} %") for tick in range(least, most + 1)],
+                  [(x(gpus), gpus) for gpus in counts], "GPUs")
     ends = []
     for strategy, colour in zip(strategies, COLOURS, strict=True):
         percents = {1: 100.0, **{row["ranks"]: 100 * row["efficiency"] for row in rows if row["strategy"] == strategy}}
@@ -101,12 +105,8 @@ def learning():
     x = lambda step: left + step / 2000 * (right - left)
     y = lambda loss: bottom - min(loss, most) / most * (bottom - top)
     parts = legend(list(runs), 48)
-    for loss in range(most + 1):
-        parts.append(f'<line class="rule" x1="{left}" x2="{right}" y1="{y(loss):.1f}" y2="{y(loss):.1f}"/>'
-                     f'<text class="soft" x="{left - 8}" y="{y(loss) + 4:.1f}" text-anchor="end">{loss}</text>')
-    for step in range(0, 2001, 500):
-        parts.append(f'<text class="soft" x="{x(step):.1f}" y="{bottom + 18}" text-anchor="middle">{step}</text>')
-    parts.append(f'<text class="soft" x="{(left + right) / 2}" y="{bottom + 36}" text-anchor="middle">step</text>')
+    parts += axes(left, right, bottom, [(y(loss), loss) for loss in range(most + 1)],
+                  [(x(step), step) for step in range(0, 2001, 500)], "step")
     for run, colour in zip(runs.values(), COLOURS):
         points = "L".join(f"{x(step):.1f} {y(loss):.1f}" for step, loss in run["training"])
         parts.append(f'<path fill="none" stroke="{colour}" stroke-width="1.5" d="M{points}"/>')
