@@ -1,4 +1,4 @@
-// File format: one line per algorithm, "7 <problem> <its 64 bytes as hex digits> <1 if it has a workspace, else 0>".
+// File format: one line per algorithm, "8 <problem> <its 64 bytes as hex digits> <1 if it has a workspace, else 0>".
 // Each line is one write, so the ranks of a host may append concurrently. Incomplete lines are skipped.
 #include "kernels/cuda/algorithm_file.h"
 
@@ -21,7 +21,7 @@
 namespace lt::kernels {
 namespace {
 
-constexpr const char* kFormat = "7";
+constexpr const char* kFormat = "8";
 constexpr std::chrono::seconds kMostWaiting{10};
 constexpr char kDigits[] = "0123456789abcdef";
 

@@ -7,14 +7,15 @@
 #include <utility>
 
 #include "device/cuda_error.h"
+#include "kernels/cuda/product_tiles.h"
 #include "kernels/gemm_in_passes.h"
 #include "memory/workspace.h"
 
 namespace lt::kernels {
 namespace {
 
-// How many of cuBLASLt's top heuristics are timed, with a workspace and without.
-constexpr int kCandidates = 8;
+// How many of cuBLASLt's top heuristics are timed, with a workspace and without; and how many tiles beside them.
+constexpr int kCandidates = 8, kTimedTiles = 8;
 constexpr std::uint32_t kMostAlignment = 128;
 
 cudaDataType data_type(DType dtype) {
@@ -217,6 +218,7 @@ std::unique_ptr<Prepared> Cublas::make(const Problem& q) {
   // Deterministic products take the first algorithm. If none may use a workspace, there is none without one either.
   if (q.pinned || (!deterministic && !p->candidates.empty())) add_candidates(*p, q, false);
   if (p->candidates.empty()) return nullptr;
+  if (!q.pinned && !deterministic) add_tiles(*p, q);
   p->problem = q.text();
   if (!deterministic && !q.pinned) take_known(*p);
   return p;
@@ -247,6 +249,27 @@ void Cublas::add_candidates(Prepared& p, const Problem& q, bool has_workspace) c
   for (int i = 0; i < found; ++i) {
     const auto& result = results[static_cast<std::size_t>(i)];
     if (result.state == CUBLAS_STATUS_SUCCESS) p.candidates.push_back({result.algo, has_workspace});
+  }
+}
+
+void Cublas::add_tiles(Prepared& p, const Problem& q) const {
+  const auto is_tiled = [](const Algorithm& algorithm) { return is_tiled_algorithm(algorithm.words); };
+  const auto [M, N] = std::pair{q.sizes[0], q.sizes[1]};
+  const Size batch = q.sizes[7];
+  if (batch > 1 || dtype_bytes(q.dtype) > 2 || std::none_of(p.candidates.begin(), p.candidates.end(), is_tiled)) return;
+  int multiprocessors = 0;
+  LT_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, q.device));
+  Algorithm algorithm{tiled_algorithm(handle_, data_type(q.dtype), data_type(q.out))};
+  int added = 0;
+  for (const ProductTile& tile : tiles_by_cost(M, N, multiprocessors)) {
+    set_tile(algorithm.words, tile);
+    for (const bool has_workspace : {false, true}) {
+      algorithm.has_workspace = has_workspace;
+      if (!takes(p, algorithm)) continue;
+      p.candidates.push_back(algorithm);
+      if (++added == kTimedTiles) return;
+      break;
+    }
   }
 }
 

@@ -46,9 +46,10 @@ std::uint32_t alignment_of(const void* pointer);
 struct Prepared {
   MatmulDescription operation;
   MatrixLayout a, b, c, d;
-  std::vector<Algorithm> candidates;  // with a workspace, then without; only the chosen one after the choice
-  std::string problem;                // key in the file of chosen algorithms
-  std::optional<bool> fused_wins;     // against separate passes; empty: not known yet
+  std::vector<Algorithm>
+      candidates;       // proposals with a workspace and without, tiles; only the chosen one after the choice
+  std::string problem;  // key in the file of chosen algorithms
+  std::optional<bool> fused_wins;  // against separate passes; empty: not known yet
 };
 
 class Cublas {
@@ -95,6 +96,8 @@ class Cublas {
   std::unique_ptr<Prepared> make(const Problem& q);
   // Adds what cuBLASLt proposes with that workspace, best first.
   void add_candidates(Prepared& p, const Problem& q, bool has_workspace) const;
+  // Adds the tiles of lowest cost, if cuBLASLt proposes the algorithm that has them.
+  void add_tiles(Prepared& p, const Problem& q) const;
   // Whether an algorithm chosen by another run suits this product and its workspace.
   bool takes(const Prepared& p, const Algorithm& algorithm) const;
 

@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "kernels/cuda/algorithm_file.h"
+#include "kernels/cuda/cublas_products.h"
+#include "kernels/cuda/product_tiles.h"
 #include "kernels/gemm.h"
 #include "kernels/on_both.h"
 
@@ -184,6 +186,71 @@ TEST_CASE("cuda: matrix products", "[cuda][cublas]") {
       }
     }
   });
+}
+
+TEST_CASE("tiles of a product: those that cover its result in fewer rounds cost less", "[cublas]") {
+  const auto cost = [](Size M, Size N, cublasLtMatmulTile_t id) {
+    const std::vector<ProductTile> tiles = tiles_by_cost(M, N, 132);
+    CHECK(std::is_sorted(tiles.begin(), tiles.end(), [](const auto& a, const auto& b) { return a.cost < b.cost; }));
+    return std::find_if(tiles.begin(), tiles.end(), [&](const ProductTile& tile) { return tile.id == id; })->cost;
+  };
+  // 1600 columns are 5 tiles of 320 and almost 7 of 256; 2048 columns are 8 of 256 and almost 7 of 320.
+  CHECK(cost(16384, 1600, CUBLASLT_MATMUL_TILE_320x128) < 0.9 * cost(16384, 1600, CUBLASLT_MATMUL_TILE_256x128));
+  CHECK(cost(16384, 2048, CUBLASLT_MATMUL_TILE_256x128) < cost(16384, 2048, CUBLASLT_MATMUL_TILE_320x128));
+  // One tile too many costs a round: 132 multiprocessors take 12 x 11 tiles at once.
+  CHECK(cost(1408, 3072, CUBLASLT_MATMUL_TILE_256x128) < 0.6 * cost(1409, 3072, CUBLASLT_MATMUL_TILE_256x128));
+}
+
+// Sums of small integers are exact, so every algorithm has the CPU's bits.
+TEST_CASE("cuda: all algorithms that a product is timed with give the same bits, tiles included", "[cuda][cublas]") {
+  if (!has_gpu()) return;
+  Size candidates = 0;
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const auto& [M, N, K] : {std::array<Size, 3>{384, 640, 256}, {520, 1608, 264}}) {
+      for (const bool has_bias : {false, true}) {
+        for (const bool is_weight_gradient : {false, true}) {  // dW, and with a bias db beside it
+          const auto numbers = [&, dtype = dtype](Size count, std::uint64_t seed) {
+            Array values(dtype, count);
+            const auto ids = random_ids(count, 7, seed);
+            for (Size i = 0; i < count; ++i) values.set(i, ids[static_cast<std::size_t>(i)] - 3);
+            return values;
+          };
+          const DType out = is_weight_gradient ? DType::f32 : dtype;
+          const Array a = numbers(M * K, 1), b = numbers(N * K, 2), bias = numbers(N, 3);
+          Array d(out, M * N), sums(DType::f32, M);
+          DeviceArray a_there(a), b_there(b), bias_there(bias), d_there(d), sums_there(sums);
+          Gemm g{.M = M, .N = N, .K = K, .dtype = dtype, .out = out};
+          g.transpose_a = is_weight_gradient, g.transpose_b = !is_weight_gradient;
+          const auto with = [&](auto& a_at, auto& b_at, auto& d_at, auto& bias_at, auto& sums_at) {
+            Gemm product = g;
+            product.a = a_at.data(), product.b = b_at.data(), product.d = d_at.data();
+            if (has_bias && !is_weight_gradient) product.bias_N = bias_at.data();
+            if (has_bias && is_weight_gradient) product.sum_a_M = static_cast<float*>(sums_at.data());
+            return product;
+          };
+          gemm(CpuStream{}, with(a, b, d, bias, sums));
+          const Gemm there = with(a_there, b_there, d_there, bias_there, sums_there);
+          Cublas& cublas = Cublas::of(kGpu.index);
+          Prepared* const prepared = cublas.prepare(problem_of(gpu_stream(), there, there.bias_N != nullptr, there.d));
+          REQUIRE(prepared != nullptr);
+          const std::vector<Algorithm> all = prepared->candidates;
+          for (std::size_t i = 0; i < all.size(); ++i) {
+            CAPTURE(M, N, K, has_bias, is_weight_gradient, dtype_name(dtype), i);
+            prepared->candidates = {all[i]};
+            const float one = 1, zero = 0;
+            cublas.run(*prepared, &one, &zero, there, there.d, gpu_stream());
+            Array result(out, M * N);
+            d_there.read(result);
+            CHECK(result.same_bits(d));
+          }
+          prepared->candidates = all;
+          candidates += static_cast<Size>(all.size());
+        }
+      }
+    }
+  }
+  INFO(candidates);
+  CHECK(candidates > 16 * 16);  // 16 products with more than the 16 proposals each, on compute capability 9.0
 }
 
 TEST_CASE("cuda: deterministic products have the same bits again, before and after an algorithm was chosen", "[cuda]") {

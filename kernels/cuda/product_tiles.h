@@ -1,0 +1,33 @@
+// Tiles of cuBLASLt's products for compute capability 9.0, ranked by an estimate of the time they take. Its heuristics
+// leave out some of the fastest, above all for products with a bias.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "libtrain/dtype.h"
+
+namespace lt::kernels {
+
+struct ProductTile {
+  cublasLtMatmulTile_t id;
+  // As CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, which NVIDIA does not document. Observed: with 4, two groups of warps share
+  // a tile, otherwise each has one of its own; 1 lets the tile's columns be the 64 rows of tensor core operations.
+  std::uint32_t option;
+  cublasLtClusterShape_t cluster;
+  double cost;  // relative to others of the same product
+};
+
+// All tiles for a row-major result of M x N, by ascending cost. Neither every product nor every version of cuBLASLt
+// takes each (cublasLtMatmulAlgoCheck).
+std::vector<ProductTile> tiles_by_cost(Size M, Size N, int multiprocessors);
+
+// Whether this is the algorithm that has these tiles.
+bool is_tiled_algorithm(const cublasLtMatmulAlgo_t& algorithm);
+// The algorithm, for sums in f32 of products of `in`; set_tile() completes it.
+cublasLtMatmulAlgo_t tiled_algorithm(cublasLtHandle_t handle, cudaDataType in, cudaDataType out);
+void set_tile(cublasLtMatmulAlgo_t& algorithm, const ProductTile& tile);
+
+}  // namespace lt::kernels
