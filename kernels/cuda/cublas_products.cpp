@@ -14,7 +14,7 @@
 namespace lt::kernels {
 namespace {
 
-// How many of cuBLASLt's top heuristics are timed, with a workspace and without; and how many tiles beside them.
+// How many of cuBLASLt's top heuristics are timed, with a workspace and without, and how many configurations of tiles.
 constexpr int kCandidates = 8, kTimedTiles = 8;
 constexpr std::uint32_t kMostAlignment = 128;
 
@@ -170,7 +170,8 @@ bool Cublas::take_known(Prepared& p) const {
   const auto known = file_.find(p.problem);
   if (!known) return false;
   if (is_none(*known)) return p.fused_wins = false, true;
-  if (!takes(p, *known)) return false;
+  const std::optional<std::size_t> needed = needed_workspace(p, known->words);
+  if (!needed || *needed > workspace_bytes(known->has_workspace)) return false;
   p.candidates = {*known}, p.fused_wins = true;
   return true;
 }
@@ -218,9 +219,8 @@ std::unique_ptr<Prepared> Cublas::make(const Problem& q) {
   // Deterministic products take the first algorithm. If none may use a workspace, there is none without one either.
   if (q.pinned || (!deterministic && !p->candidates.empty())) add_candidates(*p, q, false);
   if (p->candidates.empty()) return nullptr;
-  if (!q.pinned && !deterministic) add_tiles(*p, q);
   p->problem = q.text();
-  if (!deterministic && !q.pinned) take_known(*p);
+  if (!deterministic && !q.pinned && !take_known(*p)) add_tiles(*p, q);
   return p;
 }
 
@@ -253,31 +253,36 @@ void Cublas::add_candidates(Prepared& p, const Problem& q, bool has_workspace) c
 }
 
 void Cublas::add_tiles(Prepared& p, const Problem& q) const {
-  const auto is_tiled = [](const Algorithm& algorithm) { return is_tiled_algorithm(algorithm.words); };
   const auto [M, N] = std::pair{q.sizes[0], q.sizes[1]};
   const Size batch = q.sizes[7];
-  if (batch > 1 || dtype_bytes(q.dtype) > 2 || std::none_of(p.candidates.begin(), p.candidates.end(), is_tiled)) return;
+  // The estimate is for one matrix. GELU's gradient takes three times as long with these tiles, and e4m3 gains nothing.
+  const bool may_gain = batch == 1 && dtype_bytes(q.dtype) == 2 && q.epilogue != Epilogue::gelu_gradient;
+  const auto is_tiled = [](const Algorithm& algorithm) { return is_tiled_algorithm(algorithm.words); };
+  if (!may_gain || std::none_of(p.candidates.begin(), p.candidates.end(), is_tiled)) return;
+  // Unlike a proposal, a configuration that cuBLASLt accepts may need better aligned addresses than this product has.
+  const auto is_aligned = [](std::uint32_t alignment) { return alignment == kMostAlignment; };
+  if (!std::all_of(q.alignment.begin(), q.alignment.end(), is_aligned)) return;
+  std::optional<cublasLtMatmulAlgo_t> algorithm = tiled_algorithm(handle_, data_type(q.dtype), data_type(q.out));
+  if (!algorithm) return;
   int multiprocessors = 0;
   LT_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, q.device));
-  Algorithm algorithm{tiled_algorithm(handle_, data_type(q.dtype), data_type(q.out))};
   int added = 0;
-  for (const ProductTile& tile : tiles_by_cost(M, N, multiprocessors)) {
-    set_tile(algorithm.words, tile);
-    for (const bool has_workspace : {false, true}) {
-      algorithm.has_workspace = has_workspace;
-      if (!takes(p, algorithm)) continue;
-      p.candidates.push_back(algorithm);
-      if (++added == kTimedTiles) return;
-      break;
-    }
+  for (const TileConfiguration& tile : tiles_by_cost(M, N, multiprocessors)) {
+    set_tile(*algorithm, tile);
+    const std::optional<std::size_t> needed = needed_workspace(p, *algorithm);
+    if (!needed || *needed > workspace_bytes(true)) continue;
+    p.candidates.push_back({*algorithm, *needed > 0});
+    if (++added == kTimedTiles) return;
   }
 }
 
-bool Cublas::takes(const Prepared& p, const Algorithm& algorithm) const {
+std::optional<std::size_t> Cublas::needed_workspace(const Prepared& p, const cublasLtMatmulAlgo_t& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
-  return cublasLtMatmulAlgoCheck(handle_, p.operation.get(), p.a.get(), p.b.get(), p.c.get(), p.d.get(),
-                                 &algorithm.words, &result) == CUBLAS_STATUS_SUCCESS &&
-         result.workspaceSize <= workspace_bytes(algorithm.has_workspace);
+  if (cublasLtMatmulAlgoCheck(handle_, p.operation.get(), p.a.get(), p.b.get(), p.c.get(), p.d.get(), &algorithm,
+                              &result) != CUBLAS_STATUS_SUCCESS) {
+    return std::nullopt;
+  }
+  return result.workspaceSize;
 }
 
 }  // namespace lt::kernels

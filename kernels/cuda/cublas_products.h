@@ -96,10 +96,10 @@ class Cublas {
   std::unique_ptr<Prepared> make(const Problem& q);
   // Adds what cuBLASLt proposes with that workspace, best first.
   void add_candidates(Prepared& p, const Problem& q, bool has_workspace) const;
-  // Adds the tiles of lowest cost, if cuBLASLt proposes the algorithm that has them.
+  // Adds the configurations of lowest cost, if cuBLASLt proposes the algorithm that has them.
   void add_tiles(Prepared& p, const Problem& q) const;
-  // Whether an algorithm chosen by another run suits this product and its workspace.
-  bool takes(const Prepared& p, const Algorithm& algorithm) const;
+  // Bytes of workspace that an algorithm needs for the product; null if it does not suit it.
+  std::optional<std::size_t> needed_workspace(const Prepared& p, const cublasLtMatmulAlgo_t& algorithm) const;
 
   static constexpr int kTimedCalls = 4;             // per candidate, after one untimed call
   static constexpr double kBetterThanFirst = 0.98;  // share of the other's time; a smaller gain may be noise

@@ -42,9 +42,9 @@ constexpr Size kMostOfOneGroup = 128 * 176;
 
 Size rounded_up(Size size, Size step) { return (size + step - 1) / step * step; }
 
-// The time of a result's tiles, in rounds of all multiprocessors. Two groups of warps with a tile each end a round half a
-// tile apart, and one's epilogue runs beside the other's sums. A tile's operands take time in proportion to its sides.
-// The constants fit 35 products on an H200 (docs/kernels.md, "Tiles that cuBLASLt does not propose").
+// The time of a result's tiles, in rounds of all multiprocessors. Two groups of warps with a tile each end a round half
+// a tile apart, and one's epilogue runs beside the other's sums. A tile's operands take time in proportion to its
+// sides. The constants fit 35 products on an H200 (docs/kernels.md, "Tiles that cuBLASLt does not propose").
 double cost_of(const Tile& tile, const Cluster& cluster, Size M, Size N, int multiprocessors) {
   constexpr double kSides = 40, kEpilogueBeside = 0.9;
   const Size across = rounded_up((N + tile.columns - 1) / tile.columns, cluster.columns),
@@ -64,8 +64,8 @@ void set(cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t n
 
 }  // namespace
 
-std::vector<ProductTile> tiles_by_cost(Size M, Size N, int multiprocessors) {
-  std::vector<ProductTile> result;
+std::vector<TileConfiguration> tiles_by_cost(Size M, Size N, int multiprocessors) {
+  std::vector<TileConfiguration> result;
   for (const Tile& tile : kTiles) {
     const std::uint32_t shared = tile.columns * tile.rows <= kMostOfOneGroup ? 0 : 4;
     for (const std::uint32_t columns_first : {1u, 0u}) {
@@ -86,18 +86,25 @@ bool is_tiled_algorithm(const cublasLtMatmulAlgo_t& algorithm) {
   return id == kAlgorithm;
 }
 
-cublasLtMatmulAlgo_t tiled_algorithm(cublasLtHandle_t handle, cudaDataType in, cudaDataType out) {
+std::optional<cublasLtMatmulAlgo_t> tiled_algorithm(cublasLtHandle_t handle, cudaDataType in, cudaDataType out) {
   cublasLtMatmulAlgo_t algorithm{};
-  LT_CUBLAS(cublasLtMatmulAlgoInit(handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, in, in, out, out, kAlgorithm, &algorithm));
-  // Its number of stages depends on the tile, so there is one setting, for any.
+  if (cublasLtMatmulAlgoInit(handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, in, in, out, out, kAlgorithm, &algorithm) !=
+      CUBLAS_STATUS_SUCCESS) {
+    return std::nullopt;
+  }
+  // The tile decides the number of stages, so the algorithm has one setting of them.
   std::uint32_t stages[CUBLASLT_MATMUL_STAGES_END] = {};
   std::size_t bytes = 0;
-  LT_CUBLAS(cublasLtMatmulAlgoCapGetAttribute(&algorithm, CUBLASLT_ALGO_CAP_STAGES_IDS, stages, sizeof stages, &bytes));
+  if (cublasLtMatmulAlgoCapGetAttribute(&algorithm, CUBLASLT_ALGO_CAP_STAGES_IDS, stages, sizeof stages, &bytes) !=
+          CUBLAS_STATUS_SUCCESS ||
+      bytes != sizeof stages[0]) {
+    return std::nullopt;
+  }
   set(algorithm, CUBLASLT_ALGO_CONFIG_STAGES_ID, stages[0]);
   return algorithm;
 }
 
-void set_tile(cublasLtMatmulAlgo_t& algorithm, const ProductTile& tile) {
+void set_tile(cublasLtMatmulAlgo_t& algorithm, const TileConfiguration& tile) {
   set(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID, static_cast<std::uint32_t>(tile.id));
   set(algorithm, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, tile.option);
   set(algorithm, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, static_cast<std::uint16_t>(tile.cluster));

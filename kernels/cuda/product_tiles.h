@@ -5,13 +5,14 @@
 #include <cublasLt.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "libtrain/dtype.h"
 
 namespace lt::kernels {
 
-struct ProductTile {
+struct TileConfiguration {
   cublasLtMatmulTile_t id;
   // As CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, which NVIDIA does not document. Observed: with 4, two groups of warps share
   // a tile, otherwise each has one of its own; 1 lets the tile's columns be the 64 rows of tensor core operations.
@@ -20,14 +21,15 @@ struct ProductTile {
   double cost;  // relative to others of the same product
 };
 
-// All tiles for a row-major result of M x N, by ascending cost. Neither every product nor every version of cuBLASLt
-// takes each (cublasLtMatmulAlgoCheck).
-std::vector<ProductTile> tiles_by_cost(Size M, Size N, int multiprocessors);
+// All configurations for a row-major result of M x N, by ascending cost. Neither every product nor every version of
+// cuBLASLt takes each (cublasLtMatmulAlgoCheck).
+std::vector<TileConfiguration> tiles_by_cost(Size M, Size N, int multiprocessors);
 
 // Whether this is the algorithm that has these tiles.
 bool is_tiled_algorithm(const cublasLtMatmulAlgo_t& algorithm);
-// The algorithm, for sums in f32 of products of `in`; set_tile() completes it.
-cublasLtMatmulAlgo_t tiled_algorithm(cublasLtHandle_t handle, cudaDataType in, cudaDataType out);
-void set_tile(cublasLtMatmulAlgo_t& algorithm, const ProductTile& tile);
+// The algorithm, for sums in f32 of products of `in`; set_tile() completes it. Null if this version of cuBLASLt does
+// not have it.
+std::optional<cublasLtMatmulAlgo_t> tiled_algorithm(cublasLtHandle_t handle, cudaDataType in, cudaDataType out);
+void set_tile(cublasLtMatmulAlgo_t& algorithm, const TileConfiguration& tile);
 
 }  // namespace lt::kernels
