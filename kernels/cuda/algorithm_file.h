@@ -19,6 +19,7 @@ namespace lt::kernels {
 struct Algorithm {
   cublasLtMatmulAlgo_t words{};
   bool has_workspace = true;
+  bool is_thorough = false;  // chosen by KernelSettings::tunes_thoroughly
 };
 
 class AlgorithmFile {
