@@ -1,6 +1,5 @@
-// File format: one line per algorithm, "9 <problem> <its 64 bytes as hex digits> <1 if it has a workspace, else 0>
-// <1 if it was chosen thoroughly, else 0>". A later line replaces an earlier one of its problem. Each line is one
-// write, so the ranks of a host may append concurrently. Incomplete lines are skipped.
+// File format: one line per algorithm, "8 <problem> <its 64 bytes as hex digits> <1 if it has a workspace, else 0>".
+// Each line is one write, so the ranks of a host may append concurrently. Incomplete lines are skipped.
 #include "kernels/cuda/algorithm_file.h"
 
 #include <fcntl.h>
@@ -22,7 +21,7 @@
 namespace lt::kernels {
 namespace {
 
-constexpr const char* kFormat = "9";
+constexpr const char* kFormat = "8";
 constexpr std::chrono::seconds kMostWaiting{10};
 constexpr char kDigits[] = "0123456789abcdef";
 
@@ -81,10 +80,10 @@ void AlgorithmFile::read() {
     read_to_ = file.tellg();
     std::istringstream words(line);
     std::string format, problem, bytes;
-    bool has_workspace = false, is_thorough = false;
-    if (!(words >> format >> problem >> bytes >> has_workspace >> is_thorough) || format != kFormat) continue;
+    bool has_workspace = false;
+    if (!(words >> format >> problem >> bytes >> has_workspace) || format != kFormat) continue;
     if (const auto algorithm = from_hex(bytes)) {
-      algorithms_.insert_or_assign(problem, Algorithm{*algorithm, has_workspace, is_thorough});
+      algorithms_.insert_or_assign(problem, Algorithm{*algorithm, has_workspace});
     }
   }
 }
@@ -122,7 +121,7 @@ void AlgorithmFile::add(const std::string& problem, const Algorithm& algorithm) 
   const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file.is_open()) return path_.clear();
   const std::string line = std::string(kFormat) + " " + problem + " " + to_hex(algorithm.words) +
-                           (algorithm.has_workspace ? " 1" : " 0") + (algorithm.is_thorough ? " 1\n" : " 0\n");
+                           (algorithm.has_workspace ? " 1\n" : " 0\n");
   if (::write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) path_.clear();
 }
 

@@ -19,7 +19,6 @@ namespace lt::kernels {
 struct Algorithm {
   cublasLtMatmulAlgo_t words{};
   bool has_workspace = true;
-  bool is_thorough = false;  // chosen by KernelSettings::tunes_thoroughly
 };
 
 class AlgorithmFile {

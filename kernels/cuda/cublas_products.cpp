@@ -100,8 +100,7 @@ Problem problem_of(CudaStream stream, const Gemm& g, bool bias, const void* c) {
       g.out,
       {alignment_of(g.a), alignment_of(g.b), alignment_of(c), alignment_of(g.d)},
       stream.device,
-      g.pinned,
-      g.settings.tunes_thoroughly};
+      g.pinned};
 }
 
 Cublas& Cublas::of(int device) {
@@ -137,18 +136,14 @@ void Cublas::run(Prepared& p, const void* alpha, const void* beta, const Gemm& g
   // A call that adds to d cannot be repeated; a later call may choose.
   const bool may_choose = p.candidates.size() > 1 && !g.accumulate && !g.pinned && !g.settings.deterministic;
   if (may_choose && may_time(stream)) {
-    const auto choose = [&] {
-      const auto launch_one = [&](std::size_t i) { launch(p.candidates[i]); };
-      const std::size_t count = p.candidates.size();
-      const std::size_t chosen =
-          p.thorough ? fastest_when_warm(stream, count, launch_one) : fastest_in_bursts(stream, count, launch_one);
-      p.candidates = {p.candidates[chosen]};
-    };
     if (has_passes(g)) {  // in the turn of run_faster(), which keeps the choice
-      choose();
+      choose(p.candidates, launch, stream);
     } else {
       const AlgorithmFile::Turn turn(file_);
-      if (!take_known(p)) choose(), keep(p, p.candidates.front());
+      if (!take_known(p)) {
+        choose(p.candidates, launch, stream);
+        file_.add(p.problem, p.candidates.front());
+      }
     }
   }
   launch(p.candidates.front());
@@ -159,19 +154,26 @@ bool Cublas::may_time(CudaStream stream) {
   return stream.handle == compute.cuda().handle && !cuda::is_capturing(stream);
 }
 
+template <class Launch>
+void Cublas::choose(std::vector<Algorithm>& candidates, Launch&& launch, CudaStream stream) {
+  std::size_t best = 0;
+  double first_ms = 0, best_ms = 0;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const double ms = time_ms(stream, [&] { launch(candidates[i]); });
+    if (i == 0) first_ms = best_ms = ms;
+    if (ms < best_ms && ms < kBetterThanFirst * first_ms) best = i, best_ms = ms;
+  }
+  candidates = {candidates[best]};
+}
+
 bool Cublas::take_known(Prepared& p) const {
   const auto known = file_.find(p.problem);
-  if (!known || (p.thorough && !known->is_thorough)) return false;
+  if (!known) return false;
   if (is_none(*known)) return p.fused_wins = false, true;
   const std::optional<std::size_t> needed = needed_workspace(p, known->words);
   if (!needed || *needed > workspace_bytes(known->has_workspace)) return false;
   p.candidates = {*known}, p.fused_wins = true;
   return true;
-}
-
-void Cublas::keep(const Prepared& p, Algorithm chosen) {
-  chosen.is_thorough = p.thorough;
-  file_.add(p.problem, chosen);
 }
 
 std::unique_ptr<Prepared> Cublas::make(const Problem& q) {
@@ -217,7 +219,7 @@ std::unique_ptr<Prepared> Cublas::make(const Problem& q) {
   // Deterministic products take the first algorithm. If none may use a workspace, there is none without one either.
   if (q.pinned || (!deterministic && !p->candidates.empty())) add_candidates(*p, q, false);
   if (p->candidates.empty()) return nullptr;
-  p->problem = q.text(), p->thorough = q.thorough;
+  p->problem = q.text();
   if (!deterministic && !q.pinned && !take_known(*p)) add_tiles(*p, q);
   return p;
 }
@@ -265,12 +267,12 @@ void Cublas::add_tiles(Prepared& p, const Problem& q) const {
   int multiprocessors = 0;
   LT_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, q.device));
   int added = 0;
-  for (const TileConfiguration& tile : tiles_by_cost(M, N, multiprocessors, q.thorough)) {
+  for (const TileConfiguration& tile : tiles_by_cost(M, N, multiprocessors)) {
     set_tile(*algorithm, tile);
     const std::optional<std::size_t> needed = needed_workspace(p, *algorithm);
     if (!needed || *needed > workspace_bytes(true)) continue;
     p.candidates.push_back({*algorithm, *needed > 0});
-    if (++added == kTimedTiles && !q.thorough) return;
+    if (++added == kTimedTiles) return;
   }
 }
 

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "device/cuda.h"
-#include "kernels/cuda/algorithm_choice.h"
 #include "kernels/cuda/algorithm_file.h"
 #include "kernels/cuda/cublas_handle.h"
 #include "kernels/gemm.h"
@@ -29,7 +28,7 @@ struct Problem {
   DType dtype, out;
   std::array<std::uint32_t, 4> alignment;  // of a, b, c, d
   int device;
-  bool pinned, thorough;  // not part of the text: they do not describe the product
+  bool pinned;  // not part of the text: it does not choose an algorithm
 
   auto operator<=>(const Problem&) const = default;
 
@@ -47,10 +46,10 @@ std::uint32_t alignment_of(const void* pointer);
 struct Prepared {
   MatmulDescription operation;
   MatrixLayout a, b, c, d;
-  std::vector<Algorithm> candidates;  // only the chosen one after the choice
-  std::string problem;                // key in the file of chosen algorithms
-  bool thorough;                      // how one is chosen
-  std::optional<bool> fused_wins;     // against separate passes; empty: not known yet
+  std::vector<Algorithm>
+      candidates;       // proposals with a workspace and without, tiles; only the chosen one after the choice
+  std::string problem;  // key in the file of chosen algorithms
+  std::optional<bool> fused_wins;  // against separate passes; empty: not known yet
 };
 
 class Cublas {
@@ -72,24 +71,38 @@ class Cublas {
     const AlgorithmFile::Turn turn(file_);
     if (take_known(p)) return *p.fused_wins ? fused() : separate();
     fused();  // also chooses the algorithm
-    const double separate_ms = typical_ms(stream, p.thorough, separate),
-                 fused_ms = typical_ms(stream, p.thorough, fused);
-    p.fused_wins = fused_ms < kBetter * separate_ms;
-    keep(p, *p.fused_wins ? p.candidates.front() : Algorithm{});
+    const double separate_ms = time_ms(stream, separate), fused_ms = time_ms(stream, fused);
+    p.fused_wins = fused_ms < kBetterThanFirst * separate_ms;
+    file_.add(p.problem, *p.fused_wins ? p.candidates.front() : Algorithm{});
   }
 
  private:
   static bool may_time(CudaStream stream);
-  // Takes the file's choice for a product, if it has one that suits the product and was chosen as thoroughly.
+  // Time of kTimedCalls calls together, after one untimed call.
+  template <class Launch>
+  static double time_ms(CudaStream stream, Launch&& launch) {
+    const Stream compute = Stream::compute({DeviceType::cuda, stream.device});
+    launch();
+    const TimePoint begin = TimePoint::on(compute);
+    for (int call = 0; call < kTimedCalls; ++call) launch();
+    return TimePoint::on(compute).ms_since(begin);
+  }
+
+  // Leaves only the candidate that is fastest for this very call.
+  template <class Launch>
+  static void choose(std::vector<Algorithm>& candidates, Launch&& launch, CudaStream stream);
+  // Takes the file's choice for a product, if it has one that suits the product.
   bool take_known(Prepared& p) const;
-  void keep(const Prepared& p, Algorithm chosen);
   std::unique_ptr<Prepared> make(const Problem& q);
   // Adds what cuBLASLt proposes with that workspace, best first.
   void add_candidates(Prepared& p, const Problem& q, bool has_workspace) const;
-  // Adds configurations if cuBLASLt proposes the algorithm that has them: those of lowest cost, or thoroughly all.
+  // Adds the configurations of lowest cost, if cuBLASLt proposes the algorithm that has them.
   void add_tiles(Prepared& p, const Problem& q) const;
   // Bytes of workspace that an algorithm needs for the product; null if it does not suit it.
   std::optional<std::size_t> needed_workspace(const Prepared& p, const cublasLtMatmulAlgo_t& algorithm) const;
+
+  static constexpr int kTimedCalls = 4;             // per candidate, after one untimed call
+  static constexpr double kBetterThanFirst = 0.98;  // share of the other's time; a smaller gain may be noise
 
   AlgorithmFile file_;
   cublasLtHandle_t handle_ = nullptr;

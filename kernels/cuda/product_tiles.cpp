@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
-#include <span>
 
 #include "kernels/cuda/cublas_handle.h"
 
@@ -28,16 +26,6 @@ constexpr Tile kTiles[] = {
     LT_TILE(256, 168), LT_TILE(256, 176), LT_TILE(288, 128), LT_TILE(304, 128), LT_TILE(320, 128), LT_TILE(328, 128),
     LT_TILE(336, 128), LT_TILE(344, 128), LT_TILE(352, 128),
 };
-// Seldom the fastest.
-constexpr Tile kRareTiles[] = {
-    LT_TILE(64, 256), LT_TILE(64, 320), LT_TILE(96, 128), LT_TILE(96, 192), LT_TILE(104, 192), LT_TILE(112, 192),
-    LT_TILE(128, 96), LT_TILE(128, 192), LT_TILE(128, 208), LT_TILE(128, 240), LT_TILE(128, 272), LT_TILE(144, 128),
-    LT_TILE(144, 192), LT_TILE(152, 128), LT_TILE(160, 128), LT_TILE(160, 192), LT_TILE(168, 128), LT_TILE(176, 128),
-    LT_TILE(176, 192), LT_TILE(192, 96), LT_TILE(192, 104), LT_TILE(192, 112), LT_TILE(192, 128), LT_TILE(192, 144),
-    LT_TILE(192, 160), LT_TILE(192, 176), LT_TILE(192, 192), LT_TILE(192, 208), LT_TILE(192, 224), LT_TILE(208, 128),
-    LT_TILE(208, 192), LT_TILE(224, 192), LT_TILE(240, 128), LT_TILE(256, 64), LT_TILE(256, 120), LT_TILE(272, 128),
-    LT_TILE(320, 64), LT_TILE(320, 96), LT_TILE(320, 112),
-};
 // clang-format on
 #undef LT_TILE
 
@@ -45,15 +33,12 @@ struct Cluster {
   cublasLtClusterShape_t shape;
   Size columns, rows;  // in tiles
 };
-// The usual ones first.
-constexpr Cluster kClusters[] = {
-    {CUBLASLT_CLUSTER_SHAPE_2x1x1, 2, 1}, {CUBLASLT_CLUSTER_SHAPE_1x2x1, 1, 2}, {CUBLASLT_CLUSTER_SHAPE_1x1x1, 1, 1}};
-constexpr std::uint32_t kOptions[] = {1, 0, 3, 2};
+constexpr Cluster kClusters[] = {{CUBLASLT_CLUSTER_SHAPE_2x1x1, 2, 1}, {CUBLASLT_CLUSTER_SHAPE_1x2x1, 1, 2}};
 
 constexpr int kAlgorithm = 66;  // CUBLASLT_ALGO_CONFIG_ID
 
-// Whether two groups of warps have a tile each: for tiles of which a multiprocessor's registers hold two.
-bool one_tile_a_group(const Tile& tile) { return tile.columns * tile.rows <= 128 * 176; }
+// The largest tile of which a multiprocessor's registers hold two, one for each group of warps.
+constexpr Size kMostOfOneGroup = 128 * 176;
 
 Size rounded_up(Size size, Size step) { return (size + step - 1) / step * step; }
 
@@ -67,7 +52,8 @@ double cost_of(const Tile& tile, const Cluster& cluster, Size M, Size N, int mul
   const auto columns = static_cast<double>(tile.columns), rows = static_cast<double>(tile.rows);
   const double share = static_cast<double>(across * down) / multiprocessors,
                operands = 1 + kSides * (1 / columns + 1 / rows);
-  const double rounds = one_tile_a_group(tile) ? kEpilogueBeside * (share + 0.5) : std::ceil(share);
+  const bool apart = tile.columns * tile.rows <= kMostOfOneGroup;
+  const double rounds = apart ? kEpilogueBeside * (share + 0.5) : std::ceil(share);
   return rounds * columns * rows * operands;
 }
 
@@ -78,18 +64,17 @@ void set(cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t n
 
 }  // namespace
 
-std::vector<TileConfiguration> tiles_by_cost(Size M, Size N, int multiprocessors, bool all) {
+std::vector<TileConfiguration> tiles_by_cost(Size M, Size N, int multiprocessors) {
   std::vector<TileConfiguration> result;
-  const auto add = [&](const Tile& tile) {
-    for (const std::uint32_t option : std::span(kOptions).first(all ? 4 : 2)) {
-      for (const Cluster& cluster : std::span(kClusters).first(all ? 3 : 2)) {
-        result.push_back({tile.id, (one_tile_a_group(tile) ? 0 : 4) + option, cluster.shape,
-                          cost_of(tile, cluster, M, N, multiprocessors)});
+  for (const Tile& tile : kTiles) {
+    const std::uint32_t shared = tile.columns * tile.rows <= kMostOfOneGroup ? 0 : 4;
+    for (const std::uint32_t columns_first : {1u, 0u}) {
+      for (const Cluster& cluster : kClusters) {
+        result.push_back(
+            {tile.id, shared + columns_first, cluster.shape, cost_of(tile, cluster, M, N, multiprocessors)});
       }
     }
-  };
-  std::for_each(std::begin(kTiles), std::end(kTiles), add);
-  if (all) std::for_each(std::begin(kRareTiles), std::end(kRareTiles), add);
+  }
   std::stable_sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.cost < b.cost; });
   return result;
 }

@@ -15,16 +15,15 @@ namespace lt::kernels {
 struct TileConfiguration {
   cublasLtMatmulTile_t id;
   // As CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, which NVIDIA does not document. Observed: with 4, two groups of warps share
-  // a tile, otherwise each has one of its own; 1 lets the tile's columns be the 64 rows of tensor core operations; 2 is
-  // another order of the tiles.
+  // a tile, otherwise each has one of its own; 1 lets the tile's columns be the 64 rows of tensor core operations.
   std::uint32_t option;
   cublasLtClusterShape_t cluster;
   double cost;  // relative to others of the same product
 };
 
-// Configurations for a row-major result of M x N by ascending cost: those that are often the fastest, or all. Neither
-// every product nor every version of cuBLASLt takes each (cublasLtMatmulAlgoCheck).
-std::vector<TileConfiguration> tiles_by_cost(Size M, Size N, int multiprocessors, bool all = false);
+// All configurations for a row-major result of M x N, by ascending cost. Neither every product nor every version of
+// cuBLASLt takes each (cublasLtMatmulAlgoCheck).
+std::vector<TileConfiguration> tiles_by_cost(Size M, Size N, int multiprocessors);
 
 // Whether this is the algorithm that has these tiles.
 bool is_tiled_algorithm(const cublasLtMatmulAlgo_t& algorithm);

@@ -120,8 +120,6 @@ class Config(program.CliTest):
         file, done = refused("[train]\ntf32 = true\ndevice = \"cpu\"\n")
         self.assert_error(done, 2, f"[config] train.tf32: needs train.dtype=f32 on cuda, whose products it rounds, got f32 on cpu "
                           f"(from {file}:2)")
-        file, done = refused("[train]\ntuning = \"thorough\"\ndevice = \"cpu\"\n")
-        self.assert_error(done, 2, f"[config] train.tuning: expected quick on cpu, got thorough (from {file}:2)")
         file, done = refused("[parallel]\nshard_size = 2\n")
         self.assert_error(done, 2, "[config] parallel.shard_size: expected a divisor of the 1 rank, got 2 "
                           f"(from {file}:2)")

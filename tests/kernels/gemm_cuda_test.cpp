@@ -260,29 +260,6 @@ TEST_CASE("cuda: all algorithms that a product is timed with give the same bits,
   }
 }
 
-TEST_CASE("cuda: an algorithm that was chosen thoroughly is kept, and quick calls take it", "[cuda][cublas]") {
-  if (!has_gpu()) return;
-  const Size M = 1024, N = 1280, K = 512;
-  const Array a = random_array(DType::bf16, M * K, 1), b = random_array(DType::bf16, N * K, 2);
-  Array expected(DType::bf16, M * N), result(DType::bf16, M * N);
-  DeviceArray a_there(a), b_there(b), d_there(expected);
-  Gemm g{.M = M, .N = N, .K = K, .a = a.data(), .b = b.data(), .d = expected.data(), .transpose_b = true};
-  g.dtype = g.out = DType::bf16;
-  gemm(CpuStream{}, g);
-  g.a = a_there.data(), g.b = b_there.data(), g.d = d_there.data(), g.settings.tunes_thoroughly = true;
-  gemm(gpu_stream(), g);
-  d_there.read(result);
-  CHECK(error_of(result, expected.values()) <= 2 * tolerance(DType::bf16));
-  g.settings.tunes_thoroughly = false;
-  const Problem quick = problem_of(gpu_stream(), g, false, g.d);
-  const AlgorithmFile file(kGpu.index);
-  REQUIRE(file.find(quick.text()));
-  CHECK(file.find(quick.text())->is_thorough);
-  Cublas as_in_another_process(kGpu.index);
-  REQUIRE(as_in_another_process.prepare(quick) != nullptr);
-  CHECK(as_in_another_process.prepare(quick)->candidates.size() == 1);
-}
-
 TEST_CASE("cuda: deterministic products have the same bits again, before and after an algorithm was chosen", "[cuda]") {
   if (!has_gpu()) return;
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
@@ -313,7 +290,7 @@ TEST_CASE("cuda: deterministic products have the same bits again, before and aft
 
 TEST_CASE("cuda: algorithms are timed by one process at a time, and the others read the choice", "[cuda][cublas]") {
   AlgorithmFile first(kGpu.index), second(kGpu.index);  // as two processes have them
-  lt::kernels::Algorithm chosen{.has_workspace = false, .is_thorough = true};
+  lt::kernels::Algorithm chosen{.has_workspace = false};
   chosen.words.data[0] = 7;
   std::atomic<bool> has_turn{false};
   std::optional<AlgorithmFile::Turn> turn(std::in_place, first);
@@ -333,5 +310,4 @@ TEST_CASE("cuda: algorithms are timed by one process at a time, and the others r
   REQUIRE(second.find("a-product"));
   CHECK(second.find("a-product")->words.data[0] == 7);
   CHECK(!second.find("a-product")->has_workspace);
-  CHECK(second.find("a-product")->is_thorough);
 }

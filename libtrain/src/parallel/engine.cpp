@@ -146,10 +146,7 @@ Context Engine::Impl::context(const Context& records) {
   own.notices = records.notices, own.collectives = records.collectives;
   own.counts_memory = records.counts_memory, own.counts_collectives = records.counts_collectives;
   own.ids = &ids;
-  own.kernels = {.deterministic = parallel.deterministic,
-                 .tf32 = options.tf32,
-                 .tunes_thoroughly = options.tunes_thoroughly,
-                 .fp8 = options.fp8};
+  own.kernels = {.deterministic = parallel.deterministic, .tf32 = options.tf32, .fp8 = options.fp8};
   return own;
 }
 

@@ -37,9 +37,6 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
   if (step.tf32 && (step.dtype != DType::f32 || step.device.type == DeviceType::cpu)) {
     throw UsageError("config", "train.tf32: needs train.dtype=f32 on cuda, whose products it rounds");
   }
-  if (step.tunes_thoroughly && (parallel.deterministic || step.device.type == DeviceType::cpu)) {
-    throw UsageError("config", "train.tuning: expected quick with train.deterministic and on cpu");
-  }
   if (step.fp8 && step.dtype != DType::bf16) {
     throw UsageError("config", "fp8: expected the dtype bf16 for the rest of the computation, got " +
                                    std::string(dtype_name(step.dtype)));

@@ -155,8 +155,6 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(train, cuda_graph, one_of({"auto", "true", "false"}),
            "a step as one CUDA graph, except beside a copy of the state; the same bits; auto: on GPUs"),
     LT_KEY(train, tf32, any(), "with f32 on cuda: matrix products round their operands to TF32"),
-    LT_KEY(train, tuning, one_of({"quick", "thorough"}),
-           "choice of products' algorithms on cuda; thorough: a minute in the first step, kept for later runs"),
     LT_KEY(train, z_loss, at_least(0), "factor of log(sum of exp(logits))^2, which training adds to the loss"),
     LT_KEY(train, label_smoothing, from_0_below_1(), "share of each target that training spreads over the vocabulary"),
 

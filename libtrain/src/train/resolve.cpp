@@ -121,12 +121,6 @@ void fill_in(Config& config, DeviceType automatic) {
                      fmt::format("train.tf32: needs train.dtype=f32 on cuda, whose products it rounds, got {} on {}",
                                  config.train.dtype, config.train.device));
   }
-  if (config.train.tuning == "thorough" && (config.train.device != "cuda" || config.train.deterministic)) {
-    throw UsageError("config",
-                     fmt::format("train.tuning: expected quick {}, got thorough",
-                                 config.train.deterministic ? "with train.deterministic, which chooses nothing"
-                                                            : "on " + config.train.device));
-  }
   if (config.train.dtype == kFp8 && nn::has_adapters(config.model)) {
     throw UsageError("config", "train.dtype: expected bf16, f16 or f32 with adapters (model.lora), got fp8");
   }
@@ -273,7 +267,6 @@ StepOptions step_options(const Config& resolved) {
           .seed = train.seed,
           .cuda_graph = train.cuda_graph.value(),
           .tf32 = train.tf32,
-          .tunes_thoroughly = train.tuning == "thorough",
           .fp8 = train.dtype == kFp8,
           .z_loss = train.z_loss,
           .label_smoothing = train.label_smoothing};

@@ -16,9 +16,6 @@ struct KernelSettings {
   // Weights do not change, as in generation: on CUDA products of few rows with them have a kernel of their own, which
   // reads the weights before earlier kernels have ended.
   bool constant_weights = false;
-  // On CUDA, a product's algorithm is chosen among all configurations, on a device that is as warm as in training. This
-  // takes some seconds for each shape, once.
-  bool tunes_thoroughly = false;
 
   // Linear layers of blocks multiply in e4m3, from activations and weights in bf16 (docs/numerics.md, "FP8").
   bool fp8 = false;

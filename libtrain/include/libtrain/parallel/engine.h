@@ -49,9 +49,6 @@ struct StepOptions {
   bool cuda_graph = false;
   // On CUDA with f32: products round their operands to TF32.
   bool tf32 = false;
-  // On CUDA, not in deterministic runs: the first step takes a minute to choose faster algorithms of products. Later
-  // runs on such a device take them too.
-  bool tunes_thoroughly = false;
   // With bf16: linear layers of blocks multiply in e4m3, with scales from the current values (docs/numerics.md, "FP8").
   // CUDA devices need compute capability 9.0.
   bool fp8 = false;

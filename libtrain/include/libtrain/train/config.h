@@ -66,7 +66,6 @@ struct TrainConfig {
   Size sample_every = 0;
   std::optional<bool> cuda_graph = std::nullopt;  // none: true on GPUs, but not with parallel.backend=mpi
   bool tf32 = false;
-  std::string tuning = "quick";
   double z_loss = 0, label_smoothing = 0;
 };
 
