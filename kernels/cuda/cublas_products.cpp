@@ -129,9 +129,9 @@ void Cublas::run(Prepared& p, const void* alpha, const void* beta, const Gemm& g
   set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scales);
   const auto launch = [&](const Algorithm& algorithm) {
     void* const workspace = algorithm.has_workspace ? cuda::product_workspace(stream) : nullptr;
-    LT_CUBLAS(cublasLtMatmul(handle_, p.operation.get(), alpha, g.b, p.a.get(), g.a, p.b.get(), beta, c, p.c.get(), g.d,
-                             p.d.get(), &algorithm.words, workspace, workspace_bytes(algorithm.has_workspace),
-                             static_cast<cudaStream_t>(stream.handle)));
+    return cublasLtMatmul(handle_, p.operation.get(), alpha, g.b, p.a.get(), g.a, p.b.get(), beta, c, p.c.get(), g.d,
+                          p.d.get(), &algorithm.words, workspace, workspace_bytes(algorithm.has_workspace),
+                          static_cast<cudaStream_t>(stream.handle));
   };
   // A call that adds to d cannot be repeated; a later call may choose.
   const bool may_choose = p.candidates.size() > 1 && !g.accumulate && !g.pinned && !g.settings.deterministic;
@@ -146,7 +146,7 @@ void Cublas::run(Prepared& p, const void* alpha, const void* beta, const Gemm& g
       }
     }
   }
-  launch(p.candidates.front());
+  LT_CUBLAS(launch(p.candidates.front()));
 }
 
 bool Cublas::may_time(CudaStream stream) {
@@ -159,7 +159,9 @@ void Cublas::choose(std::vector<Algorithm>& candidates, Launch&& launch, CudaStr
   std::size_t best = 0;
   double first_ms = 0, best_ms = 0;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const double ms = time_ms(stream, [&] { launch(candidates[i]); });
+    // cuBLASLt may refuse to launch a configuration that it has not proposed.
+    if (launch(candidates[i]) != CUBLAS_STATUS_SUCCESS && i > 0) continue;
+    const double ms = time_ms(stream, [&] { LT_CUBLAS(launch(candidates[i])); });
     if (i == 0) first_ms = best_ms = ms;
     if (ms < best_ms && ms < kBetterThanFirst * first_ms) best = i, best_ms = ms;
   }

@@ -212,6 +212,7 @@ TEST_CASE("cuda: all algorithms that a product is timed with give the same bits,
     for (Size i = 0; i < count; ++i) values.set(i, ids[static_cast<std::size_t>(i)] - 1);
     return values;
   };
+  std::size_t most = 0;
   enum class Kind { plain, bias, weight_gradient, weight_gradient_and_sums };
   const auto check = [&](DType dtype, Kind kind, bool accumulate, Size M, Size N, Size K) {
     const bool is_weight_gradient = kind == Kind::weight_gradient || kind == Kind::weight_gradient_and_sums;
@@ -246,7 +247,7 @@ TEST_CASE("cuda: all algorithms that a product is timed with give the same bits,
       CHECK(d_result.same_bits(d));
       if (there.sum_a_M != nullptr) CHECK(sums_result.same_bits(sums));
     }
-    if (cuda::compute_capability(kGpu.index) == 90) CHECK(all->size() > 16);  // more than the proposals
+    most = std::max(most, all->size());
   };
   for (const DType dtype : {DType::bf16, DType::f16}) {
     for (const auto& [M, N, K] : {std::array<Size, 3>{384, 640, 256}, {520, 1608, 264}}) {
@@ -258,6 +259,7 @@ TEST_CASE("cuda: all algorithms that a product is timed with give the same bits,
       check(dtype, Kind::weight_gradient_and_sums, false, M, N, K);
     }
   }
+  if (cuda::compute_capability(kGpu.index) == 90) CHECK(most > 16);  // more than the proposals
 }
 
 TEST_CASE("cuda: deterministic products have the same bits again, before and after an algorithm was chosen", "[cuda]") {
