@@ -46,10 +46,9 @@ std::uint32_t alignment_of(const void* pointer);
 struct Prepared {
   MatmulDescription operation;
   MatrixLayout a, b, c, d;
-  std::vector<Algorithm>
-      candidates;       // proposals with a workspace and without, tiles; only the chosen one after the choice
-  std::string problem;  // key in the file of chosen algorithms
-  std::optional<bool> fused_wins;  // against separate passes; empty: not known yet
+  std::vector<Algorithm> candidates;  // only the chosen one after the choice
+  std::string problem;                // key in the file of chosen algorithms
+  std::optional<bool> fused_wins;     // against separate passes; empty: not known yet
 };
 
 class Cublas {
