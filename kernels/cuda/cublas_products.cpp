@@ -255,8 +255,7 @@ void Cublas::add_candidates(Prepared& p, const Problem& q, bool has_workspace) c
 }
 
 void Cublas::add_tiles(Prepared& p, const Problem& q) const {
-  const auto [M, N] = std::pair{q.sizes[0], q.sizes[1]};
-  const Size batch = q.sizes[7];
+  const Size M = q.sizes[0], N = q.sizes[1], batch = q.sizes[7];
   // The estimate is for one matrix. GELU's gradient takes three times as long with these tiles, and e4m3 gains nothing.
   const bool may_gain = batch == 1 && dtype_bytes(q.dtype) == 2 && q.epilogue != Epilogue::gelu_gradient;
   const auto is_tiled = [](const Algorithm& algorithm) { return is_tiled_algorithm(algorithm.words); };

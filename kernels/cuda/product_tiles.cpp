@@ -12,6 +12,9 @@ namespace {
 struct Tile {
   cublasLtMatmulTile_t id;
   Size columns, rows;  // of a row-major result
+
+  // Two groups of warps have a tile each if a multiprocessor's registers hold two.
+  constexpr bool is_of_one_group() const { return columns * rows <= 128 * 176; }
 };
 
 #define LT_TILE(columns, rows) \
@@ -37,9 +40,6 @@ constexpr Cluster kClusters[] = {{CUBLASLT_CLUSTER_SHAPE_2x1x1, 2, 1}, {CUBLASLT
 
 constexpr int kAlgorithm = 66;  // CUBLASLT_ALGO_CONFIG_ID
 
-// The largest tile of which a multiprocessor's registers hold two, one for each group of warps.
-constexpr Size kMostOfOneGroup = 128 * 176;
-
 Size rounded_up(Size size, Size step) { return (size + step - 1) / step * step; }
 
 // The time of a result's tiles, in rounds of all multiprocessors. Two groups of warps with a tile each end a round half
@@ -52,8 +52,7 @@ double cost_of(const Tile& tile, const Cluster& cluster, Size M, Size N, int mul
   const auto columns = static_cast<double>(tile.columns), rows = static_cast<double>(tile.rows);
   const double share = static_cast<double>(across * down) / multiprocessors,
                operands = 1 + kSides * (1 / columns + 1 / rows);
-  const bool apart = tile.columns * tile.rows <= kMostOfOneGroup;
-  const double rounds = apart ? kEpilogueBeside * (share + 0.5) : std::ceil(share);
+  const double rounds = tile.is_of_one_group() ? kEpilogueBeside * (share + 0.5) : std::ceil(share);
   return rounds * columns * rows * operands;
 }
 
@@ -67,7 +66,7 @@ void set(cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t n
 std::vector<TileConfiguration> tiles_by_cost(Size M, Size N, int multiprocessors) {
   std::vector<TileConfiguration> result;
   for (const Tile& tile : kTiles) {
-    const std::uint32_t shared = tile.columns * tile.rows <= kMostOfOneGroup ? 0 : 4;
+    const std::uint32_t shared = tile.is_of_one_group() ? 0 : 4;
     for (const std::uint32_t columns_first : {1u, 0u}) {
       for (const Cluster& cluster : kClusters) {
         result.push_back(

@@ -228,26 +228,27 @@ TEST_CASE("cuda: all algorithms that a product is timed with give the same bits,
       return g;
     };
     gemm(CpuStream{}, product(a, b, bias, d, sums));
-    DeviceArray a_there(a), b_there(b), bias_there(bias);
-    std::optional<std::vector<Algorithm>> all;
-    for (std::size_t i = 0; !all || i < all->size(); ++i) {
-      DeviceArray d_there(before), sums_there(Array(DType::f32, M, -1));
-      const Gemm there = product(a_there, b_there, bias_there, d_there, sums_there);
-      Cublas& cublas = Cublas::of(kGpu.index);
-      Prepared* const prepared = cublas.prepare(problem_of(gpu_stream(), there, kind == Kind::bias, there.d));
-      REQUIRE(prepared != nullptr);
-      if (!all) all = prepared->candidates;
-      prepared->candidates = {(*all)[i]};
+    const Array no_sums(DType::f32, M, -1);
+    DeviceArray a_there(a), b_there(b), bias_there(bias), d_there(before), sums_there(no_sums);
+    const Gemm there = product(a_there, b_there, bias_there, d_there, sums_there);
+    Cublas& cublas = Cublas::of(kGpu.index);
+    Prepared* const prepared = cublas.prepare(problem_of(gpu_stream(), there, kind == Kind::bias, there.d));
+    REQUIRE(prepared != nullptr);
+    const std::vector<Algorithm> all = prepared->candidates;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      cuda::copy(d_there.data(), before.data(), before.bytes(), gpu_stream());
+      cuda::copy(sums_there.data(), no_sums.data(), no_sums.bytes(), gpu_stream());
+      prepared->candidates = {all[i]};
       const float alpha = 1, beta = accumulate ? 1 : 0;
       cublas.run(*prepared, &alpha, &beta, there, there.d, gpu_stream());
-      prepared->candidates = *all;
       Array d_result(out, M * N), sums_result(DType::f32, M);
       d_there.read(d_result), sums_there.read(sums_result);
-      CAPTURE(i, all->size(), static_cast<int>(kind), accumulate, dtype_name(dtype), M, N, K);
+      CAPTURE(i, all.size(), static_cast<int>(kind), accumulate, dtype_name(dtype), M, N, K);
       CHECK(d_result.same_bits(d));
       if (there.sum_a_M != nullptr) CHECK(sums_result.same_bits(sums));
     }
-    most = std::max(most, all->size());
+    prepared->candidates = all;
+    most = std::max(most, all.size());
   };
   for (const DType dtype : {DType::bf16, DType::f16}) {
     for (const auto& [M, N, K] : {std::array<Size, 3>{384, 640, 256}, {520, 1608, 264}}) {
