@@ -1,5 +1,5 @@
-// `ltrain bench kernels|comm|rates|step|scaling|recorder`: measurements as JSON. `ltrain bench compare` compares two of
-// them.
+// `ltrain bench kernels|comm|rates|step|scaling|recorder|tune`: measurements as JSON. `ltrain bench compare` compares
+// two of them.
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <map>
@@ -12,6 +12,7 @@
 #include "bench/recorder.h"
 #include "bench/scaling.h"
 #include "bench/step.h"
+#include "bench/tune.h"
 #include "command.h"
 #include "config_options.h"
 #include "libtrain/error.h"
@@ -203,6 +204,8 @@ Run set_up_bench(CLI::App& app, const Models& models) {
       {"scaling", "training on 1, 2, 4, ... of the ranks under each strategy",
        set_up_of_steps<bench::bench_scaling, 50>},
       {"recorder", "what recording costs a step: metrics, sinks, trace", set_up_of_steps<bench::bench_recorder, 200>},
+      {"tune", "searches for faster algorithms of matrix products on a GPU, for later runs; one rank",
+       set_up_of_steps<bench::bench_tune, 30>},
       {"compare", "two results: which rows are slower beyond noise", set_up_compare},
   };
   const auto runs = std::make_shared<std::map<const CLI::App*, Run>>();

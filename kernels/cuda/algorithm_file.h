@@ -5,6 +5,7 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <ios>
 #include <map>
 #include <optional>
@@ -19,6 +20,10 @@ namespace lt::kernels {
 struct Algorithm {
   cublasLtMatmulAlgo_t words{};
   bool has_workspace = true;
+
+  bool operator==(const Algorithm& other) const {
+    return has_workspace == other.has_workspace && std::ranges::equal(words.data, other.words.data);
+  }
 };
 
 class AlgorithmFile {
@@ -27,6 +32,7 @@ class AlgorithmFile {
   // `problem` describes the product, without spaces.
   std::optional<Algorithm> find(const std::string& problem) const;
   void add(const std::string& problem, const Algorithm& algorithm);
+  const std::string& path() const { return path_; }  // empty: no file
 
   // Algorithms are timed in a turn. One process has it at a time; those that wait for it then find() what was added
   // meanwhile. Before it asks for the turn, a process waits for all streams of its device: their work may need another
@@ -50,7 +56,7 @@ class AlgorithmFile {
   void read();
 
   int device_;
-  std::string path_;  // empty: no file
+  std::string path_;
   std::streamoff read_to_ = 0;
   int turns_ = 0;    // nested
   Descriptor lock_;  // held by flock(); the kernel releases it if the process dies

@@ -82,6 +82,24 @@ std::string Problem::text() const {
   return text + "," + std::to_string(static_cast<int>(epilogue));
 }
 
+std::string Problem::name() const {
+  std::string text(dtype_name(dtype));
+  if (out != dtype) text += " to " + std::string(dtype_name(out));
+  text += " " + std::to_string(sizes[0]) + " x " + std::to_string(sizes[1]) + " x " + std::to_string(sizes[2]);
+  if (sizes[7] > 1) text += ", batch of " + std::to_string(sizes[7]);
+  if (flags[0]) text += ", A transposed";
+  if (flags[1]) text += ", B transposed";
+  switch (epilogue) {
+    case Epilogue::none: return text;
+    case Epilogue::bias: return text + ", bias";
+    case Epilogue::gelu: return text + ", GELU";
+    case Epilogue::bias_gelu: return text + ", bias and GELU";
+    case Epilogue::gelu_gradient: return text + ", GELU's gradient";
+    case Epilogue::sum_a: return text + ", sums of A";
+  }
+  throw InternalError("kernels", "gemm: no such epilogue");
+}
+
 std::uint32_t alignment_of(const void* pointer) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   return static_cast<std::uint32_t>(std::min<std::uintptr_t>(kMostAlignment, address & (~address + 1)));
@@ -134,15 +152,17 @@ void Cublas::run(Prepared& p, const void* alpha, const void* beta, const Gemm& g
                           static_cast<cudaStream_t>(stream.handle));
   };
   // A call that adds to d cannot be repeated; a later call may choose.
-  const bool may_choose = p.candidates.size() > 1 && !g.accumulate && !g.pinned && !g.settings.deterministic;
-  if (may_choose && may_time(stream)) {
+  const bool may_choose = !g.accumulate && !g.pinned && !g.settings.deterministic;
+  if (may_choose && must_search(p) && may_time(stream)) {
+    search_algorithm(p, launch, stream);
+  } else if (may_choose && p.candidates.size() > 1 && may_time(stream)) {
     if (has_passes(g)) {  // in the turn of run_faster(), which keeps the choice
       choose(p.candidates, launch, stream);
     } else {
       const AlgorithmFile::Turn turn(file_);
       if (!take_known(p)) {
         choose(p.candidates, launch, stream);
-        file_.add(p.problem, p.candidates.front());
+        file_.add(p.problem.text(), p.candidates.front());
       }
     }
   }
@@ -161,15 +181,62 @@ void Cublas::choose(std::vector<Algorithm>& candidates, Launch&& launch, CudaStr
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     // cuBLASLt may refuse to launch a configuration that it has not proposed.
     if (launch(candidates[i]) != CUBLAS_STATUS_SUCCESS && i > 0) continue;
-    const double ms = time_ms(stream, [&] { LT_CUBLAS(launch(candidates[i])); });
+    const double ms = mean_ms(stream, kTimedCalls, [&] { LT_CUBLAS(launch(candidates[i])); });
     if (i == 0) first_ms = best_ms = ms;
     if (ms < best_ms && ms < kBetterThanFirst * first_ms) best = i, best_ms = ms;
   }
   candidates = {candidates[best]};
 }
 
+template <class Launch>
+void Cublas::search_algorithm(Prepared& p, Launch&& launch, CudaStream stream) {
+  if (p.candidates.size() > 1) choose(p.candidates, launch, stream);
+  const Choice present = p.choice();
+  LT_CUBLAS(launch(present.algorithm));
+  p.candidates.clear();
+  add_candidates(p, true);
+  add_candidates(p, false);
+  add_tiles(p, Tiles::all);
+  std::erase_if(p.candidates, [&](const Algorithm& candidate) {
+    return candidate == present.algorithm || launch(candidate) != CUBLAS_STATUS_SUCCESS;
+  });
+  p.candidates.insert(p.candidates.begin(), present.algorithm);
+  const SustainedChoice chosen = fastest_when_sustained(p.candidates.size(), [&](std::size_t way, int calls) {
+    return mean_ms(stream, calls, [&] { LT_CUBLAS(launch(p.candidates[way])); });
+  });
+  p.candidates = {p.candidates[chosen.way]};
+  searched_[&p] = {present, p.choice()};
+  (*report_)({p.problem.name(), chosen.first_ms, chosen.ms});
+}
+
+void Cublas::search(const std::function<void()>& compute, const ReportSearch& report) {
+  const struct End {
+    const ReportSearch*& report;
+    ~End() { report = nullptr; }
+  } end{report_};
+  report_ = &report;
+  searched_.clear();
+  compute();
+}
+
+void Cublas::use(Algorithms which) {
+  for (auto& [p, searched] : searched_) {
+    const Choice& choice = which == Algorithms::found ? searched.found : searched.present;
+    p->candidates = {choice.algorithm}, p->fused_wins = choice.fused_wins;
+  }
+}
+
+std::string Cublas::keep_found() {
+  const AlgorithmFile::Turn turn(file_);
+  for (const auto& [p, searched] : searched_) {
+    const auto& [algorithm, fused_wins] = searched.found;
+    file_.add(p->problem.text(), fused_wins.value_or(true) ? algorithm : Algorithm{});
+  }
+  return file_.path();
+}
+
 bool Cublas::take_known(Prepared& p) const {
-  const auto known = file_.find(p.problem);
+  const auto known = file_.find(p.problem.text());
   if (!known) return false;
   if (is_none(*known)) return p.fused_wins = false, true;
   const std::optional<std::size_t> needed = needed_workspace(p, known->words);
@@ -181,7 +248,7 @@ bool Cublas::take_known(Prepared& p) const {
 std::unique_ptr<Prepared> Cublas::make(const Problem& q) {
   const auto [M, N, K, lda, ldb, ldd, ld_c, batch, stride_a, stride_b, stride_d, stride_c] = q.sizes;
   const auto [transpose_a, transpose_b, deterministic, rounded, one_scale] = q.flags;
-  auto p = std::make_unique<Prepared>();
+  auto p = std::make_unique<Prepared>(q);
   cublasLtMatmulDesc_t operation = nullptr;
   const cublasComputeType_t in_f32 = rounded ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   const bool f64 = q.dtype == DType::f64;
@@ -217,16 +284,16 @@ std::unique_ptr<Prepared> Cublas::make(const Problem& q) {
   p->c = layout(q.out, N, M, ld_c, batch, stride_c);
   p->d = layout(q.out, N, M, ldd, batch, stride_d);
 
-  if (!q.pinned) add_candidates(*p, q, true);
+  if (!q.pinned) add_candidates(*p, true);
   // Deterministic products take the first algorithm. If none may use a workspace, there is none without one either.
-  if (q.pinned || (!deterministic && !p->candidates.empty())) add_candidates(*p, q, false);
+  if (q.pinned || (!deterministic && !p->candidates.empty())) add_candidates(*p, false);
   if (p->candidates.empty()) return nullptr;
-  p->problem = q.text();
-  if (!deterministic && !q.pinned && !take_known(*p)) add_tiles(*p, q);
+  if (!deterministic && !q.pinned && !take_known(*p)) add_tiles(*p, Tiles::usual);
   return p;
 }
 
-void Cublas::add_candidates(Prepared& p, const Problem& q, bool has_workspace) const {
+void Cublas::add_candidates(Prepared& p, bool has_workspace) const {
+  const Problem& q = p.problem;
   cublasLtMatmulPreference_t made = nullptr;
   LT_CUBLAS(cublasLtMatmulPreferenceCreate(&made));
   const MatmulPreference preference(made);
@@ -254,7 +321,8 @@ void Cublas::add_candidates(Prepared& p, const Problem& q, bool has_workspace) c
   }
 }
 
-void Cublas::add_tiles(Prepared& p, const Problem& q) const {
+void Cublas::add_tiles(Prepared& p, Tiles which) const {
+  const Problem& q = p.problem;
   const Size M = q.sizes[0], N = q.sizes[1], batch = q.sizes[7];
   // The estimate is for one matrix. GELU's gradient takes three times as long with these tiles, and e4m3 gains nothing.
   const bool may_gain = batch == 1 && dtype_bytes(q.dtype) == 2 && q.epilogue != Epilogue::gelu_gradient;
@@ -268,12 +336,12 @@ void Cublas::add_tiles(Prepared& p, const Problem& q) const {
   int multiprocessors = 0;
   LT_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, q.device));
   int added = 0;
-  for (const TileConfiguration& tile : tiles_by_cost(M, N, multiprocessors)) {
+  for (const TileConfiguration& tile : tiles_by_cost(M, N, multiprocessors, which)) {
     set_tile(*algorithm, tile);
     const std::optional<std::size_t> needed = needed_workspace(p, *algorithm);
     if (!needed || *needed > workspace_bytes(true)) continue;
     p.candidates.push_back({*algorithm, *needed > 0});
-    if (++added == kTimedTiles) return;
+    if (++added == kTimedTiles && which == Tiles::usual) return;
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,7 +14,10 @@
 #include "device/cuda.h"
 #include "kernels/cuda/algorithm_file.h"
 #include "kernels/cuda/cublas_handle.h"
+#include "kernels/cuda/product_tiles.h"
 #include "kernels/gemm.h"
+#include "kernels/product_search.h"
+#include "kernels/sustained_choice.h"
 
 namespace lt::kernels {
 
@@ -32,8 +36,10 @@ struct Problem {
 
   auto operator<=>(const Problem&) const = default;
 
-  // Without spaces.
+  // Key in the file of chosen algorithms, without spaces.
   std::string text() const;
+  // For people.
+  std::string name() const;
 };
 
 // Describes `g`, with its bias inside the product if `bias`. `c` is the matrix that the product adds, or d.
@@ -42,14 +48,25 @@ Problem problem_of(CudaStream stream, const Gemm& g, bool bias, const void* c);
 // alignment, so the shapes alone decide which algorithms may be used.
 std::uint32_t alignment_of(const void* pointer);
 
+// How a product is computed.
+struct Choice {
+  Algorithm algorithm;
+  std::optional<bool> fused_wins;  // against separate passes; empty: not known yet
+};
+
 // A product ready to launch: descriptions of the operation and its matrices, and the algorithm.
 struct Prepared {
+  explicit Prepared(const Problem& described) : problem(described) {}
+  Choice choice() const { return {candidates.front(), fused_wins}; }
+
+  Problem problem;
   MatmulDescription operation;
   MatrixLayout a, b, c, d;
   std::vector<Algorithm> candidates;  // only the chosen one after the choice
-  std::string problem;                // key in the file of chosen algorithms
-  std::optional<bool> fused_wins;     // against separate passes; empty: not known yet
+  std::optional<bool> fused_wins;     // as in Choice
 };
+
+using ReportSearch = std::function<void(const SearchedProduct&)>;
 
 class Cublas {
  public:
@@ -65,40 +82,63 @@ class Cublas {
   // Runs the fused product or separate passes, whichever was faster in the first call that could be repeated.
   template <class Fused, class Separate>
   void run_faster(Prepared& p, bool repeatable, CudaStream stream, Fused&& fused, Separate&& separate) {
+    if (must_search(p) && repeatable && may_time(stream)) return search_passes(p, stream, fused, separate);
     if (p.fused_wins) return *p.fused_wins ? fused() : separate();
     if (!repeatable || !may_time(stream)) return separate();
     const AlgorithmFile::Turn turn(file_);
     if (take_known(p)) return *p.fused_wins ? fused() : separate();
     fused();  // also chooses the algorithm
     separate();
-    const double separate_ms = time_ms(stream, separate);
+    const double separate_ms = mean_ms(stream, kTimedCalls, separate);
     fused();
-    const double fused_ms = time_ms(stream, fused);
+    const double fused_ms = mean_ms(stream, kTimedCalls, fused);
     p.fused_wins = fused_ms < kBetterThanFirst * separate_ms;
-    file_.add(p.problem, *p.fused_wins ? p.candidates.front() : Algorithm{});
+    file_.add(p.problem.text(), *p.fused_wins ? p.candidates.front() : Algorithm{});
   }
+
+  // As in product_search.h.
+  void search(const std::function<void()>& compute, const ReportSearch& report);
+  void use(Algorithms which);
+  std::string keep_found();
 
  private:
   static bool may_time(CudaStream stream);
-  // Time of kTimedCalls calls together. The caller has made one before.
+  // Mean time of calls one after another. The caller has made one before.
   template <class Launch>
-  static double time_ms(CudaStream stream, Launch&& launch) {
+  static double mean_ms(CudaStream stream, int calls, Launch&& launch) {
     const Stream compute = Stream::compute({DeviceType::cuda, stream.device});
     const TimePoint begin = TimePoint::on(compute);
-    for (int call = 0; call < kTimedCalls; ++call) launch();
-    return TimePoint::on(compute).ms_since(begin);
+    for (int call = 0; call < calls; ++call) launch();
+    return TimePoint::on(compute).ms_since(begin) / calls;
   }
 
   // Leaves only the candidate that is fastest for this very call.
   template <class Launch>
   static void choose(std::vector<Algorithm>& candidates, Launch&& launch, CudaStream stream);
+  // Whether a search is on that has not had this product.
+  bool must_search(Prepared& p) const { return report_ != nullptr && !searched_.contains(&p); }
+  // Leaves only the candidate that takes the least time in training, or the one that a run takes.
+  template <class Launch>
+  void search_algorithm(Prepared& p, Launch&& launch, CudaStream stream);
+  // Searches the algorithms of the fused product and of its passes, then compares both.
+  template <class Fused, class Separate>
+  void search_passes(Prepared& p, CudaStream stream, Fused&& fused, Separate&& separate) {
+    fused();
+    separate();
+    const bool begins_fused = p.fused_wins.value_or(false);
+    const SustainedChoice chosen = fastest_when_sustained(2, [&](std::size_t way, int calls) {
+      return (way == 0) == begins_fused ? mean_ms(stream, calls, fused) : mean_ms(stream, calls, separate);
+    });
+    p.fused_wins = (chosen.way == 0) == begins_fused;
+    searched_.at(&p).found.fused_wins = p.fused_wins;
+  }
   // Takes the file's choice for a product, if it has one that suits the product.
   bool take_known(Prepared& p) const;
   std::unique_ptr<Prepared> make(const Problem& q);
   // Adds what cuBLASLt proposes with that workspace, best first.
-  void add_candidates(Prepared& p, const Problem& q, bool has_workspace) const;
-  // Adds the configurations of lowest cost, if cuBLASLt proposes the algorithm that has them.
-  void add_tiles(Prepared& p, const Problem& q) const;
+  void add_candidates(Prepared& p, bool has_workspace) const;
+  // Adds configurations, if cuBLASLt proposes the algorithm that has them: of the usual ones those of lowest cost.
+  void add_tiles(Prepared& p, Tiles which) const;
   // Bytes of workspace that an algorithm needs for the product; null if it does not suit it.
   std::optional<std::size_t> needed_workspace(const Prepared& p, const cublasLtMatmulAlgo_t& algorithm) const;
 
@@ -109,6 +149,12 @@ class Cublas {
   cublasLtHandle_t handle_ = nullptr;
   std::mutex mutex_;
   std::map<Problem, std::unique_ptr<Prepared>> prepared_;
+
+  struct Searched {
+    Choice present, found;
+  };
+  const ReportSearch* report_ = nullptr;  // set while products are searched
+  std::map<Prepared*, Searched> searched_;
 };
 
 }  // namespace lt::kernels

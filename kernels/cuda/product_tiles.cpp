@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "kernels/cuda/cublas_handle.h"
 
@@ -29,6 +30,16 @@ constexpr Tile kTiles[] = {
     LT_TILE(256, 168), LT_TILE(256, 176), LT_TILE(288, 128), LT_TILE(304, 128), LT_TILE(320, 128), LT_TILE(328, 128),
     LT_TILE(336, 128), LT_TILE(344, 128), LT_TILE(352, 128),
 };
+// For searches only.
+constexpr Tile kMoreTiles[] = {
+    LT_TILE(64, 256), LT_TILE(64, 320), LT_TILE(96, 128), LT_TILE(96, 192), LT_TILE(104, 192), LT_TILE(112, 192),
+    LT_TILE(128, 96), LT_TILE(128, 192), LT_TILE(128, 208), LT_TILE(128, 240), LT_TILE(128, 272), LT_TILE(144, 128),
+    LT_TILE(144, 192), LT_TILE(152, 128), LT_TILE(160, 128), LT_TILE(160, 192), LT_TILE(168, 128), LT_TILE(176, 128),
+    LT_TILE(176, 192), LT_TILE(192, 96), LT_TILE(192, 104), LT_TILE(192, 112), LT_TILE(192, 128), LT_TILE(192, 144),
+    LT_TILE(192, 160), LT_TILE(192, 176), LT_TILE(192, 192), LT_TILE(192, 208), LT_TILE(192, 224), LT_TILE(208, 128),
+    LT_TILE(208, 192), LT_TILE(224, 192), LT_TILE(240, 128), LT_TILE(256, 64), LT_TILE(256, 120), LT_TILE(272, 128),
+    LT_TILE(320, 64), LT_TILE(320, 96), LT_TILE(320, 112),
+};
 // clang-format on
 #undef LT_TILE
 
@@ -36,7 +47,11 @@ struct Cluster {
   cublasLtClusterShape_t shape;
   Size columns, rows;  // in tiles
 };
-constexpr Cluster kClusters[] = {{CUBLASLT_CLUSTER_SHAPE_2x1x1, 2, 1}, {CUBLASLT_CLUSTER_SHAPE_1x2x1, 1, 2}};
+// The usual ones first.
+constexpr Cluster kClusters[] = {
+    {CUBLASLT_CLUSTER_SHAPE_2x1x1, 2, 1}, {CUBLASLT_CLUSTER_SHAPE_1x2x1, 1, 2}, {CUBLASLT_CLUSTER_SHAPE_1x1x1, 1, 1}};
+constexpr std::uint32_t kOptions[] = {1, 0, 3, 2};
+constexpr std::size_t kUsualClusters = 2, kUsualOptions = 2;
 
 constexpr int kAlgorithm = 66;  // CUBLASLT_ALGO_CONFIG_ID
 
@@ -63,16 +78,22 @@ void set(cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t n
 
 }  // namespace
 
-std::vector<TileConfiguration> tiles_by_cost(Size M, Size N, int multiprocessors) {
+std::vector<TileConfiguration> tiles_by_cost(Size M, Size N, int multiprocessors, Tiles which) {
+  const bool all = which == Tiles::all;
+  const auto options = std::span(kOptions).first(all ? std::size(kOptions) : kUsualOptions);
+  const auto clusters = std::span(kClusters).first(all ? std::size(kClusters) : kUsualClusters);
   std::vector<TileConfiguration> result;
-  for (const Tile& tile : kTiles) {
+  const auto add = [&](const Tile& tile) {
     const std::uint32_t shared = tile.is_of_one_group() ? 0 : 4;
-    for (const std::uint32_t columns_first : {1u, 0u}) {
-      for (const Cluster& cluster : kClusters) {
-        result.push_back(
-            {tile.id, shared + columns_first, cluster.shape, cost_of(tile, cluster, M, N, multiprocessors)});
+    for (const std::uint32_t option : options) {
+      for (const Cluster& cluster : clusters) {
+        result.push_back({tile.id, shared + option, cluster.shape, cost_of(tile, cluster, M, N, multiprocessors)});
       }
     }
+  };
+  for (const Tile& tile : kTiles) add(tile);
+  if (all) {
+    for (const Tile& tile : kMoreTiles) add(tile);
   }
   std::stable_sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.cost < b.cost; });
   return result;

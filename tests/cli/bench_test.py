@@ -239,7 +239,7 @@ class Bench(program.CliTest):
                           f"[bench] {self.folder}/none.json: expected a readable file, found: No such file or directory")
         self.assert_error(self.compare(good, self.write("empty.json", "{}")), 3,
                           f"[bench] {self.folder}/empty.json: schema: expected 1, got nothing",
-                          "a result is what `bench kernels|comm|rates|step|scaling|recorder --out FILE` writes")
+                          "a result is what `bench kernels|comm|rates|step|scaling|recorder|tune --out FILE` writes")
         refused("{", "expected JSON, got something else at byte 2")
         refused("[1]", "the whole: expected an object, got [1]")
         refused('{"schema": 1e999}', "expected numbers up to 1e308, got a larger one")
@@ -318,7 +318,7 @@ class Bench(program.CliTest):
 
     def test_usage(self):
         self.assert_error(program.run("bench", "stap"), 2,
-                          "[usage] unknown command stap: expected one of kernels, comm, rates, step, scaling, recorder, compare",
+                          "[usage] unknown command stap: expected one of kernels, comm, rates, step, scaling, recorder, tune, compare",
                           "did you mean step? `ltrain bench --help` lists them")
         self.assert_error(program.run("bench", "comm"), 2, "[bench] comm: expected at least two ranks, got 1",
                           "start it under mpirun -n 2")
@@ -332,6 +332,12 @@ class Bench(program.CliTest):
         self.assert_error(program.run("bench", "comm", "--train.seq=8", ranks=2), 2,
                           "[usage] unknown option --train.seq", "the options: ltrain bench comm --help")
         self.assert_error(program.run("bench", "kernels", ranks=2), 2, "[bench] kernels: expected one rank, got 2")
+        self.assert_error(program.run("bench", "tune", ranks=2), 2, "[bench] tune: expected one rank, got 2")
+        self.assert_error(program.run("bench", "tune", "--train.device=cpu"), 2,
+                          "[bench] tune: train.device: expected cuda, got cpu", "only products on GPUs have a choice of algorithms")
+        self.assert_error(program.run("bench", "tune", "--train.device=cuda", "--train.deterministic=true"), 2,
+                          "[bench] tune: train.deterministic: expected false, got true",
+                          "deterministic products take the first algorithm")
         self.assert_error(program.run("bench", "scaling", "--parallel.shard_size=2", ranks=2), 2,
                           "[bench] scaling: parallel.shard_size: expected 0, all ranks of each count, got 2")
         self.assert_error(program.run("bench", "step", "--iterations", "0"), 2,
@@ -339,11 +345,11 @@ class Bench(program.CliTest):
         for option in ("--out=x.json", "--iterations=5"):
             self.assert_error(program.run("bench", "step", "--serve", option), 2,
                               f"[usage] {option.partition('=')[0]} excludes --serve", "ltrain bench step --help")
-        for what in ("kernels", "comm", "step", "scaling", "recorder", "compare"):
+        for what in ("kernels", "comm", "step", "scaling", "recorder", "tune", "compare"):
             help_text = program.run("bench", what, "--help")
             self.assertEqual((help_text.returncode, help_text.stderr), (0, ""))
-            self.assertEqual("--model.preset" in help_text.stdout, what in ("kernels", "step", "scaling", "recorder"),
-                             what)
+            self.assertEqual("--model.preset" in help_text.stdout,
+                             what in ("kernels", "step", "scaling", "recorder", "tune"), what)
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ class OwnProgram(Runs, program.CliTest):
                 '[config] model.blocks: expected an integer of at least 1, got "0" (from the command line)',
             ("plan", "--model.layers=2"): "[config] unknown key model.layers (from the command line)",
             ("sample", "--checkpoint=x"): "[usage] unknown command sample",
-            ("bench", "kernels"): "[usage] unknown command kernels: expected one of comm, step, scaling, recorder, compare",
+            ("bench", "kernels"): "[usage] unknown command kernels: expected one of comm, step, scaling, recorder, tune, compare",
             ("plan", "--sample"): "[usage] unknown option --sample",
             ("train", "--data.documents=mask"):
                 "[config] data.documents: expected cross with batches of the program's own, got mask (from the command line)",

@@ -1,0 +1,123 @@
+// Implements `ltrain bench tune`.
+#include "tune.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "kernels/product_search.h"
+#include "libtrain/error.h"
+#include "libtrain/train/run_options.h"
+#include "step_identity.h"
+#include "table.h"
+#include "train/model_table.h"
+#include "train/rank_device.h"
+#include "training.h"
+
+namespace lt::bench {
+namespace {
+
+using kernels::Algorithms;
+
+constexpr Column kProductColumns[] = {{"product", -52}, {"present ms", 10}, {"found ms", 10}};
+constexpr int kRounds = 3;
+
+void require_searchable(const Config& config, const World& world) {
+  if (world.size() > 1) {
+    throw UsageError("bench", fmt::format("tune: expected one rank, got {}", world.size()), "run it without mpirun");
+  }
+  if (config.train.device != "cuda") {
+    throw UsageError("bench", fmt::format("tune: train.device: expected cuda, got {}", config.train.device),
+                     "only products on GPUs have a choice of algorithms");
+  }
+  if (config.train.deterministic) {
+    throw UsageError("bench", "tune: train.deterministic: expected false, got true",
+                     "deterministic products take the first algorithm");
+  }
+}
+
+// Prints and returns the products that were searched.
+Json search(const Config& config, const World& world, StepOptions step) {
+  step.cuda_graph = false;  // a captured product runs only once
+  Training training(config, world.group(), step);
+  training.time_steps(2);  // chooses as runs do
+  Json products = Json::array();
+  print_header(kProductColumns);
+  kernels::search_products(
+      step.device, [&] { training.time_steps(1); },
+      [&](const kernels::SearchedProduct& product) {
+        Json& row = products.emplace_back(
+            Json{{"name", product.name}, {"present_ms", product.present_ms}, {"found_ms", product.found_ms}});
+        print_cells(kProductColumns, {product.name, fixed(row["present_ms"], 4), fixed(row["found_ms"], 4)});
+      });
+  return products;
+}
+
+std::vector<double> step_times(const Config& config, const World& world, const StepOptions& step,
+                               const Options& options) {
+  Training training(config, world.group(), step);
+  training.time_steps(options.warmup);
+  std::vector<double> ms;
+  for (const ActivityTimes& times : training.time_steps(options.iterations)) ms.push_back(sum(times));
+  return ms;
+}
+
+// The times of steps with one of both kinds of algorithms.
+struct Timed {
+  Algorithms which;
+  const char* name;
+  std::vector<std::vector<double>> rounds = {};
+
+  std::vector<double> medians() const {
+    std::vector<double> result;
+    for (const auto& round : rounds) result.push_back(median(round));
+    return result;
+  }
+};
+
+bool is_shorter(const Timed& a, const Timed& b) {
+  return std::ranges::max(a.medians()) < std::ranges::min(b.medians());
+}
+
+// What became of the search, for people.
+std::string outcome(bool is_faster, const std::string& kept_in) {
+  if (!is_faster) return "steps are not shorter with what was found, so runs take the present algorithms";
+  if (kept_in.empty()) return "what was found is lost: expected a writable folder in $XDG_CACHE_HOME or ~/.cache";
+  return "later runs take what was found: " + kept_in;
+}
+
+}  // namespace
+
+void bench_tune(const Config& given, const World& world, const Options& options) {
+  const Config config = with_accum(resolve(given), world.size());
+  require_searchable(config, world);
+  const StepOptions step = step_options_of_rank(config, world);
+  Json products = search(config, world, step);
+  Timed present{Algorithms::present, "present"}, found{Algorithms::found, "found"};
+  for (int round = 0; round < kRounds; ++round) {
+    for (Timed* const timed : {&present, &found}) {
+      kernels::use_products(step.device, timed->which);
+      timed->rounds.push_back(step_times(config, world, step, options));
+    }
+  }
+  const bool is_faster = is_shorter(found, present);
+  const std::string kept_in = is_faster ? kernels::keep_found_products(step.device) : "";
+
+  Json rows = Json::array();
+  for (const Timed* const timed : {&present, &found}) {
+    Json& row = rows.emplace_back(step_identity(config, world.size(), config.parallel.strategy));
+    row.update({{"implementation", timed->name}, {"ms", times(timed->rounds)}});
+    fmt::print(stderr, "steps, {}: {:.2f} ms\n", timed->name, fmt::join(timed->medians(), ", "));
+  }
+  fmt::print(stderr, "{}\n", outcome(is_faster, kept_in));
+  Json result = new_result("tune", world, options);
+  result.update(Json{{"model", model_name(config)},
+                     {"dtype", config.train.dtype},
+                     {"products", std::move(products)},
+                     {"kept_in", kept_in.empty() ? Json() : Json(kept_in)}});
+  write_result(std::move(result), std::move(rows), options.out);
+}
+
+}  // namespace lt::bench
