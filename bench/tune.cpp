@@ -84,7 +84,7 @@ bool is_shorter(const Timed& a, const Timed& b) {
 // What became of the search, for people.
 std::string outcome(bool is_faster, const std::string& kept_in) {
   if (!is_faster) return "steps are not shorter with what was found, so runs take the present algorithms";
-  if (kept_in.empty()) return "what was found is lost: expected a writable folder in $XDG_CACHE_HOME or ~/.cache";
+  if (kept_in.empty()) return "what was found is lost, because the file for it could not be written";
   return "later runs take what was found: " + kept_in;
 }
 
@@ -94,7 +94,13 @@ void bench_tune(const Config& given, const World& world, const Options& options)
   const Config config = with_accum(resolve(given), world.size());
   require_searchable(config, world);
   const StepOptions step = step_options_of_rank(config, world);
-  Json products = search(config, world, step);
+  Json result = new_result("tune", world, options);
+  result.update(Json{{"model", model_name(config)},
+                     {"dtype", config.train.dtype},
+                     {"products", search(config, world, step)},
+                     {"kept_in", nullptr}});
+  save_result(result, Json::array(), options.out);
+
   Timed present{Algorithms::present, "present"}, found{Algorithms::found, "found"};
   for (int round = 0; round < kRounds; ++round) {
     for (Timed* const timed : {&present, &found}) {
@@ -102,21 +108,16 @@ void bench_tune(const Config& given, const World& world, const Options& options)
       timed->rounds.push_back(step_times(config, world, step, options));
     }
   }
-  const bool is_faster = is_shorter(found, present);
-  const std::string kept_in = is_faster ? kernels::keep_found_products(step.device) : "";
-
   Json rows = Json::array();
   for (const Timed* const timed : {&present, &found}) {
     Json& row = rows.emplace_back(step_identity(config, world.size(), config.parallel.strategy));
     row.update({{"implementation", timed->name}, {"ms", times(timed->rounds)}});
     fmt::print(stderr, "steps, {}: {:.2f} ms\n", timed->name, fmt::join(timed->medians(), ", "));
   }
+  const bool is_faster = is_shorter(found, present);
+  const std::string kept_in = is_faster ? kernels::keep_found_products(step.device) : "";
   fmt::print(stderr, "{}\n", outcome(is_faster, kept_in));
-  Json result = new_result("tune", world, options);
-  result.update(Json{{"model", model_name(config)},
-                     {"dtype", config.train.dtype},
-                     {"products", std::move(products)},
-                     {"kept_in", kept_in.empty() ? Json() : Json(kept_in)}});
+  if (!kept_in.empty()) result["kept_in"] = kept_in;
   write_result(std::move(result), std::move(rows), options.out);
 }
 

@@ -8,17 +8,14 @@ namespace lt::kernels {
 namespace {
 
 constexpr double kWarmMs = 100, kAdaptMs = 20;
-constexpr double kMostBehind = 1.12, kBetter = 0.99;
+constexpr double kMostBehind = 1.12, kBetter = 0.99, kLeastMs = 1e-3;
 
 struct Way {
   std::size_t index;
   double ms;  // of a call
 };
 
-int calls_in(double ms, double call_ms) {
-  constexpr double kLeastMs = 1e-3;
-  return std::max(2, static_cast<int>(ms / std::max(call_ms, kLeastMs)));
-}
+int calls_in(double ms, double call_ms) { return std::max(2, static_cast<int>(ms / std::max(call_ms, kLeastMs))); }
 
 std::vector<Way> in_bursts(std::size_t count, const MeanMs& mean_ms) {
   std::vector<Way> ways;
@@ -29,7 +26,7 @@ std::vector<Way> in_bursts(std::size_t count, const MeanMs& mean_ms) {
     const double ms = mean_ms(i, 2);
     mean_ms(0, 1);
     const double after = mean_ms(0, 1);
-    ways.push_back({i, ms / (before + after) * 2 * reference});
+    ways.push_back({i, ms / std::max(before + after, kLeastMs) * 2 * reference});
     before = after;
   }
   return ways;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cctype>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -17,6 +18,7 @@
 #include <thread>
 
 #include "device/cuda.h"
+#include "libtrain/error.h"
 
 namespace lt::kernels {
 namespace {
@@ -114,11 +116,25 @@ std::optional<Algorithm> AlgorithmFile::find(const std::string& problem) const {
   return found == algorithms_.end() ? std::nullopt : std::optional(found->second);
 }
 
+Descriptor AlgorithmFile::open_to_append() const {
+  make_folder(path_);
+  return Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+}
+
+void AlgorithmFile::require_writable() const {
+  if (path_.empty()) {
+    throw DataError("kernels",
+                    "no file for the algorithms of products: expected XDG_CACHE_HOME or HOME in the environment");
+  }
+  if (!open_to_append().is_open()) {
+    throw DataError("kernels", path_ + ": expected a writable file, found: " + std::strerror(errno));
+  }
+}
+
 void AlgorithmFile::add(const std::string& problem, const Algorithm& algorithm) {
   algorithms_.insert_or_assign(problem, algorithm);
   if (path_.empty()) return;
-  make_folder(path_);
-  const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  const Descriptor file = open_to_append();
   if (!file.is_open()) return path_.clear();
   const std::string line = std::string(kFormat) + " " + problem + " " + to_hex(algorithm.words) +
                            (algorithm.has_workspace ? " 1\n" : " 0\n");

@@ -33,6 +33,8 @@ class AlgorithmFile {
   std::optional<Algorithm> find(const std::string& problem) const;
   void add(const std::string& problem, const Algorithm& algorithm);
   const std::string& path() const { return path_; }  // empty: no file
+  // Throws DataError unless the file can be written.
+  void require_writable() const;
 
   // Algorithms are timed in a turn. One process has it at a time; those that wait for it then find() what was added
   // meanwhile. Before it asks for the turn, a process waits for all streams of its device: their work may need another
@@ -53,6 +55,7 @@ class AlgorithmFile {
   void begin_turn();
   void end_turn();
   void take_lock();
+  Descriptor open_to_append() const;
   void read();
 
   int device_;

@@ -214,6 +214,7 @@ void Cublas::search(const std::function<void()>& compute, const ReportSearch& re
     const ReportSearch*& report;
     ~End() { report = nullptr; }
   } end{report_};
+  file_.require_writable();
   report_ = &report;
   searched_.clear();
   compute();

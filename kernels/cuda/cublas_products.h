@@ -117,7 +117,7 @@ class Cublas {
   static void choose(std::vector<Algorithm>& candidates, Launch&& launch, CudaStream stream);
   // Whether a search is on that has not had this product.
   bool must_search(Prepared& p) const { return report_ != nullptr && !searched_.contains(&p); }
-  // Leaves only the candidate that takes the least time in training, or the one that a run takes.
+  // Leaves only the candidate that is the fastest when sustained, or the run's choice unless another is better by 1 %.
   template <class Launch>
   void search_algorithm(Prepared& p, Launch&& launch, CudaStream stream);
   // Searches the algorithms of the fused product and of its passes, then compares both.

@@ -39,16 +39,16 @@ void clear(CudaStream stream, const Gemm& g) {
   }
 }
 
-// Runs the extra work in separate passes in deterministic mode, for dtypes other than bf16 and f16, for K = 0, and if
-// cuBLASLt has no such product. Otherwise picks the faster way.
+// Runs the extra work in separate passes in deterministic mode, for pinned products, for dtypes other than bf16 and
+// f16, for K = 0, and if cuBLASLt has no such product. Otherwise picks the faster way.
 void gemm_with_passes(CudaStream stream, const Gemm& g) {
   Cublas& cublas = Cublas::of(stream.device);
-  const bool possible = !g.settings.deterministic && dtype_bytes(g.dtype) == 2 && g.K > 0;
+  const bool possible = !g.settings.deterministic && !g.pinned && dtype_bytes(g.dtype) == 2 && g.K > 0;
   Prepared* const prepared = possible ? cublas.prepare(problem_of(stream, g, g.bias_N != nullptr, g.d)) : nullptr;
   if (prepared == nullptr) return gemm_in_passes(stream, g);
   const float one = 1, beta = g.accumulate ? 1 : 0;
   cublas.run_faster(
-      *prepared, !g.accumulate && !g.pinned, stream, [&] { cublas.run(*prepared, &one, &beta, g, g.d, stream); },
+      *prepared, !g.accumulate, stream, [&] { cublas.run(*prepared, &one, &beta, g, g.d, stream); },
       [&] { gemm_in_passes(stream, g); });
 }
 

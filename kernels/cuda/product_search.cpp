@@ -1,4 +1,4 @@
-// Forwards a search to the device that it is for.
+// The functions of product_search.h, by the device's Cublas.
 #include "kernels/product_search.h"
 
 #include "kernels/cuda/cublas_products.h"

@@ -68,7 +68,8 @@ TEST_CASE("tiles of a product: those that cover its result in fewer rounds cost 
   CHECK(cost(1408, 3072, CUBLASLT_MATMUL_TILE_256x128) < 0.6 * cost(1409, 3072, CUBLASLT_MATMUL_TILE_256x128));
 }
 
-TEST_CASE("cuda: all algorithms that a product is timed with give the same bits, all tiles too", "[cuda][cublas]") {
+TEST_CASE("cuda: all algorithms that a product is timed with give the same bits, all tiles too",
+          "[cuda][cublas][search]") {
   if (!has_gpu()) return;
   std::size_t most = 0;
   enum class Kind { plain, bias, weight_gradient, weight_gradient_and_sums };
@@ -99,6 +100,7 @@ TEST_CASE("cuda: all algorithms that a product is timed with give the same bits,
       all.insert(all.end(), tiles.begin(), tiles.end());
     }
     std::size_t refused = 0;
+    Array d_result(out, M * N), sums_result(DType::f32, M);
     for (std::size_t i = 0; i < all.size(); ++i) {
       cuda::copy(d_there.data(), before.data(), before.bytes(), gpu_stream());
       cuda::copy(sums_there.data(), no_sums.data(), no_sums.bytes(), gpu_stream());
@@ -111,7 +113,6 @@ TEST_CASE("cuda: all algorithms that a product is timed with give the same bits,
         ++refused;
         continue;
       }
-      Array d_result(out, M * N), sums_result(DType::f32, M);
       d_there.read(d_result), sums_there.read(sums_result);
       CAPTURE(i, all.size(), static_cast<int>(kind), accumulate, dtype_name(dtype), M, N, K);
       CHECK(d_result.same_bits(d));
@@ -186,7 +187,8 @@ TEST_CASE("cuda: algorithms are timed by one process at a time, and the others r
   CHECK(!second.find("a-product")->has_workspace);
 }
 
-TEST_CASE("cuda: a searched product takes what was found or what it took before; the file keeps it", "[cuda][cublas]") {
+TEST_CASE("cuda: a searched product takes what was found or what it took before; the file keeps it",
+          "[cuda][cublas][search]") {
   if (!has_gpu()) return;
   const Size M = 512, N = 768, K = 256;
   DeviceArray a(small_numbers(DType::bf16, M * K, 1)), b(small_numbers(DType::bf16, N * K, 2));

@@ -14,9 +14,10 @@ struct SearchedProduct {
   double present_ms, found_ms;  // of a call, over some tenths of a second
 };
 
-// Each product on the device's compute stream is searched when it first occurs in `compute`, with its operands there,
-// unless it is deterministic. Where work like GELU can be inside it or in a pass of its own, both are searched, then
-// compared. From then on it runs with what was found.
+// Each product on the device's compute stream is searched in its first call in `compute` that can be repeated: one that
+// does not add to its result and is neither pinned nor deterministic. Where work like GELU can be inside it or in a
+// pass of its own, both are searched, then compared. From then on it runs with what was found. Throws DataError if the
+// file for what is found cannot be written.
 void search_products(Device device, const std::function<void()>& compute,
                      const std::function<void(const SearchedProduct&)>& report);
 
