@@ -44,8 +44,9 @@ compare_losses() {
 losses() { prepare && report 1x-losses.txt compare_losses; }
 
 # Runs one tool. Searches of products launch too many kernels for any. Racecheck fails inside cuBLASLt's kernels for bf16,
-# so it skips all tests of products. Initcheck does not see what cuBLASLt's and cuDNN's newer kernels write, so it skips FP8. Synccheck fails inside cuDNN's attention, which heads
-# of 20 channels avoid; racecheck of FP8 was tried without it only.
+# so it skips all tests of products. Initcheck does not see what cuBLASLt's and cuDNN's newer kernels write, so it skips
+# FP8. Synccheck fails inside cuDNN's attention, which heads of 20 channels avoid; racecheck of FP8 was tried without it
+# only.
 sanitize() {  # tool
   local check=(compute-sanitizer --tool "$1" --error-exitcode 9) runs=$out/run-$1 tests=("~[search]") heads=()
   local tiny=(--model.layers=2 --model.width=64 --model.heads=2 --model.ffn=128 --train.seq=32 --train.micro_batch=2

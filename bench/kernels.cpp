@@ -198,9 +198,7 @@ KernelResult measure_rates(const Config& config, Device device, const Options& o
 }
 
 void bench_kernels(const Config& given, const World& world, const Options& options, const std::string& filter) {
-  if (world.size() > 1) {
-    throw UsageError("bench", fmt::format("kernels: expected one rank, got {}", world.size()), "run it without mpirun");
-  }
+  require_one_rank("kernels", world);
   const Config config = resolve(given);
   const Device device = step_options_of_rank(config, world).device;
   const KernelResult measured = measure(chosen_cases(config, device, filter), device, options);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "io/pending_file.h"
+#include "libtrain/error.h"
 #include "record/short_text.h"
 #include "train/machine.h"
 
@@ -49,6 +50,12 @@ Json times(const std::vector<std::vector<double>>& blocks) {
   Json result = spread(all);
   result["blocks"] = medians;
   return result;
+}
+
+void require_one_rank(std::string_view benchmark, const World& world) {
+  if (world.size() == 1) return;
+  throw UsageError("bench", fmt::format("{}: expected one rank, got {}", benchmark, world.size()),
+                   "run it without mpirun");
 }
 
 Json new_result(std::string_view benchmark, const World& world, const Options& options) {

@@ -46,6 +46,9 @@ std::vector<std::vector<double>> cut_into_blocks(const std::vector<double>& ms);
 // spread() of all calls, and "blocks", the median of each non-empty block.
 Json times(const std::vector<std::vector<double>>& blocks);
 
+// Throws UsageError for several ranks.
+void require_one_rank(std::string_view benchmark, const World& world);
+
 // A result without its rows.
 Json new_result(std::string_view benchmark, const World& world, const Options& options);
 

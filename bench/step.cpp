@@ -127,8 +127,7 @@ void serve_steps(const Config& given, const World& world, const Options& options
     if (std::sscanf(line.c_str(), "run %ld", &count) != 1) {
       throw UsageError("bench", fmt::format("standard input: expected \"run N\", got \"{}\"", line));
     }
-    Json ms = Json::array();
-    for (const ActivityTimes& step : training.time_steps(count)) ms.push_back(sum(step));
+    const std::vector<double> ms = training.step_ms(count);
     if (world.rank() == 0) std::cout << Json{{"ms", ms}}.dump() << std::endl;
   }
 }

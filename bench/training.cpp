@@ -95,6 +95,12 @@ std::vector<ActivityTimes> Training::time_steps(Size count) {
   return times;
 }
 
+std::vector<double> Training::step_ms(Size count) {
+  std::vector<double> ms;
+  for (const ActivityTimes& times : time_steps(count)) ms.push_back(sum(times));
+  return ms;
+}
+
 double Training::flops() const {
   return model_->facts(engine_.batch_shape().seq).flops_per_token * static_cast<double>(tokens());
 }

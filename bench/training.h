@@ -33,6 +33,8 @@ class Training {
   // Returns each step's times by activity. The host issues a step while a CUDA device runs the one before. Throws
   // NonFiniteError.
   std::vector<ActivityTimes> time_steps(Size count);
+  // Likewise, each step's time as a whole.
+  std::vector<double> step_ms(Size count);
 
   Size tokens() const { return engine_.batch_shape().global_tokens(); }  // per step
   double flops() const;                                                  // per step

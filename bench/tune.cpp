@@ -25,9 +25,7 @@ constexpr Column kProductColumns[] = {{"product", -52}, {"present ms", 10}, {"fo
 constexpr int kRounds = 3;
 
 void require_searchable(const Config& config, const World& world) {
-  if (world.size() > 1) {
-    throw UsageError("bench", fmt::format("tune: expected one rank, got {}", world.size()), "run it without mpirun");
-  }
+  require_one_rank("tune", world);
   if (config.train.device != "cuda") {
     throw UsageError("bench", fmt::format("tune: train.device: expected cuda, got {}", config.train.device),
                      "only products on GPUs have a choice of algorithms");
@@ -53,15 +51,6 @@ Json search(const Config& config, const World& world, StepOptions step) {
         print_cells(kProductColumns, {product.name, fixed(row["present_ms"], 4), fixed(row["found_ms"], 4)});
       });
   return products;
-}
-
-std::vector<double> step_times(const Config& config, const World& world, const StepOptions& step,
-                               const Options& options) {
-  Training training(config, world.group(), step);
-  training.time_steps(options.warmup);
-  std::vector<double> ms;
-  for (const ActivityTimes& times : training.time_steps(options.iterations)) ms.push_back(sum(times));
-  return ms;
 }
 
 // The times of steps with one of both kinds of algorithms.
@@ -105,7 +94,9 @@ void bench_tune(const Config& given, const World& world, const Options& options)
   for (int round = 0; round < kRounds; ++round) {
     for (Timed* const timed : {&present, &found}) {
       kernels::use_products(step.device, timed->which);
-      timed->rounds.push_back(step_times(config, world, step, options));
+      Training training(config, world.group(), step);
+      training.step_ms(options.warmup);
+      timed->rounds.push_back(training.step_ms(options.iterations));
     }
   }
   Json rows = Json::array();

@@ -193,10 +193,7 @@ void Cublas::search_algorithm(Prepared& p, Launch&& launch, CudaStream stream) {
   if (p.candidates.size() > 1) choose(p.candidates, launch, stream);
   const Choice present = p.choice();
   LT_CUBLAS(launch(present.algorithm));
-  p.candidates.clear();
-  add_candidates(p, true);
-  add_candidates(p, false);
-  add_tiles(p, Tiles::all);
+  take_search_candidates(p);
   std::erase_if(p.candidates, [&](const Algorithm& candidate) {
     return candidate == present.algorithm || launch(candidate) != CUBLAS_STATUS_SUCCESS;
   });
@@ -207,6 +204,13 @@ void Cublas::search_algorithm(Prepared& p, Launch&& launch, CudaStream stream) {
   p.candidates = {p.candidates[chosen.way]};
   searched_[&p] = {present, p.choice()};
   (*report_)({p.problem.name(), chosen.first_ms, chosen.ms});
+}
+
+void Cublas::take_search_candidates(Prepared& p) const {
+  p.candidates.clear();
+  add_candidates(p, true);
+  add_candidates(p, false);
+  add_tiles(p, Tiles::all);
 }
 
 void Cublas::search(const std::function<void()>& compute, const ReportSearch& report) {

@@ -96,6 +96,8 @@ class Cublas {
     file_.add(p.problem.text(), *p.fused_wins ? p.candidates.front() : Algorithm{});
   }
 
+  // Makes the candidates all that a search times beside the present choice.
+  void take_search_candidates(Prepared& p) const;
   // As in product_search.h.
   void search(const std::function<void()>& compute, const ReportSearch& report);
   void use(Algorithms which);

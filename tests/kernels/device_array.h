@@ -8,6 +8,7 @@
 
 #include "device/cuda.h"
 #include "kernels/array.h"
+#include "kernels/gemm.h"
 #include "libtrain/device/device.h"
 #include "test_main/catch.h"
 
@@ -53,5 +54,15 @@ class DeviceArray {
   Size bytes_;
   std::shared_ptr<void> data_;
 };
+
+// A contiguous result on the device; g.d is ignored.
+inline Array gpu_product(kernels::Gemm g) {
+  Array result(g.out, g.M * g.N);
+  DeviceArray there(result);
+  g.d = there.data();
+  kernels::gemm(gpu_stream(), g);
+  there.read(result);
+  return result;
+}
 
 }  // namespace lt::test

@@ -127,16 +127,8 @@ TEST_CASE("cuda: products of f32 round to TF32 where that is asked for, and only
   gemm(CpuStream{}, Gemm{.M = M, .N = N, .K = K, .a = a.data(), .b = b.data(), .d = expected.data()});
   DeviceArray a_there(a), b_there(b);
   const auto error = [&](bool rounded) {
-    Array d(DType::f32, M * N);
-    DeviceArray d_there(d);
-    gemm(gpu_stream(), Gemm{.M = M,
-                            .N = N,
-                            .K = K,
-                            .a = a_there.data(),
-                            .b = b_there.data(),
-                            .d = d_there.data(),
-                            .settings = {.tf32 = rounded}});
-    d_there.read(d);
+    const Array d =
+        gpu_product({.M = M, .N = N, .K = K, .a = a_there.data(), .b = b_there.data(), .settings = {.tf32 = rounded}});
     return error_of(d, expected.values());
   };
   const double tf32 = 4 * tolerance(DType::f16);  // the same mantissa; two factors are rounded, the sum is not

@@ -15,7 +15,6 @@
 #include "kernels/on_both.h"
 #include "kernels/product_search.h"
 #include "libtrain/error.h"
-#include "memory/workspace.h"
 
 using namespace lt;
 using namespace lt::kernels;
@@ -29,28 +28,6 @@ Array small_numbers(DType dtype, Size count, std::uint64_t seed) {
   const auto ids = random_ids(count, 3, seed);
   for (Size i = 0; i < count; ++i) values.set(i, ids[static_cast<std::size_t>(i)] - 1);
   return values;
-}
-
-// All configurations of tiles that cuBLASLt takes for a product of two-byte numbers.
-std::vector<Algorithm> all_tiles(const Prepared& p, const Gemm& g) {
-  const auto type = [](DType dtype) {
-    return dtype == DType::f32 ? CUDA_R_32F : dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_16F;
-  };
-  cublasLtHandle_t handle = nullptr;
-  REQUIRE(cublasLtCreate(&handle) == CUBLAS_STATUS_SUCCESS);
-  std::vector<Algorithm> result;
-  if (auto words = tiled_algorithm(handle, type(g.dtype), type(g.out))) {
-    for (const TileConfiguration& tile : tiles_by_cost(g.M, g.N, 132, Tiles::all)) {
-      set_tile(*words, tile);
-      cublasLtMatmulHeuristicResult_t found{};
-      const bool is_taken = cublasLtMatmulAlgoCheck(handle, p.operation.get(), p.a.get(), p.b.get(), p.c.get(),
-                                                    p.d.get(), &*words, &found) == CUBLAS_STATUS_SUCCESS;
-      if (is_taken && found.workspaceSize <= static_cast<std::size_t>(cuda::kProductWorkspaceBytes))
-        result.push_back({*words, found.workspaceSize > 0});
-    }
-  }
-  cublasLtDestroy(handle);
-  return result;
 }
 
 }  // namespace
@@ -96,8 +73,8 @@ TEST_CASE("cuda: all algorithms that a product is timed with give the same bits,
     const std::vector<Algorithm> before_search = prepared->candidates;
     std::vector<Algorithm> all = before_search;
     if (dtype == DType::bf16) {
-      const std::vector<Algorithm> tiles = all_tiles(*prepared, there);
-      all.insert(all.end(), tiles.begin(), tiles.end());
+      cublas.take_search_candidates(*prepared);
+      all.insert(all.end(), prepared->candidates.begin(), prepared->candidates.end());
     }
     std::size_t refused = 0;
     Array d_result(out, M * N), sums_result(DType::f32, M);
@@ -143,19 +120,14 @@ TEST_CASE("cuda: deterministic products have the same bits again, before and aft
     const Array a = random_array(dtype, M * K, 1), b = random_array(dtype, K * N, 2);
     DeviceArray a_there(a), b_there(b);
     const auto product = [&](bool deterministic) {
-      Array d(dtype, M * N);
-      DeviceArray d_there(d);
-      gemm(gpu_stream(), Gemm{.M = M,
-                              .N = N,
-                              .K = K,
-                              .a = a_there.data(),
-                              .b = b_there.data(),
-                              .d = d_there.data(),
-                              .dtype = dtype,
-                              .out = dtype,
-                              .settings = {.deterministic = deterministic}});
-      d_there.read(d);
-      return d;
+      return gpu_product({.M = M,
+                          .N = N,
+                          .K = K,
+                          .a = a_there.data(),
+                          .b = b_there.data(),
+                          .dtype = dtype,
+                          .out = dtype,
+                          .settings = {.deterministic = deterministic}});
     };
     const Array first = product(true), chosen = product(false);
     for (int i = 0; i < 3; ++i) CHECK(product(true).same_bits(first));
