@@ -7,6 +7,7 @@
 #   kernels  every kernel against the limits           profile  a step, kernel by kernel
 #   start    from a program's start to its first step  graph    steps with train.cuda_graph and without
 #   gaps     how long the device is idle within a step that is one graph
+#   tune     a search for faster algorithms of products, which stay in OUT/tuned
 #   fp8      steps in bf16 and in FP8, FP8 beside PyTorch with torchao
 #   comm     collectives over sizes of the array       scaling  one rank, and strategies on 2, 4, ... GPUs
 #   sharded  llama-8b under ZeRO-3 on all GPUs, in bf16 and FP8
@@ -26,7 +27,7 @@ source bench/gpu_common.sh "$@"
 
 python=${PYTHON:-python3}
 library=$(dirname "$ltrain")/bench/libgraph_gaps.so
-parts=(kernels profile start graph gaps fp8 comm scaling sharded pairs ranks memory saving large)
+parts=(kernels profile start graph gaps tune fp8 comm scaling sharded pairs ranks memory saving large)
 
 models=("gpt2-124m 64 1024" "gpt2-1.5b 16 1024" "llama-1b 4 4096")  # model, samples per rank and step, tokens each
 other_models=("gpt2-350m 32 1024" "gpt2-774m 16 1024" "llama-3b 4 4096" "llama-8b 2 4096")
@@ -124,6 +125,15 @@ gaps_within_graphs() {
 }
 
 gaps() { report 1x-gaps.txt for_models gaps_within_graphs; }
+
+search_products() {
+  "$ltrain" bench tune "${sizes[@]}" --train.dtype=bf16 --out "$out/1x-tune-$name.json"
+}
+
+tune() {
+  local -x XDG_CACHE_HOME=$out/tuned
+  for_models search_products
+}
 
 step_by_dtype() {
   local dtype

@@ -1,0 +1,50 @@
+"""Tests `ltrain bench tune` on a CUDA device. Skipped without a device."""
+
+import json
+import sys
+
+import program
+
+# Products of few shapes, because the search takes seconds for each.
+SMALL = ("--model.layers=1", "--model.width=64", "--model.heads=2", "--model.ffn=64", "--model.vocab=64", "--train.seq=32",
+         "--train.micro_batch=2", "--train.device=cuda", "--warmup=1", "--iterations=5")
+SHORTER = "later runs take what was found: {}"
+NOT_SHORTER = "steps are not shorter with what was found, so runs take the present algorithms"
+
+
+class Tune(program.CliTest):
+    def tune(self, cache):
+        done = program.run("bench", "tune", *SMALL, "--out", self.folder / "out.json", environment={"XDG_CACHE_HOME": str(cache)})
+        if "train.device: " in done.stderr:
+            print("skipped: " + done.stderr.splitlines()[0], file=sys.stderr)
+            self.skipTest("no CUDA device")
+        return done
+
+    def test_a_search_says_what_it_found_and_keeps_it_if_steps_are_shorter(self):
+        cache = self.folder / "cache"
+        done = self.tune(cache)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads((self.folder / "out.json").read_text())
+        self.assertEqual((result["benchmark"], result["dtype"]), ("tune", "f32"))
+        # Rows of 2 x 32 tokens: the product for q, k and v with its bias.
+        self.assertIn("f32 64 x 192 x 64, B transposed, bias", [product["name"] for product in result["products"]])
+        for product in result["products"]:
+            self.assertLess(0, product["found_ms"], product)
+            self.assertLessEqual(product["found_ms"], product["present_ms"], product)
+        present, found = result["rows"]
+        self.assertEqual((present["implementation"], found["implementation"]), ("present", "found"))
+        file, = (cache / "libtrain").glob("cublaslt-*.txt")
+        shorter = max(found["ms"]["blocks"]) < min(present["ms"]["blocks"])
+        self.assertEqual(result["kept_in"], str(file) if shorter else None)
+        self.assertEqual(done.stderr.splitlines()[-1], SHORTER.format(file) if shorter else NOT_SHORTER)
+
+    def test_a_file_that_cannot_be_written_ends_it_before_the_search(self):
+        done = self.tune(self.write("no folder", ""))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr, r"(?m)^error: \[kernels\] .*/no folder/libtrain/cublaslt-.*\.txt: "
+                                      r"expected a writable file, found: Not a directory$")
+        self.assertEqual(done.stdout, "")
+
+
+if __name__ == "__main__":
+    program.main()
