@@ -42,10 +42,10 @@ Json search(const Config& config, const World& world, StepOptions step) {
   Training training(config, world.group(), step);
   training.time_steps(2);  // chooses as runs do
   Json products = Json::array();
-  print_header(kProductColumns);
   kernels::search_products(
       step.device, [&] { training.time_steps(1); },
       [&](const kernels::SearchedProduct& product) {
+        if (products.empty()) print_header(kProductColumns);
         Json& row = products.emplace_back(
             Json{{"name", product.name}, {"present_ms", product.present_ms}, {"found_ms", product.found_ms}});
         print_cells(kProductColumns, {product.name, fixed(row["present_ms"], 4), fixed(row["found_ms"], 4)});

@@ -131,14 +131,14 @@ void AlgorithmFile::require_writable() const {
   }
 }
 
-void AlgorithmFile::add(const std::string& problem, const Algorithm& algorithm) {
+bool AlgorithmFile::add(const std::string& problem, const Algorithm& algorithm) {
   algorithms_.insert_or_assign(problem, algorithm);
-  if (path_.empty()) return;
+  if (path_.empty()) return false;
   const Descriptor file = open_to_append();
-  if (!file.is_open()) return path_.clear();
+  if (!file.is_open()) return false;
   const std::string line = std::string(kFormat) + " " + problem + " " + to_hex(algorithm.words) +
                            (algorithm.has_workspace ? " 1\n" : " 0\n");
-  if (::write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) path_.clear();
+  return ::write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
 
 }  // namespace lt::kernels

@@ -31,7 +31,8 @@ class AlgorithmFile {
   explicit AlgorithmFile(int device);
   // `problem` describes the product, without spaces.
   std::optional<Algorithm> find(const std::string& problem) const;
-  void add(const std::string& problem, const Algorithm& algorithm);
+  // False: the file does not have it, because it could not be written.
+  bool add(const std::string& problem, const Algorithm& algorithm);
   const std::string& path() const { return path_; }  // empty: no file
   // Throws DataError unless the file can be written.
   void require_writable() const;

@@ -235,7 +235,7 @@ std::string Cublas::keep_found() {
   const AlgorithmFile::Turn turn(file_);
   for (const auto& [p, searched] : searched_) {
     const auto& [algorithm, fused_wins] = searched.found;
-    file_.add(p->problem.text(), fused_wins.value_or(true) ? algorithm : Algorithm{});
+    if (!file_.add(p->problem.text(), fused_wins.value_or(true) ? algorithm : Algorithm{})) return "";
   }
   return file_.path();
 }
