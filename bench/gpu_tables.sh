@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures the tables of steps, kernels and scaling in docs/gpu-measured.md and docs/kernels.md on this host's GPUs, some beside
-# PyTorch, and what checkpoints of large models cost:
+# Measures the tables of steps, kernels and scaling in docs/gpu-measured.md, docs/kernels.md and docs/products.md on this host's
+# GPUs, some beside PyTorch, and what checkpoints of large models cost:
 #
 #   bash bench/gpu_tables.sh OUT [PART]...      without a part: all of them that this host's GPUs can run
 #
@@ -132,6 +132,7 @@ search_products() {
 
 tune() {
   local -x XDG_CACHE_HOME=$out/tuned
+  rm -rf "$XDG_CACHE_HOME"
   for_models search_products
 }
 

@@ -73,7 +73,7 @@ bool is_shorter(const Timed& a, const Timed& b) {
 // What became of the search, for people.
 std::string outcome(bool is_faster, const std::string& kept_in) {
   if (!is_faster) return "steps are not shorter with what was found, so runs take the present algorithms";
-  if (kept_in.empty()) return "what was found is lost, because the file for it could not be written";
+  if (kept_in.empty()) return "not all of what was found is kept, because the file for it could not be written";
   return "later runs take what was found: " + kept_in;
 }
 

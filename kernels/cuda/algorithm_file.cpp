@@ -136,9 +136,11 @@ bool AlgorithmFile::add(const std::string& problem, const Algorithm& algorithm) 
   if (path_.empty()) return false;
   const Descriptor file = open_to_append();
   if (!file.is_open()) return false;
-  const std::string line = std::string(kFormat) + " " + problem + " " + to_hex(algorithm.words) +
-                           (algorithm.has_workspace ? " 1\n" : " 0\n");
-  return ::write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  const std::string line = (ends_in_part_of_a_line_ ? "\n" : "") + std::string(kFormat) + " " + problem + " " +
+                           to_hex(algorithm.words) + (algorithm.has_workspace ? " 1\n" : " 0\n");
+  const bool is_whole = ::write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  ends_in_part_of_a_line_ = !is_whole;
+  return is_whole;
 }
 
 }  // namespace lt::kernels

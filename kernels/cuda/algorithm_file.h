@@ -1,6 +1,6 @@
 // Caches timed algorithms between processes and between runs: one file per GPU model and cuBLASLt version, in
-// $XDG_CACHE_HOME/libtrain or ~/.cache/libtrain, with a lock beside it. An unreadable or unwritable file counts as
-// missing; nothing depends on it.
+// $XDG_CACHE_HOME/libtrain or ~/.cache/libtrain, with a lock beside it. An unreadable file counts as missing. A
+// choice that cannot be written is known to this process only.
 #pragma once
 
 #include <cublasLt.h>
@@ -31,7 +31,7 @@ class AlgorithmFile {
   explicit AlgorithmFile(int device);
   // `problem` describes the product, without spaces.
   std::optional<Algorithm> find(const std::string& problem) const;
-  // False: the file does not have it, because it could not be written.
+  // False: there is no file, or it could not be written.
   bool add(const std::string& problem, const Algorithm& algorithm);
   const std::string& path() const { return path_; }  // empty: no file
   // Throws DataError unless the file can be written.
@@ -62,6 +62,7 @@ class AlgorithmFile {
   int device_;
   std::string path_;
   std::streamoff read_to_ = 0;
+  bool ends_in_part_of_a_line_ = false;
   int turns_ = 0;    // nested
   Descriptor lock_;  // held by flock(); the kernel releases it if the process dies
   std::map<std::string, Algorithm> algorithms_;

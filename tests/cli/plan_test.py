@@ -17,7 +17,7 @@ COPIES_SINCE = "2026-11-26"  # earlier steps of several GPUs were measured with 
 def measured_on_gpus():
     """Every step that a file of bench/results measured: model, dtype, micro-batch, seq, strategy, recompute, ranks; ms."""
     for file in sorted(RESULTS.glob("*.json")):
-        if file.name < COPIES_SINCE and "-1x-" not in file.name:
+        if (file.name < COPIES_SINCE and "-1x-" not in file.name) or file.stem.endswith("-tuned"):  # not an ordinary run
             continue
         result = json.loads(file.read_text())
         for row in result.get("results", []):

@@ -147,7 +147,7 @@ TEST_CASE("cuda: algorithms are timed by one process at a time, and the others r
   });
   {
     const AlgorithmFile::Turn nested(first);
-    first.add("a-product", chosen);
+    CHECK(first.add("a-product", chosen));
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   CHECK(!has_turn);
