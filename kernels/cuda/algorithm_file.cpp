@@ -45,6 +45,13 @@ void make_folder(const std::string& path) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
 }
 
+// A full disk may cut a line off, this process's or another's.
+bool ends_within_line(int file) {
+  const off_t size = ::lseek(file, 0, SEEK_END);
+  char last = '\n';
+  return size > 0 && ::pread(file, &last, 1, size - 1) == 1 && last != '\n';
+}
+
 std::string to_hex(const cublasLtMatmulAlgo_t& algorithm) {
   std::string text;
   for (std::size_t i = 0; i < sizeof algorithm; ++i) {
@@ -118,7 +125,7 @@ std::optional<Algorithm> AlgorithmFile::find(const std::string& problem) const {
 
 Descriptor AlgorithmFile::open_to_append() const {
   make_folder(path_);
-  return Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  return Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
 }
 
 void AlgorithmFile::require_writable() const {
@@ -136,11 +143,9 @@ bool AlgorithmFile::add(const std::string& problem, const Algorithm& algorithm) 
   if (path_.empty()) return false;
   const Descriptor file = open_to_append();
   if (!file.is_open()) return false;
-  const std::string line = (ends_in_part_of_a_line_ ? "\n" : "") + std::string(kFormat) + " " + problem + " " +
+  const std::string line = (ends_within_line(file.get()) ? "\n" : "") + std::string(kFormat) + " " + problem + " " +
                            to_hex(algorithm.words) + (algorithm.has_workspace ? " 1\n" : " 0\n");
-  const bool is_whole = ::write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
-  ends_in_part_of_a_line_ = !is_whole;
-  return is_whole;
+  return ::write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
 
 }  // namespace lt::kernels

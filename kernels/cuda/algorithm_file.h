@@ -62,7 +62,6 @@ class AlgorithmFile {
   int device_;
   std::string path_;
   std::streamoff read_to_ = 0;
-  bool ends_in_part_of_a_line_ = false;
   int turns_ = 0;    // nested
   Descriptor lock_;  // held by flock(); the kernel releases it if the process dies
   std::map<std::string, Algorithm> algorithms_;
