@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/cuda_error.h"
+#include "device/host_pages.h"
 #include "device/wait_checks.h"
 #include "libtrain/error.h"
 
@@ -57,6 +58,32 @@ std::shared_ptr<void> owned(int device, void* handle, Release release) {
 }
 
 thread_local bool captures = false;  // within capture()
+
+// From this size on, pages are mapped before they are pinned. cudaMallocHost() takes 0.4 s for each GB, and other calls
+// wait for it.
+constexpr Size kLeastOwnPages = Size{1} << 26;
+
+void register_pages(int device, void* memory, Size bytes) {
+  LT_CUDA(cudaSetDevice(device));
+  LT_CUDA(cudaHostRegister(memory, static_cast<std::size_t>(bytes), cudaHostRegisterPortable));
+}
+
+std::shared_ptr<void> allocate_pinned_pages(int device, Size bytes) {
+  void* const pages = map_pages(bytes);
+  try {
+    register_pages(device, pages, bytes);
+  } catch (...) {
+    unmap_pages(pages, bytes);
+    throw;
+  }
+  return owned(device, pages, [bytes](void* memory) {
+    // Unpinning waits for the device, and the device may wait for a dead peer. What is pinned must stay mapped: the
+    // driver would take other memory at its addresses for it.
+    if (std::uncaught_exceptions() > 0) return;
+    cudaHostUnregister(memory);
+    unmap_pages(memory, bytes);
+  });
+}
 
 // A function of the driver, or null. It is looked up at run time so that programs start without a driver.
 template <class Function>
@@ -291,6 +318,7 @@ void deallocate(int device, void* block) {
 }
 
 std::shared_ptr<void> allocate_pinned(int device, Size bytes) {
+  if (bytes >= kLeastOwnPages) return allocate_pinned_pages(device, bytes);
   LT_CUDA(cudaSetDevice(device));
   void* block = nullptr;
   LT_CUDA(cudaMallocHost(&block, static_cast<std::size_t>(bytes)));
@@ -301,8 +329,8 @@ std::shared_ptr<void> allocate_pinned(int device, Size bytes) {
 }
 
 std::shared_ptr<void> pin(int device, void* memory, Size bytes) {
-  LT_CUDA(cudaSetDevice(device));
-  LT_CUDA(cudaHostRegister(memory, static_cast<std::size_t>(bytes), cudaHostRegisterPortable));
+  make_present(memory, bytes);
+  register_pages(device, memory, bytes);
   return owned(device, memory, [](void* pinned) {
     if (std::uncaught_exceptions() == 0) cudaHostUnregister(pinned);  // waits for the device, as above
   });

@@ -108,7 +108,7 @@ MemoryCheckpoints::MemoryCheckpoints(Engine& engine, const StateCopy& copy, cons
   thread_ = std::make_unique<BackgroundThread>();
   const Device device = engine.options().device;
   if (device.type != DeviceType::cuda) return;
-  // Pinning takes seconds, so it runs during the first steps.
+  // Mapping and pinning take seconds, so they run during the first steps.
   pinned_ = std::async(std::launch::async, [shared = shared_, device] {
     for (const auto& slot : shared->slots->both()) {
       shared->registrations.push_back(cuda::pin(device.index, slot->payload(), slot->payload_bytes()));

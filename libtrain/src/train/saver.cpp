@@ -79,7 +79,7 @@ struct Saver::StartedCopy {
 struct Saver::Background {
   using Buffers = std::array<std::shared_ptr<void>, kSaveBuffers>;
 
-  // Pinning a GPU's buffers takes seconds, so it runs during the first steps.
+  // Mapping and pinning a GPU's buffers takes seconds, so it runs during the first steps.
   Background(Run& run, Size bytes)
       : group(run.world.group().duplicate_patient("checkpoints")),
         allocation(std::async(std::launch::async, [device = run.device(), bytes] {
