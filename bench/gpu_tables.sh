@@ -22,7 +22,7 @@
 # gets 150 s. PYTHON is an interpreter that has torch (python3), for fp8 torchao too. LTRAIN, RANKS and MPIRUN are
 # explained in gpu_common.sh.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd -P "$(dirname "$0")/.."
 source bench/gpu_common.sh "$@"
 
 python=${PYTHON:-python3}

@@ -22,7 +22,7 @@ case "${1:-}" in
   *) echo "$usage" >&2; exit 2 ;;
 esac
 began=$PWD
-cd "$(dirname "$0")/.."
+cd -P "$(dirname "$0")/.."
 
 say() { printf '\n== %s\n' "$*"; }
 step_started=$SECONDS
@@ -48,7 +48,7 @@ gpus=$(grep -c . <<< "$capabilities") || true
 if [ "$gpus" -gt 0 ]; then
   export PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
   if ! command -v nvcc > /dev/null; then
-    echo "nvidia-smi lists $gpus GPU(s), but nvcc was not found: training on the processor"
+    echo "nvidia-smi lists $gpus GPU(s), but nvcc was not found: training on the processor (docs/gpu.md: where to get it)"
   elif ! bash launch/deps.sh --cuda; then
     echo "nvidia-smi lists $gpus GPU(s), but not all that their build needs is here: training on the processor"
   else

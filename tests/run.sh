@@ -5,7 +5,7 @@
 # Two tests run at a time, but for those that look at the time. Closes with the line "N passed, N failed, N skipped".
 # With --unity the release build compiles many files at once, which from nothing takes half the time.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd -P "$(dirname "$0")/.."
 unity=OFF
 [ "$*" != --unity ] || { unity=ON && shift; }
 [ $# -eq 0 ] || { echo "error: [tests] expected no arguments or --unity, got $*" >&2 && exit 2; }
