@@ -68,6 +68,16 @@ void register_pages(int device, void* memory, Size bytes) {
   LT_CUDA(cudaHostRegister(memory, static_cast<std::size_t>(bytes), cudaHostRegisterPortable));
 }
 
+// Gives pinned memory up with `release`, but not during stack unwinding: the call waits for the device, and the device
+// may wait for a dead peer. The pages then stay mapped too, or the driver would take other memory at their addresses
+// for them.
+template <class Release>
+std::shared_ptr<void> owned_pinned(int device, void* memory, Release release) {
+  return owned(device, memory, [release](void* pinned) {
+    if (std::uncaught_exceptions() == 0) release(pinned);
+  });
+}
+
 std::shared_ptr<void> allocate_pinned_pages(int device, Size bytes) {
   void* const pages = map_pages(bytes);
   try {
@@ -76,10 +86,7 @@ std::shared_ptr<void> allocate_pinned_pages(int device, Size bytes) {
     unmap_pages(pages, bytes);
     throw;
   }
-  return owned(device, pages, [bytes](void* memory) {
-    // Unpinning waits for the device, and the device may wait for a dead peer. What is pinned must stay mapped: the
-    // driver would take other memory at its addresses for it.
-    if (std::uncaught_exceptions() > 0) return;
+  return owned_pinned(device, pages, [bytes](void* memory) {
     cudaHostUnregister(memory);
     unmap_pages(memory, bytes);
   });
@@ -322,18 +329,13 @@ std::shared_ptr<void> allocate_pinned(int device, Size bytes) {
   LT_CUDA(cudaSetDevice(device));
   void* block = nullptr;
   LT_CUDA(cudaMallocHost(&block, static_cast<std::size_t>(bytes)));
-  return owned(device, block, [](void* memory) {
-    // Freeing waits for the device, and the device may wait for a dead peer.
-    if (std::uncaught_exceptions() == 0) cudaFreeHost(memory);
-  });
+  return owned_pinned(device, block, [](void* memory) { cudaFreeHost(memory); });
 }
 
 std::shared_ptr<void> pin(int device, void* memory, Size bytes) {
   make_present(memory, bytes);
   register_pages(device, memory, bytes);
-  return owned(device, memory, [](void* pinned) {
-    if (std::uncaught_exceptions() == 0) cudaHostUnregister(pinned);  // waits for the device, as above
-  });
+  return owned_pinned(device, memory, [](void* pinned) { cudaHostUnregister(pinned); });
 }
 
 DeviceMemory memory(int device) {
