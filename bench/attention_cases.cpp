@@ -77,6 +77,7 @@ Implementations implementations(const kernels::AttentionShape& shape, DType dtyp
   }
   Implementations all = {{"naive", library_attention, 3, 0}, {"tiled", tiled_attention, 0, 0}};
   if (kernels::may_run_on_cudnn(dtype, shape)) all.push_back({"library", cudnn_attention, 0, 0});
+  all.push_back({"automatic", automatic_attention, 0, 0});
   return all;
 }
 
@@ -185,6 +186,10 @@ std::unique_ptr<AttentionMethod> tiled_attention(const AttentionInputs& inputs) 
 
 std::unique_ptr<AttentionMethod> cudnn_attention(const AttentionInputs& inputs) {
   return std::make_unique<KernelAttention>(inputs, kernels::AttentionPath::cudnn);
+}
+
+std::unique_ptr<AttentionMethod> automatic_attention(const AttentionInputs& inputs) {
+  return std::make_unique<KernelAttention>(inputs, kernels::AttentionPath::automatic);
 }
 
 void add_attention_cases(KernelCases& cases, const KernelSizes& sizes) {

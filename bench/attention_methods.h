@@ -42,6 +42,8 @@ std::unique_ptr<AttentionMethod> naive_attention(const AttentionInputs& inputs);
 std::unique_ptr<AttentionMethod> tiled_attention(const AttentionInputs& inputs);
 // cuDNN's kernel, on CUDA.
 std::unique_ptr<AttentionMethod> cudnn_attention(const AttentionInputs& inputs);
+// What a training step runs on CUDA.
+std::unique_ptr<AttentionMethod> automatic_attention(const AttentionInputs& inputs);
 // Products of whole matrices with a softmax between them, as composed by a program without an attention kernel.
 std::unique_ptr<AttentionMethod> library_attention(const AttentionInputs& inputs);
 

@@ -151,7 +151,7 @@ bool is_rate(const KernelCase& c, const StepOptions& step, Device device) {
   if (c.dtype != step.dtype && !(step.fp8 && c.dtype == DType::e4m3)) return false;
   if (c.name.ends_with(".decode")) return false;
   if (c.name.starts_with("attention.")) {
-    return c.implementation == (device.type == DeviceType::cuda ? "library" : "tiled");
+    return c.implementation == (device.type == DeviceType::cuda ? "automatic" : "tiled");
   }
   constexpr const char* kRates[] = {"gemm.", "layer_norm.", "rms_norm.", "gelu.", "swiglu.", "adamw"};
   return std::any_of(std::begin(kRates), std::end(kRates), [&](const char* name) { return c.name.starts_with(name); });

@@ -40,6 +40,18 @@ Size cudnn_backward_sequences(const AttentionShape& s, bool deterministic) {
   return std::clamp(kScoreGradientBytes / std::max(score_gradient_bytes(s), Size{1}), Size{1}, std::max(s.B, Size{1}));
 }
 
+bool may_run_on_hopper(DType dtype, const AttentionShape& s, bool documents) {
+  const bool hides = s.window > 0 && s.window < s.T;
+  return dtype_bytes(dtype) == 2 && s.D == 64 && s.T > 0 && s.T % kHopperKeys == 0 && !documents && !hides;
+}
+
+HopperWorkspace hopper_workspace(const AttentionShape& s) {
+  const Size rows = s.B * s.H * s.T;
+  HopperWorkspace w{};
+  w.delta = rows * s.D * 4, w.added = w.delta + rows * 4, w.bytes = w.added + rows / kHopperQueries * 4;
+  return w;
+}
+
 Size document_batch_bytes(const AttentionShape& s) {
   const Size most = most_long_documents(s);
   return padded(4 * (most + 1) * Size{8} + most * Size{4}, 256);
@@ -71,7 +83,8 @@ Size attention_backward_workspace(DeviceType target, DType dtype, const Attentio
   switch (target) {
     case DeviceType::cpu: return 0;  // each thread keeps its blocks in its own memory
     case DeviceType::cuda:
-      return std::max(own_bytes(dtype, shape), may_run_on_cudnn(dtype, shape) ? cudnn_bytes(shape, deterministic) : 0);
+      return std::max({own_bytes(dtype, shape), may_run_on_cudnn(dtype, shape) ? cudnn_bytes(shape, deterministic) : 0,
+                       may_run_on_hopper(dtype, shape, false) ? hopper_workspace(shape).bytes : 0});
     case DeviceType::meta: break;
   }
   throw InternalError("attention", "expected the device that a plan is for, found meta");

@@ -1,10 +1,11 @@
-// Attention on CUDA: cuDNN or libtrain's kernels, as the call's path requests.
+// Attention on CUDA: cuDNN or libtrain's kernels, as the call's path and the device allow.
 #include "kernels/attention.h"
 
 #include <string>
 
 #include "kernels/attention_options.h"
 #include "kernels/cuda/attention_cudnn.h"
+#include "kernels/cuda/attention_hopper.h"
 #include "kernels/cuda/attention_own.h"
 #include "libtrain/device/context.h"
 #include "libtrain/error.h"
@@ -49,6 +50,7 @@ void attention_forward(CudaStream stream, const AttentionForward& call) {
 template <>
 void attention_backward(CudaStream stream, const AttentionBackward& call) {
   if (is_empty(call.shape)) return;
+  if (call.path == AttentionPath::automatic && hopper::attention_backward(stream, call)) return;
   if (!on_cudnn(stream, call, &cudnn::attention_backward)) own::attention_backward(stream, call);
 }
 

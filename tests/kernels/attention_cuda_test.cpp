@@ -5,6 +5,7 @@
 #include "kernels/attention_options.h"
 #include "kernels/attention_tolerance.h"
 #include "kernels/cuda/attention_cudnn.h"
+#include "kernels/cuda/attention_hopper.h"
 #include "kernels/device_array.h"
 #include "kernels/documents.h"
 #include "libtrain/device/context.h"
@@ -26,10 +27,11 @@ namespace {
 // cuDNN also rounds probabilities and the gradients of scores, and its exponential and logarithm are approximate.
 constexpr Tolerance kCudnnTolerance{1e-2, 1e-3, 2e-2};
 
-// Settings of a call on CUDA.
+// Settings of a call on CUDA. With `hopper` the backward must run on the kernel for compute capability 9.0.
 struct Settings {
   AttentionPath path = AttentionPath::automatic;
   bool deterministic = false;
+  bool hopper = false;
 };
 
 struct Inputs {
@@ -85,16 +87,23 @@ Outputs on_cpu(const AttentionShape& s, DType dtype, const Inputs& in) {
 Outputs on_cuda(const AttentionShape& s, DType dtype, const Inputs& in, const Settings& settings) {
   Outputs r(s, dtype);
   DeviceArray qkv(in.qkv), dout(in.dout), out(r.out), lse(r.lse), dqkv(r.dqkv);
-  DeviceArray workspace(
-      kernels::attention_backward_workspace(DeviceType::cuda, dtype, s, settings.deterministic, !in.starts.empty()));
+  const Size workspace_bytes =
+      kernels::attention_backward_workspace(DeviceType::cuda, dtype, s, settings.deterministic, !in.starts.empty());
+  DeviceArray workspace(Array(DType::f32, workspace_bytes / 4, NAN));
   std::optional<DeviceArray> starts;
   if (!in.starts.empty()) starts.emplace(test::as_array(in.starts));
   const auto* const starts_BT = starts ? static_cast<const std::int32_t*>(starts->data()) : nullptr;
   kernels::attention_forward(gpu_stream(),
                              {dtype, s, in.scale, out.data(), lse.data(), qkv.data(), settings.path, starts_BT});
-  kernels::attention_backward(
-      gpu_stream(), {dtype, s, in.scale, dqkv.data(), dout.data(), qkv.data(), out.data(), lse.data(), workspace.data(),
-                     settings.deterministic, settings.path, starts_BT});
+  const kernels::AttentionBackward backward{
+      dtype,         s,          in.scale,   dqkv.data(),      dout.data(),
+      qkv.data(),    out.data(), lse.data(), workspace.data(), settings.deterministic,
+      settings.path, starts_BT};
+  if (settings.hopper) {
+    REQUIRE(kernels::hopper::attention_backward(gpu_stream(), backward));
+  } else {
+    kernels::attention_backward(gpu_stream(), backward);
+  }
   out.read(r.out), lse.read(r.lse), dqkv.read(r.dqkv);
   if (!in.starts.empty()) {  // [B, T, H]
     Array ordered(r.lse.dtype(), r.lse.count());
@@ -143,6 +152,40 @@ bool has_cudnn() {
 }
 
 }  // namespace
+
+// The shapes of the kernel for compute capability 9.0: one block of keys, an odd number of blocks, blocks in pairs,
+// grouped heads, more blocks than multiprocessors, a window that hides nothing.
+constexpr AttentionShape kHopperShapes[] = {
+    {1, 256, 1, 1, 64}, {2, 768, 3, 3, 64}, {3, 512, 4, 2, 64, 512}, {1, 2048, 8, 2, 64}, {8, 512, 40, 40, 64}};
+
+// False, with a printed reason, if the device is of another compute capability.
+bool has_hopper() {
+  if (!has_gpu()) return false;
+  const int capability = cuda::compute_capability(test::kGpu.index);
+  if (capability != 90) WARN("skipped: cuda:0 has compute capability " << capability / 10.0 << ", not 9.0");
+  return capability == 90;
+}
+
+TEST_CASE("attention on CUDA: the backward for compute capability 9.0 agrees with the CPU's", "[cuda]") {
+  if (!has_hopper()) return;
+  for (const AttentionShape& s : kHopperShapes) {
+    for (const DType dtype : {DType::bf16, DType::f16}) compare(s, dtype, kCudnnTolerance, {.hopper = true});
+  }
+}
+
+TEST_CASE("attention on CUDA: the backward for compute capability 9.0 gives the same bits again", "[cuda]") {
+  if (!has_hopper()) return;
+  for (const AttentionShape& s : kHopperShapes) {
+    CAPTURE(s.B, s.T, s.H, s.G);
+    const Inputs in(s, DType::bf16);
+    const Outputs once = on_cuda(s, DType::bf16, in, {.hopper = true});
+    for (int i = 0; i < 5; ++i) CHECK(once.same_bits(on_cuda(s, DType::bf16, in, {.hopper = true})));
+    // As every backward of this shape does, deterministic or not.
+    for (const bool deterministic : {false, true}) {
+      CHECK(once.same_bits(on_cuda(s, DType::bf16, in, {AttentionPath::automatic, deterministic})));
+    }
+  }
+}
 
 TEST_CASE("attention on CUDA: own kernels agree with the CPU's", "[cuda]") {
   if (!has_gpu()) return;

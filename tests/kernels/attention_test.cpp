@@ -289,6 +289,20 @@ TEST_CASE("attention: the workspace of the backward is known without its device"
   CHECK(bytes(DType::bf16, gpt2) == 4 * 12 * 1024 * (64 + 1) * 4 + MiB);
   CHECK(bytes(DType::bf16, llama) == Size{8} * 32 * 4096 * (2 * 128 + 1) * 4 + MiB);
   CHECK(bytes(DType::f32, gpt2) == 4 * 12 * 1000 * 4);
+  // The kernel for compute capability 9.0 needs dq in f32, delta, and an int for each 64 queries, which is less.
+  const AttentionShape whole_blocks{4, 1024, 12, 12, 64};
+  CHECK(kernels::may_run_on_hopper(DType::bf16, whole_blocks, false));
+  CHECK(kernels::may_run_on_hopper(DType::f16, {1, 256, 1, 1, 64, 256}, false));
+  CHECK_FALSE(kernels::may_run_on_hopper(DType::bf16, whole_blocks, true));
+  CHECK_FALSE(kernels::may_run_on_hopper(DType::f32, whole_blocks, false));
+  for (const AttentionShape& s : {AttentionShape{1, 384, 1, 1, 64}, {1, 256, 1, 1, 128}, {1, 512, 1, 1, 64, 511}}) {
+    CHECK_FALSE(kernels::may_run_on_hopper(DType::bf16, s, false));
+  }
+  CHECK(kernels::hopper_workspace(whole_blocks).bytes == 4 * 12 * (1024 * (64 + 1) + 16) * 4);
+  CHECK(bytes(DType::bf16, whole_blocks) == bytes(DType::bf16, gpt2));
+  // Up to 16 million rows, beyond which the MiB of room is used up.
+  const AttentionShape many{2048, 1024, 16, 16, 64};
+  CHECK(bytes(DType::bf16, many) == kernels::hopper_workspace(many).bytes);
   // Deterministic mode adds the gradients of the scores in bf16: 24 MiB a sequence for gpt2, all sequences at once, and
   // 1 GiB a sequence for llama, one at a time.
   CHECK(kernels::cudnn_backward_sequences(gpt2, true) == 4);

@@ -13,6 +13,17 @@ bool may_run_on_cudnn(DType dtype, const AttentionShape& shape);
 inline constexpr Size kScoreGradientBytes = Size{256} << 20;
 Size cudnn_backward_sequences(const AttentionShape& shape, bool deterministic);
 
+// Whether the backward can run on libtrain's kernel for the tensor cores of compute capability 9.0 (H100, H200, GH200):
+// bf16 or f16, heads of 64 channels, T a multiple of kHopperKeys, no documents, no window that hides anything.
+inline constexpr int kHopperQueries = 64, kHopperKeys = 256;
+bool may_run_on_hopper(DType dtype, const AttentionShape& shape, bool documents);
+// The parts of its workspace in bytes from the beginning, where dq is summed in f32: delta in f32, and an int for each
+// kHopperQueries queries of a head.
+struct HopperWorkspace {
+  Size delta, added, bytes;
+};
+HopperWorkspace hopper_workspace(const AttentionShape& shape);
+
 // Documents of at least this many tokens can go to cuDNN, as a batch of sequences whose lengths only the device knows.
 // Shorter ones run on libtrain's kernels: cuDNN would pad them to 128 tokens, and the batch could not be bounded well.
 inline constexpr Size kLongDocument = 256;

@@ -1,8 +1,6 @@
 // CUDA devices through the runtime API. Every function that depends on the current device sets it first.
 #include "device/cuda.h"
 
-#include <cudaTypedefs.h>
-
 #include <algorithm>
 #include <array>
 #include <exception>
@@ -10,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/cuda_driver.h"
 #include "device/cuda_error.h"
 #include "device/host_pages.h"
 #include "device/wait_checks.h"
@@ -90,15 +89,6 @@ std::shared_ptr<void> allocate_pinned_pages(int device, Size bytes) {
     cudaHostUnregister(memory);
     unmap_pages(memory, bytes);
   });
-}
-
-// A function of the driver, or null. It is looked up at run time so that programs start without a driver.
-template <class Function>
-Function driver_function(const char* name) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult result{};
-  const cudaError_t code = cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &result);
-  return code == cudaSuccess ? reinterpret_cast<Function>(function) : nullptr;
 }
 
 // Interprets the result of cudaStreamQuery() or cudaEventQuery().

@@ -1,0 +1,155 @@
+// Attention's backward for heads of 64 channels on the tensor cores of compute capability 9.0.
+//
+// A block of threads takes 256 keys of one key/value head and goes over the queries that see them, 64 of one query head
+// at a time, in two warp groups with two groups of 64 keys each. Per group S = k q^T, P = exp(scale S - lse),
+// dP = v dout^T, dS = P (dP - delta), dv += P dout, dk += dS q (Dao 2023, "FlashAttention-2", algorithm 2), with keys
+// as rows: P and dS then are factors of dv and dk without leaving their registers. Only dq = dS^T k takes dS from
+// shared memory; the warp groups compute it in turn, for all 256 keys.
+//
+// A query's dq is a sum over blocks of keys, in f32, from the last block that it sees to the first: each waits until
+// the one before it has added. So the bits are the same each time, and dq is rounded when its last part is there,
+// without another pass. The wait is short, since a block that adds earlier begins nearer to the query; it ends, since
+// the device starts blocks of threads in their order.
+//
+// A third warp group computes nothing: one of its threads loads, two others move what the warp groups give them of dq.
+#include "kernels/cuda/attention_hopper.h"
+
+#include "device/cuda_driver.h"
+#include "kernels/cuda/attention_hopper_products.cuh"
+
+namespace lt::kernels::hopper {
+namespace {
+
+template <class T>
+__global__ void __launch_bounds__(kBlockThreads, 1) backward_kernel(const __grid_constant__ Arguments x) {
+  extern __shared__ __align__(1024) std::byte shared_memory[];
+  const std::uint32_t shared = shared_address(shared_memory);
+  if (threadIdx.x == 0) {
+    if (shared % 1024 != 0) __trap();
+    init_barrier(shared + LT_AT(keys_full), 1), init_barrier(shared + LT_AT(keys_empty), 1);
+    for (int i = 0; i < kStages; ++i) {
+      init_barrier(shared + LT_AT(full) + 8 * i, 1), init_barrier(shared + LT_AT(empty) + 8 * i, 2);
+    }
+    for (int i = 0; i < 2; ++i) {
+      init_barrier(shared + LT_AT(dq_full) + 8 * i, kWarpGroup), init_barrier(shared + LT_AT(dq_empty) + 8 * i, 1);
+    }
+    publish_barriers();
+  }
+  __syncthreads();
+  const Work work(x);
+  const int thread = static_cast<int>(threadIdx.x), warp_group = __shfl_sync(~0u, thread / kWarpGroup, 0);
+  if (warp_group == 2) {
+    give_registers_up<kOtherRegisters>();
+    if (thread == kLoader) load_tiles(x, work, shared);
+    if (thread == kMovers || thread == kMovers + kWarp) move_dq(x, work, shared, (thread - kMovers) / kWarp);
+    return;
+  }
+  take_registers<kComputingRegisters>();
+  compute<T>(x, work, Worker{shared, warp_group, thread % kWarpGroup, x.scale});
+}
+
+// delta = sum_D(dout * out), eight threads for a row of [B, T, H]. Also clears the flags of the tiles.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    delta_kernel(float* delta_BHT, int* added, const T* out_BTHD, const T* dout_BTHD, AttentionShape s) {
+  constexpr int kLanes = kChannels / kPack<T>;
+  const Size row = thread_index() / kLanes;
+  if (row >= s.B * s.T * s.H) return;
+  const auto& out = reinterpret_cast<const Pack<T, kPack<T>>*>(out_BTHD)[thread_index()];
+  const auto& dout = reinterpret_cast<const Pack<T, kPack<T>>*>(dout_BTHD)[thread_index()];
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kPack<T>; ++i) sum = fmaf(load(out.values[i]), load(dout.values[i]), sum);
+#pragma unroll
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
+  if (thread_index() % kLanes != 0) return;
+  const Size h = row % s.H, t = row / s.H % s.T, b = row / s.H / s.T, at = (b * s.H + h) * s.T + t;
+  delta_BHT[at] = sum;
+  if (t % kQueries == 0) added[at / kQueries] = 0;
+}
+
+// `heads` heads of [B, T, heads, 64], of which a copy takes `rows` positions of one head. `row` elements lie between
+// neighbours in T.
+CUtensorMap tensor_map(DType dtype, const void* array, const AttentionShape& s, Size heads, Size row, int rows) {
+  static const auto encode = cuda::driver_function<PFN_cuTensorMapEncodeTiled_v12000>("cuTensorMapEncodeTiled");
+  if (encode == nullptr) throw InternalError("attention", "the driver has no cuTensorMapEncodeTiled");
+  const auto unsigned_of = [](Size x) { return static_cast<cuuint64_t>(x); };
+  const cuuint64_t sizes[] = {kChannels, unsigned_of(heads), unsigned_of(s.T), unsigned_of(s.B)};
+  const cuuint64_t strides[] = {kChannels * 2, unsigned_of(row * 2), unsigned_of(row * 2 * s.T)};
+  const cuuint32_t box[] = {kChannels, 1, static_cast<cuuint32_t>(rows), 1}, steps[] = {1, 1, 1, 1};
+  CUtensorMap map{};
+  const CUresult result =
+      encode(&map, dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
+             const_cast<void*>(array), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS) {
+    throw InternalError("attention", "cuTensorMapEncodeTiled: error " + std::to_string(static_cast<int>(result)));
+  }
+  return map;
+}
+
+// Whether pairs of blocks of keys end earlier than single ones, which leave multiprocessors idle while the last long
+// ones end. In tiles, as if each multiprocessor took equally long for each.
+bool pairs_are_shorter(const AttentionShape& s, int multiprocessors) {
+  const Size blocks = s.T / kKeys, groups = s.B * s.G;
+  if (blocks % 2 != 0) return false;
+  const Size longest = s.T / kQueries * (s.H / s.G), pair = longest + kTilesOfDiagonal * (s.H / s.G);
+  const Size pairs = groups * blocks / 2, rounds = (pairs + multiprocessors - 1) / multiprocessors;
+  return rounds * pair < pairs * pair / multiprocessors + longest / 2;
+}
+
+template <class T>
+void run(CudaStream stream, const AttentionBackward& call) {
+  const AttentionShape& s = call.shape;
+  const Size heads = s.H * kChannels, groups = s.G * kChannels;
+  const auto map = [&](const void* array, Size first, Size count, Size row, int rows) {
+    return tensor_map(call.dtype, static_cast<const T*>(array) + first, s, count, row, rows);
+  };
+  const auto queries = [&](const void* array) { return map(array, 0, s.H, s.row(), kQueries); };
+  const auto keys = [&](const void* array) { return map(array, heads, s.G, s.row(), kKeys); };
+  const auto values = [&](const void* array) { return map(array, heads + groups, s.G, s.row(), kKeys); };
+  const HopperWorkspace parts = hopper_workspace(s);
+  auto* const workspace = static_cast<std::byte*>(call.workspace);
+  auto* const delta_BHT = reinterpret_cast<float*>(workspace + parts.delta);
+  auto* const added = reinterpret_cast<int*>(workspace + parts.added);
+  const Arguments arguments{queries(call.qkv),
+                            keys(call.qkv),
+                            values(call.qkv),
+                            queries(call.dqkv),
+                            keys(call.dqkv),
+                            values(call.dqkv),
+                            map(call.dout_BTHD, 0, s.H, heads, kQueries),
+                            static_cast<const float*>(call.lse_BHT),
+                            delta_BHT,
+                            reinterpret_cast<float*>(workspace),
+                            added,
+                            static_cast<int>(s.T),
+                            static_cast<int>(s.H),
+                            static_cast<int>(s.G),
+                            static_cast<float>(call.scale),
+                            pairs_are_shorter(s, multiprocessors(stream))};
+  const Size threads = s.B * s.T * s.H * (kChannels / kPack<T>);
+  delta_kernel<T><<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, stream_of(stream)>>>(
+      delta_BHT, added, static_cast<const T*>(call.out_BTHD), static_cast<const T*>(call.dout_BTHD), s);
+  check_launch("attention_backward: delta");
+  const Size blocks = s.B * s.G * (s.T / kKeys) / (arguments.in_pairs ? 2 : 1);
+  LT_CUDA(cudaFuncSetAttribute(backward_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared)));
+  backward_kernel<T><<<static_cast<unsigned>(blocks), kBlockThreads, sizeof(Shared), stream_of(stream)>>>(arguments);
+  check_launch("attention_backward");
+}
+
+}  // namespace
+
+bool attention_backward(CudaStream stream, const AttentionBackward& call) {
+  static thread_local int device = -1, capability = 0;
+  if (device != stream.device) device = stream.device, capability = cuda::compute_capability(device);
+  if (capability != 90 || !may_run_on_hopper(call.dtype, call.shape, call.starts_BT != nullptr)) return false;
+  if (call.dtype == DType::bf16) {
+    run<bf16>(stream, call);
+  } else {
+    run<f16>(stream, call);
+  }
+  return true;
+}
+
+}  // namespace lt::kernels::hopper

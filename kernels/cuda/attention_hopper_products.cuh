@@ -1,0 +1,276 @@
+// The products of attention's backward on compute capability 9.0: what its two warp groups compute.
+#pragma once
+
+#include "kernels/cuda/attention_hopper_work.cuh"
+
+namespace lt::kernels::hopper {
+
+// A thread that computes.
+struct Worker {
+  std::uint32_t shared;
+  int warp_group, thread;
+  float scale;
+
+  __device__ int lane() const { return thread % kWarp; }
+  __device__ int group(int own) const { return 2 * own + warp_group; }  // of the block's four
+};
+
+template <class T>
+__device__ void start_scores(Sums& s, const Worker& w, int own, int stage) {
+  const std::uint32_t k = w.shared + LT_AT(k) + w.group(own) * kGroupBytes,
+                      q = w.shared + LT_AT(q) + stage * kTileBytes;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) multiply<T, 0, 0>(s, factor(k + 32 * i), factor(q + 32 * i), i > 0);
+}
+template <class T>
+__device__ void start_probabilities_gradient(Sums& dp, const Worker& w, int own, int stage) {
+  const std::uint32_t v = w.shared + LT_AT(v) + w.group(own) * kGroupBytes,
+                      dout = w.shared + LT_AT(dout) + stage * kTileBytes;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) multiply<T, 0, 0>(dp, factor(v + 32 * i), factor(dout + 32 * i), i > 0);
+}
+// sums += a tile, a with keys as rows and queries as columns.
+template <class T>
+__device__ void start_adding(Sums& sums, const Factors& a, std::uint32_t tile) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) multiply<T>(sums, a[i], factor(tile + 2048 * i));
+}
+// P from S.
+__device__ inline void exponentiate(Sums& s, const Worker& w, int stage) {
+  constexpr float kLog2E = 1.4426950408889634f;
+  const float factor = w.scale * kLog2E;
+  const std::uint32_t lse = w.shared + LT_AT(lse) + stage * kQueries * 4 + w.lane() % 4 * 8;
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+    const float2 x = load_pair(lse + 32 * n);
+    const float a = -kLog2E * x.x, b = -kLog2E * x.y;
+    s[4 * n] = power_of_two(fmaf(s[4 * n], factor, a)), s[4 * n + 1] = power_of_two(fmaf(s[4 * n + 1], factor, b));
+    s[4 * n + 2] = power_of_two(fmaf(s[4 * n + 2], factor, a));
+    s[4 * n + 3] = power_of_two(fmaf(s[4 * n + 3], factor, b));
+  }
+}
+// Of a group of keys and a tile of queries at the same positions: a query does not see later keys.
+__device__ inline void hide_later_keys(Sums& p, const Worker& w) {
+  const int query = 2 * (w.lane() % 4), key = w.thread / kWarp * 16 + w.lane() / 4;
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      if (query + 8 * n + r % 2 < key + 8 * (r / 2)) p[4 * n + r] = 0;
+    }
+  }
+}
+// dS in registers and in shared memory.
+template <class T>
+__device__ void scores_gradient(Factors& ds, const Sums& p, const Sums& dp, const Worker& w, int own, int stage,
+                                int parity) {
+  const std::uint32_t delta = w.shared + LT_AT(delta) + stage * kQueries * 4 + w.lane() % 4 * 8;
+  const std::uint32_t to = w.shared + LT_AT(ds) + parity * kKeyBytes + w.group(own) * kGroupBytes;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+      const int e = 8 * i + 4 * m;
+      const float2 x = load_pair(delta + 32 * (2 * i + m));
+      ds[i][2 * m] = packed<T>(p[e] * (dp[e] - x.x), p[e + 1] * (dp[e + 1] - x.y));
+      ds[i][2 * m + 1] = packed<T>(p[e + 2] * (dp[e + 2] - x.x), p[e + 3] * (dp[e + 3] - x.y));
+    }
+    store_columns(to, ds[i], i, w.thread);
+  }
+}
+
+// dq of a tile from its dS and the block's first 64 * kKeyGroups keys, given to the mover. With `finish`, it takes part
+// of nothing later: with `add`, the sum of the other blocks is added, and the rows are rounded.
+template <class T, int kKeyGroups>
+__device__ void give_dq(const Worker& w, int n, bool finish, bool add) {
+  const std::uint32_t ds = w.shared + LT_AT(ds) + n % 2 * kKeyBytes, k = w.shared + LT_AT(k);
+  Sums dq;
+  begin(dq);
+  fence_products();
+#pragma unroll
+  for (int i = 0; i < 4 * kKeyGroups; ++i) multiply<T, 1, 1>(dq, factor(ds + 2048 * i), factor(k + 2048 * i), i > 0);
+  commit_products();
+  wait_for_products<0>();
+  changed(dq);
+  wait_for(w.shared + LT_AT(dq_empty) + 8 * w.warp_group, n / 2 & 1);
+  const std::uint32_t rows = w.shared + LT_AT(dq) + w.warp_group * kSumBytes, own = rows + w.thread * 16;
+  if (finish) {
+    if (add) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const float4 sum = load_four(own + 2048 * i);
+        dq[4 * i] += sum.x, dq[4 * i + 1] += sum.y, dq[4 * i + 2] += sum.z, dq[4 * i + 3] += sum.w;
+      }
+      synchronize(kOneWarpGroup + w.warp_group, kWarpGroup);  // the rows overwrite the sums
+    }
+#pragma unroll
+    for (int i = 0; i < 32; ++i) dq[i] *= w.scale;
+    Factors rounded;
+    pack<T>(rounded, dq);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) store_columns(rows, rounded[i], i, w.thread);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) store_four(own + 2048 * i, dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
+  }
+  fence_shared_for_copies();
+  arrive(w.shared + LT_AT(dq_full) + 8 * w.warp_group);
+}
+
+// S and dP of one of the warp group's groups of keys.
+template <class T>
+__device__ void start_group(Sums& s, Sums& dp, const Worker& w, int own, int stage) {
+  begin(s), begin(dp);
+  fence_products();
+  start_scores<T>(s, w, own, stage);
+  commit_products();
+  start_probabilities_gradient<T>(dp, w, own, stage);
+  commit_products();
+}
+// From S and dP, of which only the products of dP may be under way: P's part of dv is started, and dS is there.
+template <class T>
+__device__ void use_group(Sums& s, Sums& dp, Sums& dv, Factors& p, Factors& ds, const Worker& w, int own, int stage,
+                          int n, bool diagonal) {
+  changed(s);
+  exponentiate(s, w, stage);
+  if (diagonal) hide_later_keys(s, w);
+  pack<T>(p, s);
+  fence_products();
+  start_adding<T>(dv, p, w.shared + LT_AT(dout) + stage * kTileBytes);
+  commit_products();
+  wait_for_products<1>();
+  changed(dp);
+  scores_gradient<T>(ds, s, dp, w, own, stage, n % 2);
+}
+
+// Once a tile's dS is in shared memory, the warp group whose turn it is waits for the other one's and gives dq.
+template <class Give>
+__device__ void end_scores_gradient(const Worker& w, int n, const Give& give) {
+  fence_shared_for_copies();
+  if (n % 2 == w.warp_group) {
+    synchronize(kScoresGradient + n % 2, kComputing);
+    give();
+  } else {
+    arrive_at(kScoresGradient + n % 2, kComputing);
+  }
+}
+
+// A tile on the diagonal, the `t`-th: of its groups of keys, 0 to t are seen.
+template <class T>
+__device__ void compute_on_diagonal(Sums (&dk)[kGroups], Sums (&dv)[kGroups], const Worker& w, int n, int t,
+                                    bool finish) {
+  const int stage = n % kStages;
+  wait_for(w.shared + LT_AT(full) + 8 * stage, n / kStages & 1);
+#pragma unroll
+  for (int own = 0; own < kGroups; ++own) {
+    if (w.group(own) > t) continue;
+    Sums s, dp;
+    Factors p, ds;
+    start_group<T>(s, dp, w, own, stage);
+    wait_for_products<1>();
+    use_group<T>(s, dp, dv[own], p, ds, w, own, stage, n, w.group(own) == t);
+    fence_products();
+    start_adding<T>(dk[own], ds, w.shared + LT_AT(q) + stage * kTileBytes);
+    commit_products();
+    wait_for_products<0>();
+    changed(dk[own]), changed(dv[own]);
+  }
+  if (w.thread == 0) arrive(w.shared + LT_AT(empty) + 8 * stage);
+  end_scores_gradient(w, n, [&] {
+    if (t == 0) {
+      give_dq<T, 1>(w, n, finish, false);
+    } else if (t == 1) {
+      give_dq<T, 2>(w, n, finish, false);
+    } else if (t == 2) {
+      give_dq<T, 3>(w, n, finish, false);
+    } else {
+      give_dq<T, 4>(w, n, finish, false);
+    }
+  });
+}
+
+// A tile below the diagonal. S and dP of the second group are computed while the first group's dS is used.
+template <class T>
+__device__ void compute_below(Sums (&dk)[kGroups], Sums (&dv)[kGroups], const Worker& w, int n, bool finish) {
+  static_assert(kGroups == 2);
+  const int stage = n % kStages;
+  const std::uint32_t q = w.shared + LT_AT(q) + stage * kTileBytes;
+  wait_for(w.shared + LT_AT(full) + 8 * stage, n / kStages & 1);
+  Factors p, ds;
+  Sums s0, dp0;
+  start_group<T>(s0, dp0, w, 0, stage);
+  wait_for_products<1>();
+  use_group<T>(s0, dp0, dv[0], p, ds, w, 0, stage, n, false);
+  wait_for_products<0>();
+  changed(dv[0]);
+
+  Sums s1, dp1;
+  begin(s1), begin(dp1);
+  fence_products();
+  start_scores<T>(s1, w, 1, stage);
+  commit_products();
+  start_adding<T>(dk[0], ds, q);
+  start_probabilities_gradient<T>(dp1, w, 1, stage);
+  commit_products();
+  wait_for_products<1>();
+  use_group<T>(s1, dp1, dv[1], p, ds, w, 1, stage, n, false);
+  changed(dk[0]);
+  fence_products();
+  start_adding<T>(dk[1], ds, q);
+  commit_products();
+  end_scores_gradient(w, n, [&] { give_dq<T, 2 * kGroups>(w, n, finish, true); });
+  wait_for_products<0>();
+  changed(dk[1]), changed(dv[1]);
+  if (w.thread == 0) arrive(w.shared + LT_AT(empty) + 8 * stage);
+}
+
+// Writes dk and dv in the place of the block's keys and values, and stores them.
+template <class T>
+__device__ void store_keys_gradient(const Arguments& x, const Work& work, const Worker& w, int block,
+                                    Sums (&dk)[kGroups], Sums (&dv)[kGroups]) {
+  synchronize(kAllComputing, kComputing);
+#pragma unroll
+  for (int own = 0; own < kGroups; ++own) {
+    const std::uint32_t rows = w.group(own) * kGroupBytes;
+    Factors rounded;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) dk[own][i] *= w.scale;
+    pack<T>(rounded, dk[own]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) store_columns(w.shared + LT_AT(k) + rows, rounded[i], i, w.thread);
+    pack<T>(rounded, dv[own]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) store_columns(w.shared + LT_AT(v) + rows, rounded[i], i, w.thread);
+  }
+  fence_shared_for_copies();
+  synchronize(kAllComputing, kComputing);
+  if (threadIdx.x == 0) {
+    store_tile(x.dk, {work.g, block * kKeys, work.b}, w.shared + LT_AT(k));
+    store_tile(x.dv, {work.g, block * kKeys, work.b}, w.shared + LT_AT(v));
+    wait_until_read();
+    arrive(w.shared + LT_AT(keys_empty));
+  }
+}
+
+template <class T>
+__device__ void compute(const Arguments& x, const Work& work, const Worker& w) {
+  int n = 0;
+#pragma unroll 1
+  for (int part = 0; part < work.parts; ++part) {
+    const int block = work.block(part), end = n + work.count(block);
+    Sums dk[kGroups], dv[kGroups];
+#pragma unroll
+    for (int i = 0; i < 32; ++i) dk[0][i] = dk[1][i] = dv[0][i] = dv[1][i] = 0;
+    wait_for(w.shared + LT_AT(keys_full), part);
+#pragma unroll 1
+    for (int i = 0; i < kTilesOfDiagonal * work.queries_of_group; ++i, ++n) {
+      compute_on_diagonal<T>(dk, dv, w, n, work.tile(0, i), block == 0);
+    }
+#pragma unroll 1
+    for (; n < end; ++n) compute_below<T>(dk, dv, w, n, block == 0);
+    store_keys_gradient<T>(x, work, w, block, dk, dv);
+  }
+  if (threadIdx.x == 0) wait_until_stored();
+}
+
+}  // namespace lt::kernels::hopper

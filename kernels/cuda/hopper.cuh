@@ -1,0 +1,247 @@
+// What compute capability 9.0 adds to a block: barriers in shared memory that also count bytes, copies and sums of
+// whole tiles by the tensor memory accelerator, and products of a warp group, which is four warps. One function for
+// each instruction (PTX ISA, "mbarrier", "cp.async.bulk", "wgmma"). Only for code that is compiled for sm_90a.
+//
+// Shared memory is given as its 32-bit address. A tile in shared memory has rows of 128 bytes, 64 two-byte elements,
+// and begins at a multiple of 1024. The 16-byte chunks of row r are stored in the order c ^ (r % 8) (the accelerator's
+// 128-byte swizzle), so that neither rows nor columns meet bank conflicts.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/common.cuh"
+
+namespace lt::kernels::hopper {
+
+inline constexpr int kWarpGroup = 128;                  // threads
+inline constexpr int kTileRowBytes = 128;               // of a tile in shared memory
+inline constexpr int kGroupBytes = 64 * kTileRowBytes;  // 64 rows
+
+__device__ inline std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+// Where chunk `chunk` of row `row` of a tile is.
+__device__ inline std::uint32_t chunk_address(std::uint32_t tile, int row, int chunk) {
+  return tile + static_cast<std::uint32_t>(row * kTileRowBytes + ((chunk ^ (row & 7)) << 4));
+}
+
+// Barriers. A phase ends after `arrivals` arrivals and all expected bytes. Phases 0, 1, 2 have parity 0, 1, 0.
+__device__ inline void init_barrier(std::uint32_t barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
+}
+__device__ inline void arrive(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ inline void arrive_expecting(std::uint32_t barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+__device__ inline void wait_for(std::uint32_t barrier, int parity) {
+  asm volatile(
+      "{\n.reg .pred passed;\n"
+      "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 passed, [%0], %1;\n"
+      "@passed bra PASSED;\nbra AGAIN;\nPASSED:\n}\n" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+// Makes new barriers visible to copies; before the block synchronises.
+__device__ inline void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+// The block's barriers by number, for `threads` threads, those that only arrive included.
+__device__ inline void synchronize(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+__device__ inline void arrive_at(int number, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// Copies run beside the program, through a path of their own to memory: a fence lies between a thread's own stores and
+// copies that read them, and between what other blocks' copies wrote and copies that add to it.
+__device__ inline void fence_shared_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ inline void fence_global_for_copies() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+// Where a tile lies in an array [B, T, heads, 64].
+struct TilePlace {
+  int head, t, b;
+};
+__device__ inline void load_tile(std::uint32_t to, const CUtensorMap& map, const TilePlace& at, std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(to),
+      "l"(&map), "r"(barrier), "r"(0), "r"(at.head), "r"(at.t), "r"(at.b)
+      : "memory");
+}
+__device__ inline void store_tile(const CUtensorMap& map, const TilePlace& at, std::uint32_t from) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+               "r"(from), "r"(0), "r"(at.head), "r"(at.t), "r"(at.b)
+               : "memory");
+}
+// Bytes and both addresses are multiples of 16.
+__device__ inline void load_bytes(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+__device__ inline void store_bytes(void* to, std::uint32_t from, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
+               : "memory");
+}
+__device__ inline void add_floats(float* to, std::uint32_t from, int bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to), "r"(from),
+               "r"(bytes)
+               : "memory");
+}
+// Ends a group of this thread's stores and sums; then waits until all groups are read, or are also in memory.
+__device__ inline void wait_until_read() {
+  asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+__device__ inline void wait_until_stored() {
+  asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+// Flags in global memory, between blocks.
+__device__ inline int read_flag(const int* flag) {
+  int value = 0;
+  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  return value;
+}
+__device__ inline void set_flag(int* flag, int value) {
+  asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+}
+
+// Products of a warp group: 64 x 64 sums in f32, 32 registers a thread. Thread t has, for n < 8 and r < 4, row
+// 16 (t / 32) + t / 4 % 8 + 8 (r / 2) and column 8 n + 2 (t % 4) + r % 2 in element 4 n + r. Products run beside the
+// program: they are started after fence_products(), and neither sums nor factors in registers may be touched until
+// wait_for_products() says that they are done.
+using Sums = float[32];
+using Factors = std::uint32_t[4][4];  // 64 x 64 two-byte elements: columns 16 i to 16 i + 15 are factors[i]
+
+__device__ inline void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// Waits until at most `groups` groups, the youngest ones, are not done.
+template <int groups>
+__device__ inline void wait_for_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups) : "memory");
+}
+// Tell the compiler that sums begin here with any value, and that they may have changed.
+__device__ inline void begin(Sums& sums) {
+#pragma unroll
+  for (int i = 0; i < 32; ++i) asm volatile("" : "=f"(sums[i])::"memory");
+}
+__device__ inline void changed(Sums& sums) {
+#pragma unroll
+  for (int i = 0; i < 32; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+// A tile as a factor, from the given address on: 8 rows lie 1024 bytes apart, 128-byte swizzle.
+__device__ inline std::uint64_t factor(std::uint32_t address) {
+  return static_cast<std::uint64_t>((address & 0x3ffff) >> 4) | std::uint64_t{1} << 16 |
+         std::uint64_t{1024 >> 4} << 32 | std::uint64_t{1} << 62;
+}
+
+#define LT_SUMS(x)                                                                                            \
+  "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3]), "+f"(x[4]), "+f"(x[5]), "+f"(x[6]), "+f"(x[7]), "+f"(x[8]), \
+      "+f"(x[9]), "+f"(x[10]), "+f"(x[11]), "+f"(x[12]), "+f"(x[13]), "+f"(x[14]), "+f"(x[15]), "+f"(x[16]),  \
+      "+f"(x[17]), "+f"(x[18]), "+f"(x[19]), "+f"(x[20]), "+f"(x[21]), "+f"(x[22]), "+f"(x[23]), "+f"(x[24]), \
+      "+f"(x[25]), "+f"(x[26]), "+f"(x[27]), "+f"(x[28]), "+f"(x[29]), "+f"(x[30]), "+f"(x[31])
+#define LT_SUM_REGISTERS                                                                                            \
+  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31}"
+#define LT_MULTIPLY_SHARED(type)                                                       \
+  asm volatile(                                                                        \
+      "{\n.reg .pred add;\nsetp.ne.b32 add, %34, 0;\n"                                 \
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " LT_SUM_REGISTERS \
+      ", %32, %33, add, 1, 1, %35, %36;\n}\n"                                          \
+      : LT_SUMS(sums)                                                                  \
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kColumnsA), "n"(kColumnsB))
+#define LT_MULTIPLY_REGISTERS(type)                                                             \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " LT_SUM_REGISTERS \
+               ", {%32, %33, %34, %35}, %36, 1, 1, 1, 1;\n"                                     \
+               : LT_SUMS(sums)                                                                  \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+
+// sums (+)= a b over 16 elements, a 64 x 16 and b 16 x 64, T bf16 or f16. A factor's rows of memory hold its elements
+// along the 16, or, with kColumnsA, kColumnsB = 1, across them.
+template <class T, int kColumnsA, int kColumnsB>
+__device__ inline void multiply(Sums& sums, std::uint64_t a, std::uint64_t b, bool add) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    LT_MULTIPLY_SHARED("bf16");
+  } else {
+    LT_MULTIPLY_SHARED("f16");
+  }
+}
+// The same with a in registers, b across, and always added.
+template <class T>
+__device__ inline void multiply(Sums& sums, const std::uint32_t (&a)[4], std::uint64_t b) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    LT_MULTIPLY_REGISTERS("bf16");
+  } else {
+    LT_MULTIPLY_REGISTERS("f16");
+  }
+}
+#undef LT_SUMS
+#undef LT_SUM_REGISTERS
+#undef LT_MULTIPLY_SHARED
+#undef LT_MULTIPLY_REGISTERS
+
+// Two numbers, rounded to T, in one register; `low` comes first in memory.
+template <class T>
+__device__ inline std::uint32_t packed(float low, float high) {
+  std::uint32_t both = 0;
+  if constexpr (std::is_same_v<T, bf16>) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  }
+  return both;
+}
+template <class T>
+__device__ inline void pack(Factors& factors, const Sums& sums) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+#pragma unroll
+    for (int r = 0; r < 4; ++r) factors[i][r] = packed<T>(sums[8 * i + 2 * r], sums[8 * i + 2 * r + 1]);
+  }
+}
+// Stores columns 16 i to 16 i + 15 of a warp group's factors to 64 rows of a tile.
+__device__ inline void store_columns(std::uint32_t tile, const std::uint32_t (&factors)[4], int i, int thread) {
+  const int row = thread / kWarp * 16 + thread % 16;
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                   chunk_address(tile, row, 2 * i + thread % kWarp / 16)),
+               "r"(factors[0]), "r"(factors[1]), "r"(factors[2]), "r"(factors[3])
+               : "memory");
+}
+
+__device__ inline float2 load_pair(std::uint32_t address) {
+  float2 x{};
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(address) : "memory");
+  return x;
+}
+__device__ inline float4 load_four(std::uint32_t address) {
+  float4 x{};
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+               : "r"(address)
+               : "memory");
+  return x;
+}
+__device__ inline void store_four(std::uint32_t address, float a, float b, float c, float d) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+}
+
+// 2^x, as the hardware approximates it; below 2^-126 it is 0.
+__device__ inline float power_of_two(float x) {
+  float y = 0;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// Shares out the block's registers: a warp group that computes takes `registers` a thread, others give theirs up.
+template <int registers>
+__device__ inline void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
+}
+template <int registers>
+__device__ inline void give_registers_up() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
+}  // namespace lt::kernels::hopper
