@@ -42,7 +42,18 @@ Size cudnn_backward_sequences(const AttentionShape& s, bool deterministic) {
 
 bool may_run_on_hopper(DType dtype, const AttentionShape& s, bool documents) {
   const bool hides = s.window > 0 && s.window < s.T;
-  return dtype_bytes(dtype) == 2 && s.D == 64 && s.T > 0 && s.T % kHopperKeys == 0 && !documents && !hides;
+  return dtype_bytes(dtype) == 2 && s.D == 64 && s.G > 0 && s.H % s.G == 0 && s.T > 0 && s.T % kHopperKeys == 0 &&
+         !documents && !hides;
+}
+
+// In tiles of kHopperQueries queries of a head, as if each took equally long.
+bool hopper_takes_pairs(const AttentionShape& s, int multiprocessors) {
+  const Size blocks = s.T / kHopperKeys, pairs_of_head = blocks / 2, pairs = s.B * s.G * pairs_of_head;
+  if (blocks % 2 != 0 || pairs_of_head > multiprocessors / 4) return false;
+  const Size longest = s.T / kHopperQueries * (s.H / s.G);
+  const Size pair = longest + kHopperKeys / kHopperQueries * (s.H / s.G);
+  const Size rounds = (pairs + multiprocessors - 1) / multiprocessors;
+  return rounds * pair < pairs * pair / multiprocessors + longest / 2;
 }
 
 HopperWorkspace hopper_workspace(const AttentionShape& s) {

@@ -7,28 +7,34 @@
 // shared memory; the warp groups compute it in turn, for all 256 keys.
 //
 // A query's dq is a sum over blocks of keys, in f32, from the last block that it sees to the first: each waits until
-// the one before it has added. So the bits are the same each time, and dq is rounded when its last part is there,
-// without another pass. The wait is short, since a block that adds earlier begins nearer to the query; it ends, since
-// the device starts blocks of threads in their order.
+// the one before it has added. So the bits are the same each time, and the block that adds last rounds dq without
+// another pass. The wait is short, since a block that adds earlier begins nearer to the query. It ends: a block of
+// threads waits only for those of lower number, which devices start first (observed, and relied on by CUB's scans too,
+// but not promised); with pairs also for those of the same head, which hopper_takes_pairs() keeps few enough to run
+// together.
 //
 // A third warp group computes nothing: one of its threads loads, two others move what the warp groups give them of dq.
 #include "kernels/cuda/attention_hopper.h"
 
+#include <string>
+
 #include "device/cuda_driver.h"
+#include "kernels/attention_options.h"
 #include "kernels/cuda/attention_hopper_products.cuh"
+#include "libtrain/error.h"
 
 namespace lt::kernels::hopper {
 namespace {
 
 template <class T>
-__global__ void __launch_bounds__(kBlockThreads, 1) backward_kernel(const __grid_constant__ Arguments x) {
+__global__ void __launch_bounds__(kBlockThreads, 1) attention_backward_kernel(const __grid_constant__ Arguments x) {
   extern __shared__ __align__(1024) std::byte shared_memory[];
   const std::uint32_t shared = shared_address(shared_memory);
   if (threadIdx.x == 0) {
     if (shared % 1024 != 0) __trap();
     init_barrier(shared + LT_AT(keys_full), 1), init_barrier(shared + LT_AT(keys_empty), 1);
     for (int i = 0; i < kStages; ++i) {
-      init_barrier(shared + LT_AT(full) + 8 * i, 1), init_barrier(shared + LT_AT(empty) + 8 * i, 2);
+      init_barrier(shared + LT_AT(full) + 8 * i, 1), init_barrier(shared + LT_AT(empty) + 8 * i, kComputing / kWarp);
     }
     for (int i = 0; i < 2; ++i) {
       init_barrier(shared + LT_AT(dq_full) + 8 * i, kWarpGroup), init_barrier(shared + LT_AT(dq_empty) + 8 * i, 1);
@@ -37,7 +43,8 @@ __global__ void __launch_bounds__(kBlockThreads, 1) backward_kernel(const __grid
   }
   __syncthreads();
   const Work work(x);
-  const int thread = static_cast<int>(threadIdx.x), warp_group = __shfl_sync(~0u, thread / kWarpGroup, 0);
+  const int thread = static_cast<int>(threadIdx.x),
+            warp_group = __shfl_sync(~0u, thread / kWarpGroup, 0);  // the compiler sees that it is the same in a warp
   if (warp_group == 2) {
     give_registers_up<kOtherRegisters>();
     if (thread == kLoader) load_tiles(x, work, shared);
@@ -51,7 +58,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1) backward_kernel(const __grid
 // delta = sum_D(dout * out), eight threads for a row of [B, T, H]. Also clears the flags of the tiles.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    delta_kernel(float* delta_BHT, int* added, const T* out_BTHD, const T* dout_BTHD, AttentionShape s) {
+    attention_delta_kernel(float* delta_BHT, int* added, const T* out_BTHD, const T* dout_BTHD, AttentionShape s) {
   constexpr int kLanes = kChannels / kPack<T>;
   const Size row = thread_index() / kLanes;
   if (row >= s.B * s.T * s.H) return;
@@ -88,26 +95,16 @@ CUtensorMap tensor_map(DType dtype, const void* array, const AttentionShape& s, 
   return map;
 }
 
-// Whether pairs of blocks of keys end earlier than single ones, which leave multiprocessors idle while the last long
-// ones end. In tiles, as if each multiprocessor took equally long for each.
-bool pairs_are_shorter(const AttentionShape& s, int multiprocessors) {
-  const Size blocks = s.T / kKeys, groups = s.B * s.G;
-  if (blocks % 2 != 0) return false;
-  const Size longest = s.T / kQueries * (s.H / s.G), pair = longest + kTilesOfDiagonal * (s.H / s.G);
-  const Size pairs = groups * blocks / 2, rounds = (pairs + multiprocessors - 1) / multiprocessors;
-  return rounds * pair < pairs * pair / multiprocessors + longest / 2;
-}
-
 template <class T>
 void run(CudaStream stream, const AttentionBackward& call) {
   const AttentionShape& s = call.shape;
-  const Size heads = s.H * kChannels, groups = s.G * kChannels;
+  const Size q_columns = s.H * kChannels, k_columns = s.G * kChannels;
   const auto map = [&](const void* array, Size first, Size count, Size row, int rows) {
     return tensor_map(call.dtype, static_cast<const T*>(array) + first, s, count, row, rows);
   };
   const auto queries = [&](const void* array) { return map(array, 0, s.H, s.row(), kQueries); };
-  const auto keys = [&](const void* array) { return map(array, heads, s.G, s.row(), kKeys); };
-  const auto values = [&](const void* array) { return map(array, heads + groups, s.G, s.row(), kKeys); };
+  const auto keys = [&](const void* array) { return map(array, q_columns, s.G, s.row(), kKeys); };
+  const auto values = [&](const void* array) { return map(array, q_columns + k_columns, s.G, s.row(), kKeys); };
   const HopperWorkspace parts = hopper_workspace(s);
   auto* const workspace = static_cast<std::byte*>(call.workspace);
   auto* const delta_BHT = reinterpret_cast<float*>(workspace + parts.delta);
@@ -118,7 +115,7 @@ void run(CudaStream stream, const AttentionBackward& call) {
                             queries(call.dqkv),
                             keys(call.dqkv),
                             values(call.dqkv),
-                            map(call.dout_BTHD, 0, s.H, heads, kQueries),
+                            map(call.dout_BTHD, 0, s.H, q_columns, kQueries),
                             static_cast<const float*>(call.lse_BHT),
                             delta_BHT,
                             reinterpret_cast<float*>(workspace),
@@ -127,16 +124,21 @@ void run(CudaStream stream, const AttentionBackward& call) {
                             static_cast<int>(s.H),
                             static_cast<int>(s.G),
                             static_cast<float>(call.scale),
-                            pairs_are_shorter(s, multiprocessors(stream))};
+                            hopper_takes_pairs(s, multiprocessors(stream))};
   const Size threads = s.B * s.T * s.H * (kChannels / kPack<T>);
-  delta_kernel<T><<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, stream_of(stream)>>>(
-      delta_BHT, added, static_cast<const T*>(call.out_BTHD), static_cast<const T*>(call.dout_BTHD), s);
+  attention_delta_kernel<T>
+      <<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, stream_of(stream)>>>(
+          delta_BHT, added, static_cast<const T*>(call.out_BTHD), static_cast<const T*>(call.dout_BTHD), s);
   check_launch("attention_backward: delta");
   const Size blocks = s.B * s.G * (s.T / kKeys) / (arguments.in_pairs ? 2 : 1);
-  LT_CUDA(cudaFuncSetAttribute(backward_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared)));
-  backward_kernel<T><<<static_cast<unsigned>(blocks), kBlockThreads, sizeof(Shared), stream_of(stream)>>>(arguments);
+  LT_CUDA(
+      cudaFuncSetAttribute(attention_backward_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared)));
+  attention_backward_kernel<T>
+      <<<static_cast<unsigned>(blocks), kBlockThreads, sizeof(Shared), stream_of(stream)>>>(arguments);
   check_launch("attention_backward");
 }
+
+#undef LT_AT
 
 }  // namespace
 
@@ -144,6 +146,7 @@ bool attention_backward(CudaStream stream, const AttentionBackward& call) {
   static thread_local int device = -1, capability = 0;
   if (device != stream.device) device = stream.device, capability = cuda::compute_capability(device);
   if (capability != 90 || !may_run_on_hopper(call.dtype, call.shape, call.starts_BT != nullptr)) return false;
+  if (!aligned(call.qkv, call.dqkv, call.out_BTHD, call.dout_BTHD, call.lse_BHT, call.workspace)) return false;
   if (call.dtype == DType::bf16) {
     run<bf16>(stream, call);
   } else {

@@ -5,51 +5,52 @@
 
 namespace lt::kernels::hopper {
 
-// A thread that computes.
+// A thread that computes: `thread` 0 to 127 of `warp_group` 0 or 1.
 struct Worker {
   std::uint32_t shared;
   int warp_group, thread;
   float scale;
 
   __device__ int lane() const { return thread % kWarp; }
-  __device__ int group(int own) const { return 2 * own + warp_group; }  // of the block's four
+  __device__ int key_group(int own) const { return 2 * own + warp_group; }  // of the block's four
 };
 
 template <class T>
 __device__ void start_scores(Sums& s, const Worker& w, int own, int stage) {
-  const std::uint32_t k = w.shared + LT_AT(k) + w.group(own) * kGroupBytes,
+  const std::uint32_t k = w.shared + LT_AT(k) + w.key_group(own) * kKeyGroupBytes,
                       q = w.shared + LT_AT(q) + stage * kTileBytes;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) multiply<T, 0, 0>(s, factor(k + 32 * i), factor(q + 32 * i), i > 0);
+  for (int i = 0; i < 4; ++i) multiply<T, 0, 0>(s, descriptor(k + 32 * i), descriptor(q + 32 * i), i > 0);
 }
 template <class T>
 __device__ void start_probabilities_gradient(Sums& dp, const Worker& w, int own, int stage) {
-  const std::uint32_t v = w.shared + LT_AT(v) + w.group(own) * kGroupBytes,
+  const std::uint32_t v = w.shared + LT_AT(v) + w.key_group(own) * kKeyGroupBytes,
                       dout = w.shared + LT_AT(dout) + stage * kTileBytes;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) multiply<T, 0, 0>(dp, factor(v + 32 * i), factor(dout + 32 * i), i > 0);
+  for (int i = 0; i < 4; ++i) multiply<T, 0, 0>(dp, descriptor(v + 32 * i), descriptor(dout + 32 * i), i > 0);
 }
 // sums += a tile, a with keys as rows and queries as columns.
 template <class T>
-__device__ void start_adding(Sums& sums, const Factors& a, std::uint32_t tile) {
+__device__ void start_adding(Sums& sums, const Operand& a, std::uint32_t tile) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) multiply<T>(sums, a[i], factor(tile + 2048 * i));
+  for (int i = 0; i < 4; ++i) multiply<T>(sums, a[i], descriptor(tile + 2048 * i));
 }
 // P from S.
 __device__ inline void exponentiate(Sums& s, const Worker& w, int stage) {
   constexpr float kLog2E = 1.4426950408889634f;
-  const float factor = w.scale * kLog2E;
+  const float scale_log2 = w.scale * kLog2E;
   const std::uint32_t lse = w.shared + LT_AT(lse) + stage * kQueries * 4 + w.lane() % 4 * 8;
 #pragma unroll
   for (int n = 0; n < 8; ++n) {
     const float2 x = load_pair(lse + 32 * n);
     const float a = -kLog2E * x.x, b = -kLog2E * x.y;
-    s[4 * n] = power_of_two(fmaf(s[4 * n], factor, a)), s[4 * n + 1] = power_of_two(fmaf(s[4 * n + 1], factor, b));
-    s[4 * n + 2] = power_of_two(fmaf(s[4 * n + 2], factor, a));
-    s[4 * n + 3] = power_of_two(fmaf(s[4 * n + 3], factor, b));
+    s[4 * n] = power_of_two(fmaf(s[4 * n], scale_log2, a)),
+          s[4 * n + 1] = power_of_two(fmaf(s[4 * n + 1], scale_log2, b));
+    s[4 * n + 2] = power_of_two(fmaf(s[4 * n + 2], scale_log2, a));
+    s[4 * n + 3] = power_of_two(fmaf(s[4 * n + 3], scale_log2, b));
   }
 }
-// Of a group of keys and a tile of queries at the same positions: a query does not see later keys.
+// Zeroes P where the key is later than the query, for a group of keys and a tile of queries at the same positions.
 __device__ inline void hide_later_keys(Sums& p, const Worker& w) {
   const int query = 2 * (w.lane() % 4), key = w.thread / kWarp * 16 + w.lane() / 4;
 #pragma unroll
@@ -60,12 +61,12 @@ __device__ inline void hide_later_keys(Sums& p, const Worker& w) {
     }
   }
 }
-// dS in registers and in shared memory.
+// dS, in registers and in shared memory.
 template <class T>
-__device__ void scores_gradient(Factors& ds, const Sums& p, const Sums& dp, const Worker& w, int own, int stage,
+__device__ void scores_gradient(Operand& ds, const Sums& p, const Sums& dp, const Worker& w, int own, int stage,
                                 int parity) {
   const std::uint32_t delta = w.shared + LT_AT(delta) + stage * kQueries * 4 + w.lane() % 4 * 8;
-  const std::uint32_t to = w.shared + LT_AT(ds) + parity * kKeyBytes + w.group(own) * kGroupBytes;
+  const std::uint32_t to = w.shared + LT_AT(ds) + parity * kKeyBytes + w.key_group(own) * kKeyGroupBytes;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
 #pragma unroll
@@ -79,16 +80,17 @@ __device__ void scores_gradient(Factors& ds, const Sums& p, const Sums& dp, cons
   }
 }
 
-// dq of a tile from its dS and the block's first 64 * kKeyGroups keys, given to the mover. With `finish`, it takes part
-// of nothing later: with `add`, the sum of the other blocks is added, and the rows are rounded.
-template <class T, int kKeyGroups>
+// Gives the mover dq of a tile, from its dS and the block's first kSeenGroups groups of keys. `finish`: this block adds
+// last, so dq is scaled and rounded. `add`: it first adds the sum of the other blocks, which the mover has loaded.
+template <class T, int kSeenGroups>
 __device__ void give_dq(const Worker& w, int n, bool finish, bool add) {
   const std::uint32_t ds = w.shared + LT_AT(ds) + n % 2 * kKeyBytes, k = w.shared + LT_AT(k);
   Sums dq;
   begin(dq);
   fence_products();
 #pragma unroll
-  for (int i = 0; i < 4 * kKeyGroups; ++i) multiply<T, 1, 1>(dq, factor(ds + 2048 * i), factor(k + 2048 * i), i > 0);
+  for (int i = 0; i < 4 * kSeenGroups; ++i)
+    multiply<T, 1, 1>(dq, descriptor(ds + 2048 * i), descriptor(k + 2048 * i), i > 0);
   commit_products();
   wait_for_products<0>();
   changed(dq);
@@ -105,7 +107,7 @@ __device__ void give_dq(const Worker& w, int n, bool finish, bool add) {
     }
 #pragma unroll
     for (int i = 0; i < 32; ++i) dq[i] *= w.scale;
-    Factors rounded;
+    Operand rounded;
     pack<T>(rounded, dq);
 #pragma unroll
     for (int i = 0; i < 4; ++i) store_columns(rows, rounded[i], i, w.thread);
@@ -117,7 +119,13 @@ __device__ void give_dq(const Worker& w, int n, bool finish, bool add) {
   arrive(w.shared + LT_AT(dq_full) + 8 * w.warp_group);
 }
 
-// S and dP of one of the warp group's groups of keys.
+// Each warp gives a stage back when it has read it.
+__device__ inline void give_back(const Worker& w, int stage) {
+  __syncwarp();
+  if (w.lane() == 0) arrive(w.shared + LT_AT(empty) + 8 * stage);
+}
+
+// Starts S and dP of one of the warp group's groups of keys.
 template <class T>
 __device__ void start_group(Sums& s, Sums& dp, const Worker& w, int own, int stage) {
   begin(s), begin(dp);
@@ -127,9 +135,9 @@ __device__ void start_group(Sums& s, Sums& dp, const Worker& w, int own, int sta
   start_probabilities_gradient<T>(dp, w, own, stage);
   commit_products();
 }
-// From S and dP, of which only the products of dP may be under way: P's part of dv is started, and dS is there.
+// S is done, dP may still run. Starts dv += P dout, and computes dS.
 template <class T>
-__device__ void use_group(Sums& s, Sums& dp, Sums& dv, Factors& p, Factors& ds, const Worker& w, int own, int stage,
+__device__ void use_group(Sums& s, Sums& dp, Sums& dv, Operand& p, Operand& ds, const Worker& w, int own, int stage,
                           int n, bool diagonal) {
   changed(s);
   exponentiate(s, w, stage);
@@ -157,25 +165,25 @@ __device__ void end_scores_gradient(const Worker& w, int n, const Give& give) {
 
 // A tile on the diagonal, the `t`-th: of its groups of keys, 0 to t are seen.
 template <class T>
-__device__ void compute_on_diagonal(Sums (&dk)[kGroups], Sums (&dv)[kGroups], const Worker& w, int n, int t,
+__device__ void compute_on_diagonal(Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroups], const Worker& w, int n, int t,
                                     bool finish) {
   const int stage = n % kStages;
   wait_for(w.shared + LT_AT(full) + 8 * stage, n / kStages & 1);
 #pragma unroll
-  for (int own = 0; own < kGroups; ++own) {
-    if (w.group(own) > t) continue;
+  for (int own = 0; own < kKeyGroups; ++own) {
+    if (w.key_group(own) > t) continue;
     Sums s, dp;
-    Factors p, ds;
+    Operand p, ds;
     start_group<T>(s, dp, w, own, stage);
     wait_for_products<1>();
-    use_group<T>(s, dp, dv[own], p, ds, w, own, stage, n, w.group(own) == t);
+    use_group<T>(s, dp, dv[own], p, ds, w, own, stage, n, w.key_group(own) == t);
     fence_products();
     start_adding<T>(dk[own], ds, w.shared + LT_AT(q) + stage * kTileBytes);
     commit_products();
     wait_for_products<0>();
     changed(dk[own]), changed(dv[own]);
   }
-  if (w.thread == 0) arrive(w.shared + LT_AT(empty) + 8 * stage);
+  give_back(w, stage);
   end_scores_gradient(w, n, [&] {
     if (t == 0) {
       give_dq<T, 1>(w, n, finish, false);
@@ -191,12 +199,12 @@ __device__ void compute_on_diagonal(Sums (&dk)[kGroups], Sums (&dv)[kGroups], co
 
 // A tile below the diagonal. S and dP of the second group are computed while the first group's dS is used.
 template <class T>
-__device__ void compute_below(Sums (&dk)[kGroups], Sums (&dv)[kGroups], const Worker& w, int n, bool finish) {
-  static_assert(kGroups == 2);
+__device__ void compute_below(Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroups], const Worker& w, int n, bool finish) {
+  static_assert(kKeyGroups == 2);
   const int stage = n % kStages;
   const std::uint32_t q = w.shared + LT_AT(q) + stage * kTileBytes;
   wait_for(w.shared + LT_AT(full) + 8 * stage, n / kStages & 1);
-  Factors p, ds;
+  Operand p, ds;
   Sums s0, dp0;
   start_group<T>(s0, dp0, w, 0, stage);
   wait_for_products<1>();
@@ -218,21 +226,21 @@ __device__ void compute_below(Sums (&dk)[kGroups], Sums (&dv)[kGroups], const Wo
   fence_products();
   start_adding<T>(dk[1], ds, q);
   commit_products();
-  end_scores_gradient(w, n, [&] { give_dq<T, 2 * kGroups>(w, n, finish, true); });
+  end_scores_gradient(w, n, [&] { give_dq<T, 2 * kKeyGroups>(w, n, finish, true); });
   wait_for_products<0>();
   changed(dk[1]), changed(dv[1]);
-  if (w.thread == 0) arrive(w.shared + LT_AT(empty) + 8 * stage);
+  give_back(w, stage);
 }
 
 // Writes dk and dv in the place of the block's keys and values, and stores them.
 template <class T>
 __device__ void store_keys_gradient(const Arguments& x, const Work& work, const Worker& w, int block,
-                                    Sums (&dk)[kGroups], Sums (&dv)[kGroups]) {
+                                    Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroups]) {
   synchronize(kAllComputing, kComputing);
 #pragma unroll
-  for (int own = 0; own < kGroups; ++own) {
-    const std::uint32_t rows = w.group(own) * kGroupBytes;
-    Factors rounded;
+  for (int own = 0; own < kKeyGroups; ++own) {
+    const std::uint32_t rows = w.key_group(own) * kKeyGroupBytes;
+    Operand rounded;
 #pragma unroll
     for (int i = 0; i < 32; ++i) dk[own][i] *= w.scale;
     pack<T>(rounded, dk[own]);
@@ -258,7 +266,7 @@ __device__ void compute(const Arguments& x, const Work& work, const Worker& w) {
 #pragma unroll 1
   for (int part = 0; part < work.parts; ++part) {
     const int block = work.block(part), end = n + work.count(block);
-    Sums dk[kGroups], dv[kGroups];
+    Sums dk[kKeyGroups], dv[kKeyGroups];
 #pragma unroll
     for (int i = 0; i < 32; ++i) dk[0][i] = dk[1][i] = dv[0][i] = dv[1][i] = 0;
     wait_for(w.shared + LT_AT(keys_full), part);

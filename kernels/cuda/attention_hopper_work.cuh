@@ -10,18 +10,20 @@
 namespace lt::kernels::hopper {
 
 inline constexpr int kChannels = 64, kQueries = kHopperQueries, kKeys = kHopperKeys;  // a head's, a tile's, a block's
-inline constexpr int kGroups = 2;                                                     // of 64 keys, in each warp group
+inline constexpr int kKeyGroups = 2;                                                  // of 64 keys, in each warp group
 inline constexpr int kStages = 2;
 inline constexpr int kTilesOfDiagonal = kKeys / kQueries;
 inline constexpr int kTileBytes = kQueries * kTileRowBytes, kKeyBytes = kKeys * kTileRowBytes;
 inline constexpr int kSumBytes = kQueries * kChannels * 4;
-static_assert(kTileRowBytes == kChannels * 2 && kKeys == 2 * kGroups * 64 && kTileBytes == kGroupBytes);
+static_assert(kTileRowBytes == kChannels * 2 && kKeys == 2 * kKeyGroups * 64 && kTileBytes == kKeyGroupBytes);
 
 inline constexpr int kComputing = 2 * kWarpGroup, kBlockThreads = kComputing + kWarpGroup;
 inline constexpr int kLoader = kComputing,
                      kMovers = kComputing + kWarp;  // the movers are the first threads of two warps
-// Registers of a thread that computes, and of others; as many as the block begins with.
+// Registers of a thread that computes, and of the others. The block begins with 168 a thread, as many as 65,536 give
+// each in steps of 8, and only these can be shared out.
 inline constexpr int kComputingRegisters = 240, kOtherRegisters = 24;
+static_assert(kComputingRegisters * kComputing + kOtherRegisters * kWarpGroup <= 168 * kBlockThreads);
 // Barriers of the block by number; the second is one for each warp group, the third one for tiles of each parity.
 inline constexpr int kAllComputing = 1, kOneWarpGroup = 2, kScoresGradient = 4;
 
@@ -31,9 +33,12 @@ struct alignas(1024) Shared {
   std::byte ds[2][kKeyBytes];  // of two tiles, keys as rows
   std::byte dq[2][kSumBytes];  // of each warp group
   float lse[kStages][kQueries], delta[kStages][kQueries];
-  // Full and empty, or given back: keys and values, a stage, a warp group's dq.
+  // A `full` barrier ends its phase when the data are there, an `empty` one when they may be overwritten: of keys and
+  // values, of a stage, and of a warp group's dq.
   std::uint64_t keys_full, keys_empty, full[kStages], empty[kStages], dq_full[2], dq_empty[2];
 };
+static_assert(sizeof(Shared) <= 227 * 1024 && offsetof(Shared, lse) % 16 == 0);
+// The offset of a member of Shared; the .cu file undefines it.
 #define LT_AT(member) static_cast<std::uint32_t>(offsetof(Shared, member))
 
 struct Arguments {
@@ -53,13 +58,13 @@ struct Work {
 
   __device__ explicit Work(const Arguments& x)
       : queries_of_group(x.H / x.G), blocks(x.T / kKeys), tiles(x.T / kQueries), parts(x.in_pairs ? 2 : 1) {
-    const int each = x.in_pairs ? blocks / 2 : blocks, group = static_cast<int>(blockIdx.x) / each;
-    b = group / x.G, g = group % x.G, i = static_cast<int>(blockIdx.x) % each;
+    const int each = x.in_pairs ? blocks / 2 : blocks, sequence_head = static_cast<int>(blockIdx.x) / each;
+    b = sequence_head / x.G, g = sequence_head % x.G, i = static_cast<int>(blockIdx.x) % each;
   }
   __device__ int block(int part) const { return part == 0 ? blocks - 1 - i : i; }
   __device__ int first_tile(int block) const { return block * kTilesOfDiagonal; }
   __device__ int head(int n) const { return g * queries_of_group + n % queries_of_group; }
-  // Of the n-th tile after `first`: all heads of a group come before the next queries.
+  // The n-th tile, from tile `first` on: all query heads of g take one tile of queries before the next.
   __device__ int tile(int first, int n) const { return first + n / queries_of_group; }
   __device__ int count(int block) const { return (tiles - first_tile(block)) * queries_of_group; }
   __device__ Size row(const Arguments& x, int head) const { return static_cast<Size>(b) * x.H + head; }
@@ -88,11 +93,13 @@ __device__ inline void load_tiles(const Arguments& x, const Work& work, std::uin
   }
 }
 
-// Moves the dq of a warp group's tiles: it is stored as the tile's sum or added to it, or, from the first block of
-// keys, stored as the finished dq, after the sum has been loaded for the warp group.
-__device__ inline void move_dq(const Arguments& x, const Work& work, std::uint32_t shared, int group) {
-  const std::uint32_t dq = shared + LT_AT(dq) + group * kSumBytes;
-  const std::uint32_t full = shared + LT_AT(dq_full) + 8 * group, empty = shared + LT_AT(dq_empty) + 8 * group;
+// Moves one warp group's dq. The last block of keys that a tile sees stores the tile's sum, others add to it. Block 0
+// gets the sum loaded first, and what it gives back is the finished dq.
+static_assert(kTilesOfDiagonal % 2 == 0);  // so each block of keys has an even number of tiles, one by one for both
+__device__ inline void move_dq(const Arguments& x, const Work& work, std::uint32_t shared, int warp_group) {
+  const std::uint32_t dq = shared + LT_AT(dq) + warp_group * kSumBytes;
+  const std::uint32_t full = shared + LT_AT(dq_full) + 8 * warp_group,
+                      empty = shared + LT_AT(dq_empty) + 8 * warp_group;
   int* flag = nullptr;  // to be set to `value` when the last store is done
   int value = 0, phase = 0;
   const auto set = [&] {
@@ -104,7 +111,7 @@ __device__ inline void move_dq(const Arguments& x, const Work& work, std::uint32
   };
   for (int part = 0; part < work.parts; ++part) {
     const int block = work.block(part), first = work.first_tile(block), count = work.count(block);
-    for (int i = group; i < count; i += 2, phase ^= 1) {
+    for (int i = warp_group; i < count; i += 2, phase ^= 1) {
       const int head = work.head(i), j = work.tile(first, i), before = j / kTilesOfDiagonal - block;
       const Size tile = work.row(x, head) * work.tiles + j;
       float* const sum = x.sums + tile * (kQueries * kChannels);

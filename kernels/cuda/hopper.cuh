@@ -10,19 +10,20 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cuda/common.cuh"
 
 namespace lt::kernels::hopper {
 
-inline constexpr int kWarpGroup = 128;                  // threads
-inline constexpr int kTileRowBytes = 128;               // of a tile in shared memory
-inline constexpr int kGroupBytes = 64 * kTileRowBytes;  // 64 rows
+inline constexpr int kWarpGroup = 128;                     // threads
+inline constexpr int kTileRowBytes = 128;                  // of a tile in shared memory
+inline constexpr int kKeyGroupBytes = 64 * kTileRowBytes;  // 64 rows
 
 __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
-// Where chunk `chunk` of row `row` of a tile is.
+// The address of a 16-byte chunk of a row of a tile.
 __device__ inline std::uint32_t chunk_address(std::uint32_t tile, int row, int chunk) {
   return tile + static_cast<std::uint32_t>(row * kTileRowBytes + ((chunk ^ (row & 7)) << 4));
 }
@@ -45,7 +46,7 @@ __device__ inline void wait_for(std::uint32_t barrier, int parity) {
       "r"(parity)
       : "memory");
 }
-// Makes new barriers visible to copies; before the block synchronises.
+// Makes new barriers visible to copies. Call it before the block synchronises.
 __device__ inline void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 // The block's barriers by number, for `threads` threads, those that only arrive included.
 __device__ inline void synchronize(int number, int threads) {
@@ -110,10 +111,10 @@ __device__ inline void set_flag(int* flag, int value) {
 
 // Products of a warp group: 64 x 64 sums in f32, 32 registers a thread. Thread t has, for n < 8 and r < 4, row
 // 16 (t / 32) + t / 4 % 8 + 8 (r / 2) and column 8 n + 2 (t % 4) + r % 2 in element 4 n + r. Products run beside the
-// program: they are started after fence_products(), and neither sums nor factors in registers may be touched until
+// program: they are started after fence_products(), and neither sums nor operands in registers may be touched until
 // wait_for_products() says that they are done.
 using Sums = float[32];
-using Factors = std::uint32_t[4][4];  // 64 x 64 two-byte elements: columns 16 i to 16 i + 15 are factors[i]
+using Operand = std::uint32_t[4][4];  // 64 x 64 two-byte elements: columns 16 i to 16 i + 15 are in element i
 
 __device__ inline void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -131,8 +132,8 @@ __device__ inline void changed(Sums& sums) {
 #pragma unroll
   for (int i = 0; i < 32; ++i) asm volatile("" : "+f"(sums[i])::"memory");
 }
-// A tile as a factor, from the given address on: 8 rows lie 1024 bytes apart, 128-byte swizzle.
-__device__ inline std::uint64_t factor(std::uint32_t address) {
+// A tile in shared memory as an operand, from the given address on: 8 rows lie 1024 bytes apart, 128-byte swizzle.
+__device__ inline std::uint64_t descriptor(std::uint32_t address) {
   return static_cast<std::uint64_t>((address & 0x3ffff) >> 4) | std::uint64_t{1} << 16 |
          std::uint64_t{1024 >> 4} << 32 | std::uint64_t{1} << 62;
 }
@@ -151,16 +152,16 @@ __device__ inline std::uint64_t factor(std::uint32_t address) {
       "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " LT_SUM_REGISTERS \
       ", %32, %33, add, 1, 1, %35, %36;\n}\n"                                          \
       : LT_SUMS(sums)                                                                  \
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kColumnsA), "n"(kColumnsB))
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kTransposedA), "n"(kTransposedB))
 #define LT_MULTIPLY_REGISTERS(type)                                                             \
   asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " LT_SUM_REGISTERS \
                ", {%32, %33, %34, %35}, %36, 1, 1, 1, 1;\n"                                     \
                : LT_SUMS(sums)                                                                  \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 
-// sums (+)= a b over 16 elements, a 64 x 16 and b 16 x 64, T bf16 or f16. A factor's rows of memory hold its elements
-// along the 16, or, with kColumnsA, kColumnsB = 1, across them.
-template <class T, int kColumnsA, int kColumnsB>
+// sums (+)= a b over 16 elements, a 64 x 16 and b 16 x 64, T bf16 or f16. An operand's rows in memory run
+// along the 16 elements, or, with kTransposedA or kTransposedB = 1, across them.
+template <class T, int kTransposedA, int kTransposedB>
 __device__ inline void multiply(Sums& sums, std::uint64_t a, std::uint64_t b, bool add) {
   if constexpr (std::is_same_v<T, bf16>) {
     LT_MULTIPLY_SHARED("bf16");
@@ -168,7 +169,7 @@ __device__ inline void multiply(Sums& sums, std::uint64_t a, std::uint64_t b, bo
     LT_MULTIPLY_SHARED("f16");
   }
 }
-// The same with a in registers, b across, and always added.
+// The same with a in registers and b transposed; it always adds.
 template <class T>
 __device__ inline void multiply(Sums& sums, const std::uint32_t (&a)[4], std::uint64_t b) {
   if constexpr (std::is_same_v<T, bf16>) {
@@ -194,19 +195,19 @@ __device__ inline std::uint32_t packed(float low, float high) {
   return both;
 }
 template <class T>
-__device__ inline void pack(Factors& factors, const Sums& sums) {
+__device__ inline void pack(Operand& operand, const Sums& sums) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
 #pragma unroll
-    for (int r = 0; r < 4; ++r) factors[i][r] = packed<T>(sums[8 * i + 2 * r], sums[8 * i + 2 * r + 1]);
+    for (int r = 0; r < 4; ++r) operand[i][r] = packed<T>(sums[8 * i + 2 * r], sums[8 * i + 2 * r + 1]);
   }
 }
-// Stores columns 16 i to 16 i + 15 of a warp group's factors to 64 rows of a tile.
-__device__ inline void store_columns(std::uint32_t tile, const std::uint32_t (&factors)[4], int i, int thread) {
+// Stores columns 16 i to 16 i + 15 of a warp group's operand to 64 rows of a tile.
+__device__ inline void store_columns(std::uint32_t tile, const std::uint32_t (&columns)[4], int i, int thread) {
   const int row = thread / kWarp * 16 + thread % 16;
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
                    chunk_address(tile, row, 2 * i + thread % kWarp / 16)),
-               "r"(factors[0]), "r"(factors[1]), "r"(factors[2]), "r"(factors[3])
+               "r"(columns[0]), "r"(columns[1]), "r"(columns[2]), "r"(columns[3])
                : "memory");
 }
 

@@ -278,6 +278,33 @@ class Plan(TrainingTest):
             self.assertLess(abs(statistics.median(found)), 0.07, settings)
             self.assertLess(max(map(abs, found)), 0.075, settings)
 
+    def test_rates_of_attention_are_of_what_steps_run(self):
+        """Earlier files have cuDNN's time alone, `library`; files that also have `automatic` are read for that."""
+        measured, = RESULTS.glob("*-1x-kernels-gpt2-124m-64x1024.json")
+
+        def estimate(change):
+            content = json.loads(measured.read_text())
+            rows = content["rows"]
+            attention = [row for row in rows if row["name"].startswith("attention.") and row["implementation"] == "library"]
+            self.assertTrue(attention)
+            rows += change(rows, attention)
+            file = self.write("rates.json", json.dumps(content))
+            plan = program.run("plan", "--model.preset=gpt2-124m", "--train.micro_batch=64", "--train.seq=1024",
+                               "--train.dtype=bf16", "--rates", file, "--json")
+            return json.loads(plan.stdout)["step_ms_estimate"]["total"]
+
+        def faster(rows, attention):
+            return [{**row, "implementation": "automatic", "ms": {"median": row["ms"]["median"] / 2}} for row in attention]
+
+        def faster_alone(rows, attention):
+            added = faster(rows, attention)
+            for row in attention:
+                rows.remove(row)
+            return added
+
+        self.assertLess(estimate(faster), estimate(lambda rows, attention: []) - 5)
+        self.assertEqual(estimate(faster), estimate(faster_alone))
+
     def test_rates_that_are_none(self):
         good = json.loads((RESULTS / "2026-11-26-h200-2x-comm.json").read_text())
         hint = "rates are what `ltrain bench rates --out FILE` writes"

@@ -260,6 +260,21 @@ TEST_CASE("attention: generation from a cache gives the rows of the whole sequen
   }
 }
 
+TEST_CASE("attention: blocks of keys are taken in pairs where that ends earlier, and few enough", "[kernels]") {
+  const AttentionShape gpt2_124m{64, 1024, 12, 12, 64}, gpt2_1_5b{16, 1024, 25, 25, 64}, llama_1b{4, 4096, 32, 8, 64};
+  CHECK_FALSE(kernels::hopper_takes_pairs(gpt2_124m, 132));
+  CHECK_FALSE(kernels::hopper_takes_pairs(gpt2_1_5b, 132));
+  CHECK(kernels::hopper_takes_pairs(llama_1b, 132));
+  CHECK_FALSE(kernels::hopper_takes_pairs({4, 4096 + 256, 32, 8, 64}, 132));  // an odd number of blocks
+  // 256 pairs of one head would wait for each other on 132 multiprocessors, 32 can run together.
+  CHECK_FALSE(kernels::hopper_takes_pairs({1, 131072, 32, 8, 64}, 132));
+  CHECK(kernels::hopper_takes_pairs({1, 16384, 32, 8, 64}, 132));
+  for (const int multiprocessors : {114, 132}) {  // the pairs of attention_cuda_test.cpp
+    CHECK(kernels::hopper_takes_pairs({31, 512, 9, 3, 64}, multiprocessors));
+    CHECK(kernels::hopper_takes_pairs({21, 1024, 6, 2, 64}, multiprocessors));
+  }
+}
+
 TEST_CASE("attention: the workspace of the backward is known without its device", "[kernels]") {
   const auto bytes = [](DType dtype, const AttentionShape& s, bool deterministic = false) {
     return kernels::attention_backward_workspace(DeviceType::cuda, dtype, s, deterministic);
@@ -303,6 +318,9 @@ TEST_CASE("attention: the workspace of the backward is known without its device"
   // Up to 16 million rows, beyond which the MiB of room is used up.
   const AttentionShape many{2048, 1024, 16, 16, 64};
   CHECK(bytes(DType::bf16, many) == kernels::hopper_workspace(many).bytes);
+  // Many short sequences: a deterministic cuDNN takes some at a time, the other kernel all.
+  const AttentionShape short_ones{2048, 256, 16, 16, 64};
+  CHECK(bytes(DType::bf16, short_ones, true) == kernels::hopper_workspace(short_ones).bytes);
   // Deterministic mode adds the gradients of the scores in bf16: 24 MiB a sequence for gpt2, all sequences at once, and
   // 1 GiB a sequence for llama, one at a time.
   CHECK(kernels::cudnn_backward_sequences(gpt2, true) == 4);

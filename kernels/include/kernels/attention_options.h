@@ -14,15 +14,20 @@ inline constexpr Size kScoreGradientBytes = Size{256} << 20;
 Size cudnn_backward_sequences(const AttentionShape& shape, bool deterministic);
 
 // Whether the backward can run on libtrain's kernel for the tensor cores of compute capability 9.0 (H100, H200, GH200):
-// bf16 or f16, heads of 64 channels, T a multiple of kHopperKeys, no documents, no window that hides anything.
+// bf16 or f16, heads of 64 channels, H a multiple of G, T a multiple of kHopperKeys, no documents, no window that hides
+// anything.
 inline constexpr int kHopperQueries = 64, kHopperKeys = 256;
 bool may_run_on_hopper(DType dtype, const AttentionShape& shape, bool documents);
-// The parts of its workspace in bytes from the beginning, where dq is summed in f32: delta in f32, and an int for each
+// Its workspace: the sums of dq in f32, then, at these offsets in bytes, delta in f32 and an int for each
 // kHopperQueries queries of a head.
 struct HopperWorkspace {
   Size delta, added, bytes;
 };
 HopperWorkspace hopper_workspace(const AttentionShape& shape);
+// Whether a block of threads takes two blocks of kHopperKeys keys, the i-th from the last and the i-th, which together
+// are equally long for every i. Single ones leave multiprocessors idle while the last long ones end. Pairs of one head
+// wait for each other, so there are at most as many as a quarter of the multiprocessors runs at a time.
+bool hopper_takes_pairs(const AttentionShape& shape, int multiprocessors);
 
 // Documents of at least this many tokens can go to cuDNN, as a batch of sequences whose lengths only the device knows.
 // Shorter ones run on libtrain's kernels: cuDNN would pad them to 128 tokens, and the batch could not be bounded well.
