@@ -81,8 +81,8 @@ Implementations implementations(const kernels::AttentionShape& shape, DType dtyp
   return all;
 }
 
-// Outputs are about 1. f32: sums of a few thousand terms of 2^-24 each. bf16: the library path rounds the scores and
-// their gradients to 8 bits between operations; the others do not.
+// Outputs are about 1. f32: sums of a few thousand terms of 2^-24 each. bf16: library_attention() rounds the scores and
+// their gradients to 8 bits between operations. Kernels on tensor cores round probabilities and score gradients.
 double tolerance(DType dtype) { return dtype == DType::f32 ? 5e-5 : 5e-2; }
 
 // `starts` as Batch::document_starts, or undefined.

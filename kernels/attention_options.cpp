@@ -46,7 +46,7 @@ bool may_run_on_hopper(DType dtype, const AttentionShape& s, bool documents) {
          !documents && !hides;
 }
 
-// In tiles of kHopperQueries queries of a head, as if each took equally long.
+// Compares two estimates. Their unit is a tile of kHopperQueries queries of one head; all tiles count the same.
 bool hopper_takes_pairs(const AttentionShape& s, int multiprocessors) {
   const Size blocks = s.T / kHopperKeys, pairs_of_head = blocks / 2, pairs = s.B * s.G * pairs_of_head;
   if (blocks % 2 != 0 || pairs_of_head > multiprocessors / 4) return false;

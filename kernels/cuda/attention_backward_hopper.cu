@@ -8,10 +8,11 @@
 //
 // A query's dq is a sum over blocks of keys, in f32, from the last block that it sees to the first: each waits until
 // the one before it has added. So the bits are the same each time, and the block that adds last rounds dq without
-// another pass. The wait is short, since a block that adds earlier begins nearer to the query. It ends: a block of
-// threads waits only for those of lower number, which devices start first (observed, and relied on by CUB's scans too,
-// but not promised); with pairs also for those of the same head, which hopper_takes_pairs() keeps few enough to run
-// together.
+// another pass. The wait is short, since a block that adds earlier begins nearer to the query.
+//
+// The wait cannot deadlock. A single block of keys waits only for blocks of threads of lower number, which devices
+// start first (CUDA does not promise it; CUB's scans rely on it too). A pair also waits for others of its head, and
+// hopper_takes_pairs() keeps these few enough to run together.
 //
 // A third warp group computes nothing: one of its threads loads, two others move what the warp groups give them of dq.
 #include "kernels/cuda/attention_hopper.h"

@@ -1,4 +1,4 @@
-// The products of attention's backward on compute capability 9.0: what its two warp groups compute.
+// The products of attention's backward on compute capability 9.0, for its two computing warp groups.
 #pragma once
 
 #include "kernels/cuda/attention_hopper_work.cuh"
@@ -29,7 +29,7 @@ __device__ void start_probabilities_gradient(Sums& dp, const Worker& w, int own,
 #pragma unroll
   for (int i = 0; i < 4; ++i) multiply<T, 0, 0>(dp, descriptor(v + 32 * i), descriptor(dout + 32 * i), i > 0);
 }
-// sums += a tile, a with keys as rows and queries as columns.
+// sums += a b. a has keys as rows and queries as columns; b is a tile of queries.
 template <class T>
 __device__ void start_adding(Sums& sums, const Operand& a, std::uint32_t tile) {
 #pragma unroll
@@ -163,7 +163,7 @@ __device__ void end_scores_gradient(const Worker& w, int n, const Give& give) {
   }
 }
 
-// A tile on the diagonal, the `t`-th: of its groups of keys, 0 to t are seen.
+// The t-th tile of the diagonal (0 to 3). Its queries see the block's groups of keys 0 to t.
 template <class T>
 __device__ void compute_on_diagonal(Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroups], const Worker& w, int n, int t,
                                     bool finish) {

@@ -14,6 +14,7 @@ inline constexpr int kKeyGroups = 2;                                            
 inline constexpr int kStages = 2;
 inline constexpr int kTilesOfDiagonal = kKeys / kQueries;
 inline constexpr int kTileBytes = kQueries * kTileRowBytes, kKeyBytes = kKeys * kTileRowBytes;
+inline constexpr int kKeyGroupBytes = 64 * kTileRowBytes;  // 64 keys
 inline constexpr int kSumBytes = kQueries * kChannels * 4;
 static_assert(kTileRowBytes == kChannels * 2 && kKeys == 2 * kKeyGroups * 64 && kTileBytes == kKeyGroupBytes);
 
@@ -51,8 +52,8 @@ struct Arguments {
   bool in_pairs;
 };
 
-// What a block of threads does: one block of keys, or two, the i-th from the last and the i-th. All its pairs are
-// equally long.
+// The work of a block of threads: one block of keys, or a pair, the i-th from the last and then the i-th. All pairs
+// have the same work.
 struct Work {
   int b, g, queries_of_group, blocks, tiles, i, parts;
 
@@ -93,9 +94,11 @@ __device__ inline void load_tiles(const Arguments& x, const Work& work, std::uin
   }
 }
 
+// The movers take tiles in turn. An even number of tiles keeps each mover's parity from one block of keys to the next.
+static_assert(kTilesOfDiagonal % 2 == 0);
+
 // Moves one warp group's dq. The last block of keys that a tile sees stores the tile's sum, others add to it. Block 0
 // gets the sum loaded first, and what it gives back is the finished dq.
-static_assert(kTilesOfDiagonal % 2 == 0);  // so each block of keys has an even number of tiles, one by one for both
 __device__ inline void move_dq(const Arguments& x, const Work& work, std::uint32_t shared, int warp_group) {
   const std::uint32_t dq = shared + LT_AT(dq) + warp_group * kSumBytes;
   const std::uint32_t full = shared + LT_AT(dq_full) + 8 * warp_group,

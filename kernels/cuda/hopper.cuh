@@ -16,9 +16,8 @@
 
 namespace lt::kernels::hopper {
 
-inline constexpr int kWarpGroup = 128;                     // threads
-inline constexpr int kTileRowBytes = 128;                  // of a tile in shared memory
-inline constexpr int kKeyGroupBytes = 64 * kTileRowBytes;  // 64 rows
+inline constexpr int kWarpGroup = 128;     // threads
+inline constexpr int kTileRowBytes = 128;  // of a tile in shared memory
 
 __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));

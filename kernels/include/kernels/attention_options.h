@@ -24,9 +24,9 @@ struct HopperWorkspace {
   Size delta, added, bytes;
 };
 HopperWorkspace hopper_workspace(const AttentionShape& shape);
-// Whether a block of threads takes two blocks of kHopperKeys keys, the i-th from the last and the i-th, which together
-// are equally long for every i. Single ones leave multiprocessors idle while the last long ones end. Pairs of one head
-// wait for each other, so there are at most as many as a quarter of the multiprocessors runs at a time.
+// Whether a block of threads takes two blocks of kHopperKeys keys: the i-th from the last, then the i-th. Every pair
+// has the same work, so no multiprocessor idles while the longest single blocks end. Pairs of one head wait for each
+// other and must run at the same time, so a head may have at most a quarter as many pairs as there are multiprocessors.
 bool hopper_takes_pairs(const AttentionShape& shape, int multiprocessors);
 
 // Documents of at least this many tokens can go to cuDNN, as a batch of sequences whose lengths only the device knows.

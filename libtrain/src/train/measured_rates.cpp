@@ -35,7 +35,7 @@ class RatesReader {
       const bool names_it = std::any_of(rows.begin(), rows.end(), [](const Json& row) {
         return row.is_object() && row.value("implementation", Json()) == "automatic";
       });
-      attention_of_steps_ = names_it ? "automatic" : "library";  // earlier versions timed cuDNN alone
+      attention_of_steps_ = names_it ? "automatic" : "library";  // files of earlier versions: steps ran cuDNN
     }
     for (std::size_t i = 0; i < rows.size(); ++i) read_row(rows[i], fmt::format("rows[{}]", i));
   }
