@@ -11,23 +11,21 @@ struct Worker {
   int warp_group, thread;
   float scale;
 
+  // Addresses in shared memory.
+  __device__ std::uint32_t k(int own) const { return shared + LT_AT(k) + key_group(own) * kKeyGroupBytes; }
+  __device__ std::uint32_t v(int own) const { return shared + LT_AT(v) + key_group(own) * kKeyGroupBytes; }
+  __device__ std::uint32_t q(int stage) const { return shared + LT_AT(q) + stage * kTileBytes; }
+  __device__ std::uint32_t dout(int stage) const { return shared + LT_AT(dout) + stage * kTileBytes; }
+
   __device__ int lane() const { return thread % kWarp; }
   __device__ int key_group(int own) const { return 2 * own + warp_group; }  // of the block's four
 };
 
+// sums = a b^T, a of 64 keys or values, b a tile of queries or their gradients.
 template <class T>
-__device__ void start_scores(Sums& s, const Worker& w, int own, int stage) {
-  const std::uint32_t k = w.shared + LT_AT(k) + w.key_group(own) * kKeyGroupBytes,
-                      q = w.shared + LT_AT(q) + stage * kTileBytes;
+__device__ void start_product(Sums& sums, std::uint32_t a, std::uint32_t b) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) multiply<T, 0, 0>(s, descriptor(k + 32 * i), descriptor(q + 32 * i), i > 0);
-}
-template <class T>
-__device__ void start_probabilities_gradient(Sums& dp, const Worker& w, int own, int stage) {
-  const std::uint32_t v = w.shared + LT_AT(v) + w.key_group(own) * kKeyGroupBytes,
-                      dout = w.shared + LT_AT(dout) + stage * kTileBytes;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) multiply<T, 0, 0>(dp, descriptor(v + 32 * i), descriptor(dout + 32 * i), i > 0);
+  for (int i = 0; i < 4; ++i) multiply<T, 0, 0>(sums, descriptor(a + 32 * i), descriptor(b + 32 * i), i > 0);
 }
 // sums += a b. a has keys as rows and queries as columns; b is a tile of queries.
 template <class T>
@@ -130,9 +128,9 @@ template <class T>
 __device__ void start_group(Sums& s, Sums& dp, const Worker& w, int own, int stage) {
   begin(s), begin(dp);
   fence_products();
-  start_scores<T>(s, w, own, stage);
+  start_product<T>(s, w.k(own), w.q(stage));
   commit_products();
-  start_probabilities_gradient<T>(dp, w, own, stage);
+  start_product<T>(dp, w.v(own), w.dout(stage));
   commit_products();
 }
 // S is done, dP may still run. Starts dv += P dout, and computes dS.
@@ -144,7 +142,7 @@ __device__ void use_group(Sums& s, Sums& dp, Sums& dv, Operand& p, Operand& ds, 
   if (diagonal) hide_later_keys(s, w);
   pack<T>(p, s);
   fence_products();
-  start_adding<T>(dv, p, w.shared + LT_AT(dout) + stage * kTileBytes);
+  start_adding<T>(dv, p, w.dout(stage));
   commit_products();
   wait_for_products<1>();
   changed(dp);
@@ -178,7 +176,7 @@ __device__ void compute_on_diagonal(Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroup
     wait_for_products<1>();
     use_group<T>(s, dp, dv[own], p, ds, w, own, stage, n, w.key_group(own) == t);
     fence_products();
-    start_adding<T>(dk[own], ds, w.shared + LT_AT(q) + stage * kTileBytes);
+    start_adding<T>(dk[own], ds, w.q(stage));
     commit_products();
     wait_for_products<0>();
     changed(dk[own]), changed(dv[own]);
@@ -202,7 +200,6 @@ template <class T>
 __device__ void compute_below(Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroups], const Worker& w, int n, bool finish) {
   static_assert(kKeyGroups == 2);
   const int stage = n % kStages;
-  const std::uint32_t q = w.shared + LT_AT(q) + stage * kTileBytes;
   wait_for(w.shared + LT_AT(full) + 8 * stage, n / kStages & 1);
   Operand p, ds;
   Sums s0, dp0;
@@ -215,16 +212,16 @@ __device__ void compute_below(Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroups], co
   Sums s1, dp1;
   begin(s1), begin(dp1);
   fence_products();
-  start_scores<T>(s1, w, 1, stage);
+  start_product<T>(s1, w.k(1), w.q(stage));
   commit_products();
-  start_adding<T>(dk[0], ds, q);
-  start_probabilities_gradient<T>(dp1, w, 1, stage);
+  start_adding<T>(dk[0], ds, w.q(stage));
+  start_product<T>(dp1, w.v(1), w.dout(stage));
   commit_products();
   wait_for_products<1>();
   use_group<T>(s1, dp1, dv[1], p, ds, w, 1, stage, n, false);
   changed(dk[0]);
   fence_products();
-  start_adding<T>(dk[1], ds, q);
+  start_adding<T>(dk[1], ds, w.q(stage));
   commit_products();
   end_scores_gradient(w, n, [&] { give_dq<T, 2 * kKeyGroups>(w, n, finish, true); });
   wait_for_products<0>();
