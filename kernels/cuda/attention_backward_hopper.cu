@@ -44,8 +44,8 @@ __global__ void __launch_bounds__(kBlockThreads, 1) attention_backward_kernel(co
   }
   __syncthreads();
   const Work work(x);
-  const int thread = static_cast<int>(threadIdx.x),
-            warp_group = __shfl_sync(~0u, thread / kWarpGroup, 0);  // the compiler sees that it is the same in a warp
+  const int thread = static_cast<int>(threadIdx.x);
+  const int warp_group = __shfl_sync(~0u, thread / kWarpGroup, 0);  // so the compiler knows: it is the same in a warp
   if (warp_group == 2) {
     give_registers_up<kOtherRegisters>();
     if (thread == kLoader) load_tiles(x, work, shared);

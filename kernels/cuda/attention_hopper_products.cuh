@@ -42,8 +42,8 @@ __device__ inline void exponentiate(Sums& s, const Worker& w, int stage) {
   for (int n = 0; n < 8; ++n) {
     const float2 x = load_pair(lse + 32 * n);
     const float a = -kLog2E * x.x, b = -kLog2E * x.y;
-    s[4 * n] = power_of_two(fmaf(s[4 * n], scale_log2, a)),
-          s[4 * n + 1] = power_of_two(fmaf(s[4 * n + 1], scale_log2, b));
+    s[4 * n] = power_of_two(fmaf(s[4 * n], scale_log2, a));
+    s[4 * n + 1] = power_of_two(fmaf(s[4 * n + 1], scale_log2, b));
     s[4 * n + 2] = power_of_two(fmaf(s[4 * n + 2], scale_log2, a));
     s[4 * n + 3] = power_of_two(fmaf(s[4 * n + 3], scale_log2, b));
   }
@@ -87,8 +87,9 @@ __device__ void give_dq(const Worker& w, int n, bool finish, bool add) {
   begin(dq);
   fence_products();
 #pragma unroll
-  for (int i = 0; i < 4 * kSeenGroups; ++i)
+  for (int i = 0; i < 4 * kSeenGroups; ++i) {
     multiply<T, 1, 1>(dq, descriptor(ds + 2048 * i), descriptor(k + 2048 * i), i > 0);
+  }
   commit_products();
   wait_for_products<0>();
   changed(dq);

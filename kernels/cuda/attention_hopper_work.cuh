@@ -9,9 +9,10 @@
 
 namespace lt::kernels::hopper {
 
-inline constexpr int kChannels = 64, kQueries = kHopperQueries, kKeys = kHopperKeys;  // a head's, a tile's, a block's
-inline constexpr int kKeyGroups = 2;                                                  // of 64 keys, in each warp group
-inline constexpr int kStages = 2;
+// The channels of a head, the queries of a tile, the keys of a block.
+inline constexpr int kChannels = 64, kQueries = kHopperQueries, kKeys = kHopperKeys;
+inline constexpr int kKeyGroups = 2;  // of 64 keys, in each warp group
+inline constexpr int kStages = 2;     // tiles of queries in shared memory
 inline constexpr int kTilesOfDiagonal = kKeys / kQueries;
 inline constexpr int kTileBytes = kQueries * kTileRowBytes, kKeyBytes = kKeys * kTileRowBytes;
 inline constexpr int kKeyGroupBytes = 64 * kTileRowBytes;  // 64 keys
@@ -19,8 +20,8 @@ inline constexpr int kSumBytes = kQueries * kChannels * 4;
 static_assert(kTileRowBytes == kChannels * 2 && kKeys == 2 * kKeyGroups * 64 && kTileBytes == kKeyGroupBytes);
 
 inline constexpr int kComputing = 2 * kWarpGroup, kBlockThreads = kComputing + kWarpGroup;
-inline constexpr int kLoader = kComputing,
-                     kMovers = kComputing + kWarp;  // the movers are the first threads of two warps
+// The thread that loads tiles, and the first of the two that move dq, each the first thread of its warp.
+inline constexpr int kLoader = kComputing, kMovers = kComputing + kWarp;
 // Registers of a thread that computes, and of the others. The block begins with 168 a thread, as many as 65,536 give
 // each in steps of 8, and only these can be shared out.
 inline constexpr int kComputingRegisters = 240, kOtherRegisters = 24;
@@ -42,6 +43,7 @@ static_assert(sizeof(Shared) <= 227 * 1024 && offsetof(Shared, lse) % 16 == 0);
 // The offset of a member of Shared; the .cu file undefines it.
 #define LT_AT(member) static_cast<std::uint32_t>(offsetof(Shared, member))
 
+// Arrays as the copies see them; dims as in AttentionShape.
 struct Arguments {
   CUtensorMap q, k, v, dq, dk, dv, dout;
   const float *lse_BHT, *delta_BHT;
