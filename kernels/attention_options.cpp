@@ -41,9 +41,8 @@ Size cudnn_backward_sequences(const AttentionShape& s, bool deterministic) {
 }
 
 bool may_run_on_hopper(DType dtype, const AttentionShape& s, bool documents) {
-  const bool hides = s.window > 0 && s.window < s.T;
   return dtype_bytes(dtype) == 2 && s.D == 64 && s.G > 0 && s.H % s.G == 0 && s.T > 0 && s.T % kHopperKeys == 0 &&
-         !documents && !hides;
+         !documents && !s.window_hides();
 }
 
 // Compares two estimates. Their unit is a tile of kHopperQueries queries of one head; all tiles count the same.

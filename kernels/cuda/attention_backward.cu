@@ -39,8 +39,7 @@ __global__ void __launch_bounds__(kThreads) delta_kernel(BackwardArrays<T> x, At
   for (Size d = threadIdx.x % 32; d < s.D; d += 32) {
     sum += static_cast<A>(x.dout_BTHD[row * s.D + d]) * static_cast<A>(x.out_BTHD[row * s.D + d]);
   }
-#pragma unroll
-  for (int k = 16; k > 0; k /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, k);
+  sum = warp_sum(sum);
   const Size h = row % s.H, t = row / s.H % s.T, b = row / s.H / s.T;
   if (threadIdx.x % 32 == 0) x.delta_BHT[(b * s.H + h) * s.T + t] = sum;
 }
@@ -212,9 +211,9 @@ void attention_backward(CudaStream stream, const AttentionBackward& call, Docume
       const A scale = static_cast<A>(call.scale);
       constexpr Size kWarps = kThreads / 32;
       const Size tiles = (s.T + Sizes::kRows - 1) / Sizes::kRows;
-      launch(stream, delta_kernel<T>, (s.B * s.T * s.H + kWarps - 1) / kWarps, Size{0}, x, s);
-      launch(stream, query_gradient_kernel<T, DP>, tiles * s.B * s.H, Sizes::kBytes, x, s, scale);
-      launch(stream, key_gradient_kernel<T, DP>, tiles * s.B * s.G, Sizes::kBytes, x, s, scale);
+      launch(stream, delta_kernel<T>, (s.B * s.T * s.H + kWarps - 1) / kWarps, kThreads, Size{0}, x, s);
+      launch(stream, query_gradient_kernel<T, DP>, tiles * s.B * s.H, kThreads, Sizes::kBytes, x, s, scale);
+      launch(stream, key_gradient_kernel<T, DP>, tiles * s.B * s.G, kThreads, Sizes::kBytes, x, s, scale);
     });
   });
 }

@@ -2,9 +2,9 @@
 //
 // A block of threads takes 256 keys of one key/value head and goes over the queries that see them, 64 of one query head
 // at a time, in two warp groups with two groups of 64 keys each. Per group S = k q^T, P = exp(scale S - lse),
-// dP = v dout^T, dS = P (dP - delta), dv += P dout, dk += dS q (Dao 2023, "FlashAttention-2", algorithm 2), with keys
-// as rows: P and dS then are factors of dv and dk without leaving their registers. Only dq = dS^T k takes dS from
-// shared memory; the warp groups compute it in turn, for all 256 keys.
+// dP = v dout^T, dS = P (dP - delta), dv += P dout, dk += dS q (Dao 2023, "FlashAttention-2", algorithm 2). Rows are
+// keys, so P and dS are operands of dv and dk without leaving their registers. Only dq = dS^T k takes dS from shared
+// memory; the warp groups compute it in turn, for all 256 keys.
 //
 // A query's dq is a sum over blocks of keys, in f32, from the last block that it sees to the first: each waits until
 // the one before it has added. So the bits are the same each time, and the block that adds last rounds dq without
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1) attention_backward_kernel(co
   __syncthreads();
   const Work work(x);
   const int thread = static_cast<int>(threadIdx.x);
-  const int warp_group = __shfl_sync(~0u, thread / kWarpGroup, 0);  // so the compiler knows: it is the same in a warp
+  const int warp_group = __shfl_sync(~0u, thread / kWarpGroup, 0);  // the same in a warp, which the compiler now knows
   if (warp_group == 2) {
     give_registers_up<kOtherRegisters>();
     if (thread == kLoader) load_tiles(x, work, shared);
@@ -63,13 +63,12 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kLanes = kChannels / kPack<T>;
   const Size row = thread_index() / kLanes;
   if (row >= s.B * s.T * s.H) return;
-  const auto& out = reinterpret_cast<const Pack<T, kPack<T>>*>(out_BTHD)[thread_index()];
-  const auto& dout = reinterpret_cast<const Pack<T, kPack<T>>*>(dout_BTHD)[thread_index()];
+  const Packed<T> out = reinterpret_cast<const Packed<T>*>(out_BTHD)[thread_index()];
+  const Packed<T> dout = reinterpret_cast<const Packed<T>*>(dout_BTHD)[thread_index()];
   float sum = 0;
 #pragma unroll
-  for (int i = 0; i < kPack<T>; ++i) sum = fmaf(load(out.values[i]), load(dout.values[i]), sum);
-#pragma unroll
-  for (int offset = kLanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
+  for (int i = 0; i < kPack<T>; ++i) sum = fmaf(out[i], dout[i], sum);
+  sum = warp_sum<kLanes>(sum);
   if (thread_index() % kLanes != 0) return;
   const Size h = row % s.H, t = row / s.H % s.T, b = row / s.H / s.T, at = (b * s.H + h) * s.T + t;
   delta_BHT[at] = sum;
@@ -127,16 +126,10 @@ void run(CudaStream stream, const AttentionBackward& call) {
                             static_cast<float>(call.scale),
                             hopper_takes_pairs(s, multiprocessors(stream))};
   const Size threads = s.B * s.T * s.H * (kChannels / kPack<T>);
-  attention_delta_kernel<T>
-      <<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, stream_of(stream)>>>(
-          delta_BHT, added, static_cast<const T*>(call.out_BTHD), static_cast<const T*>(call.dout_BTHD), s);
-  check_launch("attention_backward: delta");
+  launch(stream, attention_delta_kernel<T>, (threads + kThreads - 1) / kThreads, kThreads, Size{0}, delta_BHT, added,
+         static_cast<const T*>(call.out_BTHD), static_cast<const T*>(call.dout_BTHD), s);
   const Size blocks = s.B * s.G * (s.T / kKeys) / (arguments.in_pairs ? 2 : 1);
-  LT_CUDA(
-      cudaFuncSetAttribute(attention_backward_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared)));
-  attention_backward_kernel<T>
-      <<<static_cast<unsigned>(blocks), kBlockThreads, sizeof(Shared), stream_of(stream)>>>(arguments);
-  check_launch("attention_backward");
+  launch(stream, attention_backward_kernel<T>, blocks, kBlockThreads, Size{sizeof(Shared)}, arguments);
 }
 
 #undef LT_AT
@@ -144,9 +137,8 @@ void run(CudaStream stream, const AttentionBackward& call) {
 }  // namespace
 
 bool attention_backward(CudaStream stream, const AttentionBackward& call) {
-  static thread_local int device = -1, capability = 0;
-  if (device != stream.device) device = stream.device, capability = cuda::compute_capability(device);
-  if (capability != 90 || !may_run_on_hopper(call.dtype, call.shape, call.starts_BT != nullptr)) return false;
+  if (!may_run_on_hopper(call.dtype, call.shape, call.starts_BT != nullptr)) return false;
+  if (cuda::compute_capability(stream.device) != 90) return false;
   if (!aligned(call.qkv, call.dqkv, call.out_BTHD, call.dout_BTHD, call.lse_BHT, call.workspace)) return false;
   if (call.dtype == DType::bf16) {
     run<bf16>(stream, call);

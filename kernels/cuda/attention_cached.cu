@@ -141,8 +141,8 @@ void attention_cached(CudaStream stream, const AttentionCached& call) {
     check_launch("attention_cached");
     if (is_whole_prompt(call)) return;
     tile::dispatch_head_size(s.D, [&]<int DP>() {
-      tile::launch(stream, cached_kernel<T, DP / 32>, s.B * s.T * s.H, Size{0}, x, s,
-                   static_cast<Arithmetic<T>>(call.scale));
+      launch(stream, cached_kernel<T, DP / 32>, s.B * s.T * s.H, kThreads, Size{0}, x, s,
+             static_cast<Arithmetic<T>>(call.scale));
     });
   });
   if (!is_whole_prompt(call)) return;

@@ -132,7 +132,7 @@ void describe(fe::graph::Graph& graph, DType dtype, const AttentionShape& given,
                       v_in = input(graph, kV, kv, type);
   const auto causal = [&](auto options) {
     options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT);
-    if (s.window > 0 && s.window < s.T) options.set_diagonal_band_left_bound(s.window);
+    if (s.window_hides()) options.set_diagonal_band_left_bound(s.window);
     if (documents) {
       options.set_padding_mask(true)
           .set_seq_len_q(numbers(graph, kQueries, s.B, fe::DataType_t::INT32))

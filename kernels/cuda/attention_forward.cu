@@ -116,7 +116,7 @@ void attention_forward(CudaStream stream, const AttentionForward& call, Document
       using A = Arithmetic<T>;
       using Sizes = ForwardTile<A, DP>;
       const Size blocks = (s.T + Sizes::kQueries - 1) / Sizes::kQueries * s.B * s.H;
-      launch(stream, forward_kernel<T, DP>, blocks, Sizes::kBytes, static_cast<T*>(call.out_BTHD),
+      launch(stream, forward_kernel<T, DP>, blocks, kThreads, Sizes::kBytes, static_cast<T*>(call.out_BTHD),
              static_cast<A*>(call.lse_BHT), static_cast<const T*>(call.qkv), call.starts_BT,
              documents == Documents::all, s, static_cast<A>(call.scale));
     });

@@ -29,7 +29,7 @@ __device__ void start_product(Sums& sums, std::uint32_t a, std::uint32_t b) {
 }
 // sums += a b. a has keys as rows and queries as columns; b is a tile of queries.
 template <class T>
-__device__ void start_adding(Sums& sums, const Operand& a, std::uint32_t tile) {
+__device__ void start_adding(Sums& sums, const Operand<T>& a, std::uint32_t tile) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) multiply<T>(sums, a[i], descriptor(tile + 2048 * i));
 }
@@ -61,25 +61,24 @@ __device__ inline void hide_later_keys(Sums& p, const Worker& w) {
 }
 // dS, in registers and in shared memory.
 template <class T>
-__device__ void scores_gradient(Operand& ds, const Sums& p, const Sums& dp, const Worker& w, int own, int stage,
+__device__ void scores_gradient(Operand<T>& ds, const Sums& p, const Sums& dp, const Worker& w, int own, int stage,
                                 int parity) {
   const std::uint32_t delta = w.shared + LT_AT(delta) + stage * kQueries * 4 + w.lane() % 4 * 8;
   const std::uint32_t to = w.shared + LT_AT(ds) + parity * kKeyBytes + w.key_group(own) * kKeyGroupBytes;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-      const int e = 8 * i + 4 * m;
-      const float2 x = load_pair(delta + 32 * (2 * i + m));
-      ds[i][2 * m] = packed<T>(p[e] * (dp[e] - x.x), p[e + 1] * (dp[e + 1] - x.y));
-      ds[i][2 * m + 1] = packed<T>(p[e + 2] * (dp[e + 2] - x.x), p[e + 3] * (dp[e + 3] - x.y));
-    }
+    const float2 x[] = {load_pair(delta + 64 * i), load_pair(delta + 64 * i + 32)};
+    ds[i].fill([&](int k) {
+      const int e = 8 * i + k;
+      return p[e] * (dp[e] - (k % 2 == 0 ? x[k / 4].x : x[k / 4].y));
+    });
     store_columns(to, ds[i], i, w.thread);
   }
 }
 
-// Gives the mover dq of a tile, from its dS and the block's first kSeenGroups groups of keys. `finish`: this block adds
-// last, so dq is scaled and rounded. `add`: it first adds the sum of the other blocks, which the mover has loaded.
+// Computes dq of a tile from its dS and the block's first kSeenGroups groups of keys, and gives it to the mover.
+// `finish`: this block adds last, so dq is scaled and rounded. `add`: it first adds the sum of the other blocks, which
+// the mover has loaded.
 template <class T, int kSeenGroups>
 __device__ void give_dq(const Worker& w, int n, bool finish, bool add) {
   const std::uint32_t ds = w.shared + LT_AT(ds) + n % 2 * kKeyBytes, k = w.shared + LT_AT(k);
@@ -106,10 +105,7 @@ __device__ void give_dq(const Worker& w, int n, bool finish, bool add) {
     }
 #pragma unroll
     for (int i = 0; i < 32; ++i) dq[i] *= w.scale;
-    Operand rounded;
-    pack<T>(rounded, dq);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) store_columns(rows, rounded[i], i, w.thread);
+    store_rounded<T>(rows, dq, w.thread);
   } else {
 #pragma unroll
     for (int i = 0; i < 8; ++i) store_four(own + 2048 * i, dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
@@ -136,12 +132,12 @@ __device__ void start_group(Sums& s, Sums& dp, const Worker& w, int own, int sta
 }
 // S is done, dP may still run. Starts dv += P dout, and computes dS.
 template <class T>
-__device__ void use_group(Sums& s, Sums& dp, Sums& dv, Operand& p, Operand& ds, const Worker& w, int own, int stage,
-                          int n, bool diagonal) {
+__device__ void use_group(Sums& s, Sums& dp, Sums& dv, Operand<T>& p, Operand<T>& ds, const Worker& w, int own,
+                          int stage, int n, bool diagonal) {
   changed(s);
   exponentiate(s, w, stage);
   if (diagonal) hide_later_keys(s, w);
-  pack<T>(p, s);
+  round_to<T>(p, s);
   fence_products();
   start_adding<T>(dv, p, w.dout(stage));
   commit_products();
@@ -150,7 +146,7 @@ __device__ void use_group(Sums& s, Sums& dp, Sums& dv, Operand& p, Operand& ds, 
   scores_gradient<T>(ds, s, dp, w, own, stage, n % 2);
 }
 
-// Once a tile's dS is in shared memory, the warp group whose turn it is waits for the other one's and gives dq.
+// Ends a warp group's dS of a tile. The warp group whose turn it is waits for the other one's dS and calls give().
 template <class Give>
 __device__ void end_scores_gradient(const Worker& w, int n, const Give& give) {
   fence_shared_for_copies();
@@ -172,7 +168,7 @@ __device__ void compute_on_diagonal(Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroup
   for (int own = 0; own < kKeyGroups; ++own) {
     if (w.key_group(own) > t) continue;
     Sums s, dp;
-    Operand p, ds;
+    Operand<T> p, ds;
     start_group<T>(s, dp, w, own, stage);
     wait_for_products<1>();
     use_group<T>(s, dp, dv[own], p, ds, w, own, stage, n, w.key_group(own) == t);
@@ -202,7 +198,7 @@ __device__ void compute_below(Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroups], co
   static_assert(kKeyGroups == 2);
   const int stage = n % kStages;
   wait_for(w.shared + LT_AT(full) + 8 * stage, n / kStages & 1);
-  Operand p, ds;
+  Operand<T> p, ds;
   Sums s0, dp0;
   start_group<T>(s0, dp0, w, 0, stage);
   wait_for_products<1>();
@@ -230,23 +226,17 @@ __device__ void compute_below(Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroups], co
   give_back(w, stage);
 }
 
-// Writes dk and dv in the place of the block's keys and values, and stores them.
+// Stores dk and dv through the shared memory that held the block's keys and values.
 template <class T>
 __device__ void store_keys_gradient(const Arguments& x, const Work& work, const Worker& w, int block,
                                     Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroups]) {
   synchronize(kAllComputing, kComputing);
 #pragma unroll
   for (int own = 0; own < kKeyGroups; ++own) {
-    const std::uint32_t rows = w.key_group(own) * kKeyGroupBytes;
-    Operand rounded;
 #pragma unroll
     for (int i = 0; i < 32; ++i) dk[own][i] *= w.scale;
-    pack<T>(rounded, dk[own]);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) store_columns(w.shared + LT_AT(k) + rows, rounded[i], i, w.thread);
-    pack<T>(rounded, dv[own]);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) store_columns(w.shared + LT_AT(v) + rows, rounded[i], i, w.thread);
+    store_rounded<T>(w.k(own), dk[own], w.thread);
+    store_rounded<T>(w.v(own), dv[own], w.thread);
   }
   fence_shared_for_copies();
   synchronize(kAllComputing, kComputing);

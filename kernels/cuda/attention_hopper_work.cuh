@@ -1,5 +1,5 @@
-// What a block of threads of attention's backward on compute capability 9.0 works on, its shared memory, and the
-// threads that move tiles between it and global memory.
+// The work of a block of threads in attention's backward on compute capability 9.0, its shared memory, and the threads
+// that move tiles between shared and global memory.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ static_assert(kComputingRegisters * kComputing + kOtherRegisters * kWarpGroup <=
 inline constexpr int kAllComputing = 1, kOneWarpGroup = 2, kScoresGradient = 4;
 
 struct alignas(1024) Shared {
-  std::byte k[kKeyBytes], v[kKeyBytes];  // at the end dk and dv
+  std::byte k[kKeyBytes], v[kKeyBytes];  // dk and dv pass through them at the end
   std::byte q[kStages][kTileBytes], dout[kStages][kTileBytes];
   std::byte ds[2][kKeyBytes];  // of two tiles, keys as rows
   std::byte dq[2][kSumBytes];  // of each warp group
@@ -47,7 +47,7 @@ static_assert(sizeof(Shared) <= 227 * 1024 && offsetof(Shared, lse) % 16 == 0);
 struct Arguments {
   CUtensorMap q, k, v, dq, dk, dv, dout;
   const float *lse_BHT, *delta_BHT;
-  float* sums;  // of dq, [B, H, T / 64][8][128][4]: of thread t of a warp group, elements 4 n to 4 n + 3 at [n][t]
+  float* sums;  // of dq, [B, H, T / 64][8][128][4]: [n][t] holds elements 4 n to 4 n + 3 of thread t's Sums
   int* added;   // [B, H, T / 64]: how many blocks of keys have added to a tile
   int T, H, G;
   float scale;

@@ -4,18 +4,16 @@
 // thread.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <limits>
 
-#include "device/cuda_error.h"
 #include "kernels/attention_options.h"
-#include "kernels/element_types.h"
+#include "kernels/cuda/common.cuh"
 #include "kernels/limits.h"
 
 namespace lt::kernels::tile {
 
-inline constexpr int kSide = 16, kThreads = kSide * kSide;
+inline constexpr int kSide = 16;
+static_assert(kSide * kSide == kThreads);
 
 // Four elements read at once. Rows are padded by 16 bytes, so that 8 threads reading 8 rows meet no bank conflict.
 template <class A>
@@ -167,18 +165,11 @@ __device__ void store_rows(T* y_TD, Size stride, Size begin, Size T_, int D, con
 // Reduce over the 16 threads of a row; all get the result.
 template <class A>
 __device__ A row_max(A x) {
-#pragma unroll
-  for (int k = kSide / 2; k > 0; k /= 2) {
-    const A other = __shfl_xor_sync(0xffffffffu, x, k);
-    x = other > x ? other : x;
-  }
-  return x;
+  return warp_max<kSide>(x);
 }
 template <class A>
 __device__ A row_sum(A x) {
-#pragma unroll
-  for (int k = kSide / 2; k > 0; k /= 2) x += __shfl_xor_sync(0xffffffffu, x, k);
-  return x;
+  return warp_sum<kSide>(x);
 }
 
 // Dynamic shared memory as an array.
@@ -195,16 +186,6 @@ void dispatch_head_size(Size D, F&& f) {
   if (D <= 128) return f.template operator()<128>();
   if (D <= 256) return f.template operator()<256>();
   require_head_size(DeviceType::cuda, D);
-}
-
-// Launches `blocks` blocks with `bytes` of dynamic shared memory, which may exceed 48 KiB.
-template <class... Parameters, class... Arguments>
-void launch(CudaStream stream, void (*kernel)(Parameters...), Size blocks, Size bytes, Arguments... arguments) {
-  if (blocks == 0) return;
-  LT_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-  kernel<<<static_cast<unsigned>(blocks), kThreads, static_cast<std::size_t>(bytes),
-           static_cast<cudaStream_t>(stream.handle)>>>(arguments...);
-  LT_CUDA(cudaGetLastError());
 }
 
 }  // namespace lt::kernels::tile

@@ -80,17 +80,28 @@ inline unsigned blocks_for(CudaStream stream, Size items, int threads = kThreads
 // Call after each launch. Reports bad arguments; errors of the kernel itself appear at the next synchronisation.
 inline void check_launch(const char* kernel) { cuda::check(cudaGetLastError(), kernel); }
 
+// Launches `blocks` blocks with `bytes` of dynamic shared memory, which may exceed 48 KiB.
+template <class... Parameters, class... Arguments>
+void launch(CudaStream stream, void (*kernel)(Parameters...), Size blocks, int threads, Size bytes,
+            Arguments... arguments) {
+  if (blocks == 0) return;
+  LT_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  kernel<<<static_cast<unsigned>(blocks), threads, static_cast<std::size_t>(bytes), stream_of(stream)>>>(arguments...);
+  LT_CUDA(cudaGetLastError());
+}
+
 __device__ inline Size thread_index() { return static_cast<Size>(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline Size thread_count() { return static_cast<Size>(gridDim.x) * blockDim.x; }
 
-template <class A>
+// Over kLanes neighbours, a power of two; each of them gets the result.
+template <int kLanes = kWarp, class A>
 __device__ inline A warp_sum(A x) {
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
   return x;
 }
-template <class A>
+template <int kLanes = kWarp, class A>
 __device__ inline A warp_max(A x) {
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) {
     const A other = __shfl_xor_sync(0xffffffffu, x, offset);
     x = other > x ? other : x;
   }

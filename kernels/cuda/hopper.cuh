@@ -1,6 +1,6 @@
-// What compute capability 9.0 adds to a block: barriers in shared memory that also count bytes, copies and sums of
-// whole tiles by the tensor memory accelerator, and products of a warp group, which is four warps. One function for
-// each instruction (PTX ISA, "mbarrier", "cp.async.bulk", "wgmma"). Only for code that is compiled for sm_90a.
+// Instructions of compute capability 9.0, a function for each: barriers in shared memory that also count bytes, copies
+// and sums of whole tiles by the tensor memory accelerator, and products of a warp group, which is four warps (PTX ISA,
+// "mbarrier", "cp.async.bulk", "wgmma"). Only for code that is compiled for sm_90a.
 //
 // Shared memory is given as its 32-bit address. A tile in shared memory has rows of 128 bytes, 64 two-byte elements,
 // and begins at a multiple of 1024. The 16-byte chunks of row r are stored in the order c ^ (r % 8) (the accelerator's
@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/cuda/common.cuh"
+#include "kernels/cuda/packed.cuh"
 
 namespace lt::kernels::hopper {
 
@@ -90,7 +90,7 @@ __device__ inline void add_floats(float* to, std::uint32_t from, int bytes) {
                "r"(bytes)
                : "memory");
 }
-// Ends a group of this thread's stores and sums; then waits until all groups are read, or are also in memory.
+// Wait until this thread's stores and sums have read shared memory, or until they have reached global memory too.
 __device__ inline void wait_until_read() {
   asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;" ::: "memory");
 }
@@ -108,21 +108,22 @@ __device__ inline void set_flag(int* flag, int value) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }
 
-// Products of a warp group: 64 x 64 sums in f32, 32 registers a thread. Thread t has, for n < 8 and r < 4, row
-// 16 (t / 32) + t / 4 % 8 + 8 (r / 2) and column 8 n + 2 (t % 4) + r % 2 in element 4 n + r. Products run beside the
-// program: they are started after fence_products(), and neither sums nor operands in registers may be touched until
+// Products of a warp group: 64 x 64 sums in f32, 32 registers a thread. For n < 8 and r < 4, element 4 n + r of thread
+// t is in row 16 (t / 32) + t / 4 % 8 + 8 (r / 2) and column 8 n + 2 (t % 4) + r % 2. Products run beside the program.
+// They start after fence_products(), and the program touches neither sums nor operands in registers until
 // wait_for_products() says that they are done.
 using Sums = float[32];
-using Operand = std::uint32_t[4][4];  // 64 x 64 two-byte elements: columns 16 i to 16 i + 15 are in element i
+template <class T>
+using Operand = Packed<T>[4];  // 64 x 64 elements of two bytes: columns 16 i to 16 i + 15 are in element i
 
 __device__ inline void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// Waits until at most `groups` groups, the youngest ones, are not done.
+// Waits until at most the youngest `groups` groups still run.
 template <int groups>
 __device__ inline void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups) : "memory");
 }
-// Tell the compiler that sums begin here with any value, and that they may have changed.
+// Tell the compiler that sums have any value here, or that they may have changed.
 __device__ inline void begin(Sums& sums) {
 #pragma unroll
   for (int i = 0; i < 32; ++i) asm volatile("" : "=f"(sums[i])::"memory");
@@ -156,10 +157,10 @@ __device__ inline std::uint64_t descriptor(std::uint32_t address) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " LT_SUM_REGISTERS \
                ", {%32, %33, %34, %35}, %36, 1, 1, 1, 1;\n"                                     \
                : LT_SUMS(sums)                                                                  \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+               : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "l"(b))
 
-// sums (+)= a b over 16 elements, a 64 x 16 and b 16 x 64, T bf16 or f16. An operand's rows in memory run
-// along the 16 elements, or, with kTransposedA or kTransposedB = 1, across them.
+// sums (+)= a b over 16 elements, a 64 x 16 and b 16 x 64, T bf16 or f16. An operand's rows in memory run along the 16
+// elements, or across them with kTransposedA or kTransposedB = 1.
 template <class T, int kTransposedA, int kTransposedB>
 __device__ inline void multiply(Sums& sums, std::uint64_t a, std::uint64_t b, bool add) {
   if constexpr (std::is_same_v<T, bf16>) {
@@ -170,7 +171,7 @@ __device__ inline void multiply(Sums& sums, std::uint64_t a, std::uint64_t b, bo
 }
 // The same with a in registers and b transposed; it always adds.
 template <class T>
-__device__ inline void multiply(Sums& sums, const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ inline void multiply(Sums& sums, const Packed<T>& a, std::uint64_t b) {
   if constexpr (std::is_same_v<T, bf16>) {
     LT_MULTIPLY_REGISTERS("bf16");
   } else {
@@ -182,32 +183,28 @@ __device__ inline void multiply(Sums& sums, const std::uint32_t (&a)[4], std::ui
 #undef LT_MULTIPLY_SHARED
 #undef LT_MULTIPLY_REGISTERS
 
-// Two numbers, rounded to T, in one register; `low` comes first in memory.
+// Rounds sums to an operand.
 template <class T>
-__device__ inline std::uint32_t packed(float low, float high) {
-  std::uint32_t both = 0;
-  if constexpr (std::is_same_v<T, bf16>) {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  } else {
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  }
-  return both;
-}
-template <class T>
-__device__ inline void pack(Operand& operand, const Sums& sums) {
+__device__ inline void round_to(Operand<T>& operand, const Sums& sums) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-#pragma unroll
-    for (int r = 0; r < 4; ++r) operand[i][r] = packed<T>(sums[8 * i + 2 * r], sums[8 * i + 2 * r + 1]);
-  }
+  for (int i = 0; i < 4; ++i) operand[i].fill([&](int k) { return sums[8 * i + k]; });
 }
 // Stores columns 16 i to 16 i + 15 of a warp group's operand to 64 rows of a tile.
-__device__ inline void store_columns(std::uint32_t tile, const std::uint32_t (&columns)[4], int i, int thread) {
+template <class T>
+__device__ inline void store_columns(std::uint32_t tile, const Packed<T>& columns, int i, int thread) {
   const int row = thread / kWarp * 16 + thread % 16;
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
                    chunk_address(tile, row, 2 * i + thread % kWarp / 16)),
-               "r"(columns[0]), "r"(columns[1]), "r"(columns[2]), "r"(columns[3])
+               "r"(columns.words[0]), "r"(columns.words[1]), "r"(columns.words[2]), "r"(columns.words[3])
                : "memory");
+}
+// Rounds a warp group's sums and stores them to 64 rows of a tile.
+template <class T>
+__device__ inline void store_rounded(std::uint32_t tile, const Sums& sums, int thread) {
+  Operand<T> rounded;
+  round_to<T>(rounded, sums);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) store_columns(tile, rounded[i], i, thread);
 }
 
 __device__ inline float2 load_pair(std::uint32_t address) {

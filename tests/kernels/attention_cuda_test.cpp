@@ -90,7 +90,7 @@ Outputs on_cuda(const AttentionShape& s, DType dtype, const Inputs& in, const Se
   DeviceArray qkv(in.qkv), dout(in.dout), out(r.out), lse(r.lse), dqkv(r.dqkv);
   const Size workspace_bytes =
       kernels::attention_backward_workspace(DeviceType::cuda, dtype, s, settings.deterministic, !in.starts.empty());
-  DeviceArray workspace(Array(DType::f32, workspace_bytes / 4, NAN));  // what reads more than it wrote fails
+  DeviceArray workspace(Array(DType::f32, workspace_bytes / 4, NAN));  // so that reading what was not written shows
   std::optional<DeviceArray> starts;
   if (!in.starts.empty()) starts.emplace(test::as_array(in.starts));
   const auto* const starts_BT = starts ? static_cast<const std::int32_t*>(starts->data()) : nullptr;
@@ -189,7 +189,7 @@ TEST_CASE("attention on CUDA: the backward for compute capability 9.0 gives the 
     const Inputs in(s, DType::bf16);
     const Outputs once = on_cuda(s, DType::bf16, in, {.hopper = true});
     for (int i = 0; i < 5; ++i) CHECK(once.same_bits(on_cuda(s, DType::bf16, in, {.hopper = true})));
-    // As every backward of this shape does, deterministic or not.
+    // The automatic path takes this kernel too, deterministic or not.
     for (const bool deterministic : {false, true}) {
       CHECK(once.same_bits(on_cuda(s, DType::bf16, in, {AttentionPath::automatic, deterministic})));
     }

@@ -20,6 +20,8 @@ struct AttentionShape {
   constexpr Size row() const { return (H + 2 * G) * D; }
   // Within the window, position i sees positions first_seen(i) .. i.
   constexpr Size first_seen(Size i) const { return window > 0 && i >= window ? i - window + 1 : 0; }
+  // Whether the window hides any earlier position.
+  constexpr bool window_hides() const { return window > 0 && window < T; }
 };
 
 // What the queries of one sequence see: position i sees positions first_seen(i) .. i. first_seen() never falls; beyond
@@ -39,10 +41,10 @@ constexpr SeenKeys seen_keys(const AttentionShape& s, const std::int32_t* starts
   return {s, starts_BT == nullptr ? nullptr : starts_BT + b * s.T};
 }
 
-// Which implementation runs on CUDA. `automatic`: cuDNN if it supports the shape, otherwise libtrain's kernels for
-// every shape; a backward that may_run_on_hopper() runs on libtrain's kernel for compute capability 9.0 if the device
-// has it. `own`: only the kernels for every shape. `cudnn`: throws InternalError with cuDNN's reason if it does not
-// support the shape. The last two are for tests and measurements.
+// Which implementation runs on CUDA. `automatic`: for a backward that may_run_on_hopper(), libtrain's kernel for
+// compute capability 9.0 if the device has it; otherwise cuDNN if it supports the shape; otherwise libtrain's general
+// kernels. `own`: only the general kernels. `cudnn`: throws InternalError with cuDNN's reason if it does not support
+// the shape. The last two are for tests and measurements.
 enum class AttentionPath { automatic, own, cudnn };
 
 // out_BTHD = softmax(scale * q k^T, causal) v; lse_BHT = log of the sum of exponentials (f32, f64 for f64). Its
