@@ -44,6 +44,7 @@ bool is_empty(const AttentionShape& s) { return s.B == 0 || s.T == 0 || s.H == 0
 template <>
 void attention_forward(CudaStream stream, const AttentionForward& call) {
   if (is_empty(call.shape)) return;
+  if (call.path == AttentionPath::automatic && hopper::attention_forward(stream, call)) return;
   if (!on_cudnn(stream, call, &cudnn::attention_forward)) own::attention_forward(stream, call);
 }
 

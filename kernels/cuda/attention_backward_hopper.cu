@@ -17,12 +17,9 @@
 // A third warp group computes nothing: one of its threads loads, two others move what the warp groups give them of dq.
 #include "kernels/cuda/attention_hopper.h"
 
-#include <string>
-
-#include "device/cuda_driver.h"
 #include "kernels/attention_options.h"
-#include "kernels/cuda/attention_hopper_products.cuh"
-#include "libtrain/error.h"
+#include "kernels/cuda/attention_backward_hopper_products.cuh"
+#include "kernels/cuda/attention_hopper_maps.h"
 
 namespace lt::kernels::hopper {
 namespace {
@@ -45,7 +42,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1) attention_backward_kernel(co
   __syncthreads();
   const Work work(x);
   const int thread = static_cast<int>(threadIdx.x);
-  const int warp_group = __shfl_sync(~0u, thread / kWarpGroup, 0);  // the same in a warp, which the compiler now knows
+  const int warp_group = uniform(thread / kWarpGroup);
   if (warp_group == 2) {
     give_registers_up<kOtherRegisters>();
     if (thread == kLoader) load_tiles(x, work, shared);
@@ -75,47 +72,21 @@ __global__ void __launch_bounds__(kThreads)
   if (t % kQueries == 0) added[at / kQueries] = 0;
 }
 
-// `heads` heads of [B, T, heads, 64], of which a copy takes `rows` positions of one head. `row` elements lie between
-// neighbours in T.
-CUtensorMap tensor_map(DType dtype, const void* array, const AttentionShape& s, Size heads, Size row, int rows) {
-  static const auto encode = cuda::driver_function<PFN_cuTensorMapEncodeTiled_v12000>("cuTensorMapEncodeTiled");
-  if (encode == nullptr) throw InternalError("attention", "the driver has no cuTensorMapEncodeTiled");
-  const auto unsigned_of = [](Size x) { return static_cast<cuuint64_t>(x); };
-  const cuuint64_t sizes[] = {kChannels, unsigned_of(heads), unsigned_of(s.T), unsigned_of(s.B)};
-  const cuuint64_t strides[] = {kChannels * 2, unsigned_of(row * 2), unsigned_of(row * 2 * s.T)};
-  const cuuint32_t box[] = {kChannels, 1, static_cast<cuuint32_t>(rows), 1}, steps[] = {1, 1, 1, 1};
-  CUtensorMap map{};
-  const CUresult result =
-      encode(&map, dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
-             const_cast<void*>(array), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS) {
-    throw InternalError("attention", "cuTensorMapEncodeTiled: error " + std::to_string(static_cast<int>(result)));
-  }
-  return map;
-}
-
 template <class T>
 void run(CudaStream stream, const AttentionBackward& call) {
   const AttentionShape& s = call.shape;
-  const Size q_columns = s.H * kChannels, k_columns = s.G * kChannels;
-  const auto map = [&](const void* array, Size first, Size count, Size row, int rows) {
-    return tensor_map(call.dtype, static_cast<const T*>(array) + first, s, count, row, rows);
-  };
-  const auto queries = [&](const void* array) { return map(array, 0, s.H, s.row(), kQueries); };
-  const auto keys = [&](const void* array) { return map(array, q_columns, s.G, s.row(), kKeys); };
-  const auto values = [&](const void* array) { return map(array, q_columns + k_columns, s.G, s.row(), kKeys); };
+  const TileMaps maps{call.dtype, s};
   const HopperWorkspace parts = hopper_workspace(s);
   auto* const workspace = static_cast<std::byte*>(call.workspace);
   auto* const delta_BHT = reinterpret_cast<float*>(workspace + parts.delta);
   auto* const added = reinterpret_cast<int*>(workspace + parts.added);
-  const Arguments arguments{queries(call.qkv),
-                            keys(call.qkv),
-                            values(call.qkv),
-                            queries(call.dqkv),
-                            keys(call.dqkv),
-                            values(call.dqkv),
-                            map(call.dout_BTHD, 0, s.H, q_columns, kQueries),
+  const Arguments arguments{maps.queries(call.qkv, kQueries),
+                            maps.keys(call.qkv, kKeys),
+                            maps.values(call.qkv, kKeys),
+                            maps.queries(call.dqkv, kQueries),
+                            maps.keys(call.dqkv, kKeys),
+                            maps.values(call.dqkv, kKeys),
+                            maps.output(call.dout_BTHD, kQueries),
                             static_cast<const float*>(call.lse_BHT),
                             delta_BHT,
                             reinterpret_cast<float*>(workspace),

@@ -19,6 +19,12 @@ namespace lt::kernels::hopper {
 inline constexpr int kWarpGroup = 128;     // threads
 inline constexpr int kTileRowBytes = 128;  // of a tile in shared memory
 
+// x, which is the same in all threads of a warp. The compiler now knows that, and computes with uniform registers.
+template <class N>
+__device__ inline N uniform(N x) {
+  return __shfl_sync(~0u, x, 0);
+}
+
 __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
@@ -44,6 +50,11 @@ __device__ inline void wait_for(std::uint32_t barrier, int parity) {
       "@passed bra PASSED;\nbra AGAIN;\nPASSED:\n}\n" ::"r"(barrier),
       "r"(parity)
       : "memory");
+}
+// Each warp of a block arrives once, when its threads have come here. `lane` is the thread's number in its warp.
+__device__ inline void arrive_as_warp(std::uint32_t barrier, int lane) {
+  __syncwarp();
+  if (lane == 0) arrive(barrier);
 }
 // Makes new barriers visible to copies. Call it before the block synchronises.
 __device__ inline void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
@@ -108,11 +119,13 @@ __device__ inline void set_flag(int* flag, int value) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }
 
-// Products of a warp group: 64 x 64 sums in f32, 32 registers a thread. For n < 8 and r < 4, element 4 n + r of thread
-// t is in row 16 (t / 32) + t / 4 % 8 + 8 (r / 2) and column 8 n + 2 (t % 4) + r % 2. Products run beside the program.
-// They start after fence_products(), and the program touches neither sums nor operands in registers until
-// wait_for_products() says that they are done.
+// Products of a warp group: 64 x 64 sums in f32, 32 registers a thread. Products run beside the program. They start
+// after fence_products(), and the program touches neither sums nor operands in registers until wait_for_products() says
+// that they are done. All four warps must execute these instructions, waits included.
 using Sums = float[32];
+// Where element i of thread `thread` is.
+__device__ inline int sum_row(int i, int thread) { return thread / kWarp * 16 + thread / 4 % 8 + i % 4 / 2 * 8; }
+__device__ inline int sum_column(int i, int thread) { return i / 4 * 8 + thread % 4 * 2 + i % 2; }
 template <class T>
 using Operand = Packed<T>[4];  // 64 x 64 elements of two bytes: columns 16 i to 16 i + 15 are in element i
 
@@ -137,6 +150,21 @@ __device__ inline std::uint64_t descriptor(std::uint32_t address) {
   return static_cast<std::uint64_t>((address & 0x3ffff) >> 4) | std::uint64_t{1} << 16 |
          std::uint64_t{1024 >> 4} << 32 | std::uint64_t{1} << 62;
 }
+
+// The descriptors of a tile whose address is the same in a warp. They differ in their lower halves only, which the
+// compiler computes in uniform registers.
+class TileDescriptor {
+ public:
+  __device__ explicit TileDescriptor(std::uint32_t address)
+      : low_(uniform(static_cast<std::uint32_t>(descriptor(address)))) {}
+  // `bytes` from the tile's beginning, a multiple of 16.
+  __device__ std::uint64_t at(int bytes) const {
+    return descriptor(0) >> 32 << 32 | (low_ + static_cast<std::uint32_t>(bytes) / 16);
+  }
+
+ private:
+  std::uint32_t low_;
+};
 
 #define LT_SUMS(x)                                                                                            \
   "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3]), "+f"(x[4]), "+f"(x[5]), "+f"(x[6]), "+f"(x[7]), "+f"(x[8]), \
@@ -207,6 +235,44 @@ __device__ inline void store_rounded(std::uint32_t tile, const Sums& sums, int t
   for (int i = 0; i < 4; ++i) store_columns(tile, rounded[i], i, thread);
 }
 
+// Loads columns 16 i to 16 i + 15 of 64 rows of a tile, as store_columns() stores them.
+template <class T>
+__device__ inline Packed<T> load_columns(std::uint32_t tile, int i, int thread) {
+  Packed<T> columns;
+  const int row = thread / kWarp * 16 + thread % 16;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(columns.words[0]), "=r"(columns.words[1]), "=r"(columns.words[2]), "=r"(columns.words[3])
+               : "r"(chunk_address(tile, row, 2 * i + thread % kWarp / 16))
+               : "memory");
+  return columns;
+}
+#define LT_MULTIPLY_OF_WARP(type)                                                       \
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                   \
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n" \
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                         \
+               : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "r"(b[2 * k]), "r"(b[2 * k + 1]))
+// A product of one warp, which need not wait for the rest of its warp group (PTX ISA, "mma"). sums += a b^T over
+// columns 16 i to 16 i + 15. a is what load_columns() gave this warp. b is rows 16 n to 16 n + 15 of a tile. The sums
+// are elements 8 n to 8 n + 7 of Sums.
+template <class T>
+__device__ inline void multiply_of_warp(float* sums, const Packed<T>& a, std::uint32_t tile, int n, int i, int thread) {
+  std::uint32_t b[4];
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+               : "r"(chunk_address(tile, 16 * n + thread % kWarp / 16 * 8 + thread % 8, 2 * i + thread / 8 % 2))
+               : "memory");
+#pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    float* const c = sums + 4 * k;
+    if constexpr (std::is_same_v<T, bf16>) {
+      LT_MULTIPLY_OF_WARP("bf16");
+    } else {
+      LT_MULTIPLY_OF_WARP("f16");
+    }
+  }
+}
+#undef LT_MULTIPLY_OF_WARP
+
 __device__ inline float2 load_pair(std::uint32_t address) {
   float2 x{};
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(address) : "memory");
@@ -224,6 +290,7 @@ __device__ inline void store_four(std::uint32_t address, float a, float b, float
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
 }
 
+inline constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
 // 2^x, as the hardware approximates it; below 2^-126 it is 0.
 __device__ inline float power_of_two(float x) {
   float y = 0;

@@ -1,142 +1,22 @@
 // Attention on CUDA against the CPU's on the same inputs: own kernels and cuDNN, forward and backward, over
 // dtypes, lengths and head groups. Without a device, the tests report why and check nothing.
-#include <optional>
+#include <string>
+#include <vector>
 
+#include "kernels/attention_on_both.h"
 #include "kernels/attention_options.h"
-#include "kernels/attention_tolerance.h"
 #include "kernels/cuda/attention_cudnn.h"
-#include "kernels/cuda/attention_hopper.h"
-#include "kernels/device_array.h"
-#include "kernels/documents.h"
 #include "libtrain/device/context.h"
 #include "libtrain/error.h"
 
 using namespace lt;
-using kernels::AttentionPath;
-using kernels::AttentionShape;
-using test::Array;
+using namespace lt::test::attention;
 using test::attention_error;
-using test::DeviceArray;
 using test::gpu_stream;
 using test::has_gpu;
 using test::own_tolerance;
-using test::Tolerance;
 
 namespace {
-
-// Kernels on tensor cores also round probabilities and the gradients of scores, and their exponential and logarithm are
-// approximate.
-constexpr Tolerance kTensorCoreTolerance{1e-2, 1e-3, 2e-2};
-
-// Settings of a call on CUDA. With `hopper` the backward must run on the kernel for compute capability 9.0.
-struct Settings {
-  AttentionPath path = AttentionPath::automatic;
-  bool deterministic = false;
-  bool hopper = false;
-};
-
-struct Inputs {
-  Array qkv, dout;
-  double scale;
-  std::vector<std::int32_t> starts;  // empty: sequences are single documents
-
-  // Documents have the given `lengths`, in turn.
-  Inputs(const AttentionShape& s, DType dtype, const std::vector<Size>& lengths) : Inputs(s, dtype) {
-    starts = test::document_starts(s.B, s.T, lengths);
-  }
-  Inputs(const AttentionShape& s, DType dtype)
-      : qkv(Array::random(dtype, s.B * s.T * s.row(), 1)),
-        dout(Array::random(dtype, s.B * s.T * s.H * s.D, 2)),
-        scale(1 / std::sqrt(static_cast<double>(s.D))) {}
-};
-
-struct Outputs {
-  Array out, lse, dqkv;
-
-  Outputs(const AttentionShape& s, DType dtype)
-      : out(dtype, s.B * s.T * s.H * s.D, 99),
-        lse(gradient_dtype(dtype), s.B * s.H * s.T, 99),
-        dqkv(dtype, s.B * s.T * s.row(), 99) {}
-  bool same_bits(const Outputs& o) const {
-    return out.same_bits(o.out) && lse.same_bits(o.lse) && dqkv.same_bits(o.dqkv);
-  }
-};
-
-Outputs on_cpu(const AttentionShape& s, DType dtype, const Inputs& in) {
-  Outputs r(s, dtype);
-  const std::int32_t* const starts = in.starts.empty() ? nullptr : in.starts.data();
-  kernels::attention_forward(CpuStream{}, {.dtype = dtype,
-                                           .shape = s,
-                                           .scale = in.scale,
-                                           .out_BTHD = r.out.data(),
-                                           .lse_BHT = r.lse.data(),
-                                           .qkv = in.qkv.data(),
-                                           .starts_BT = starts});
-  kernels::attention_backward(CpuStream{}, {.dtype = dtype,
-                                            .shape = s,
-                                            .scale = in.scale,
-                                            .dqkv = r.dqkv.data(),
-                                            .dout_BTHD = in.dout.data(),
-                                            .qkv = in.qkv.data(),
-                                            .out_BTHD = r.out.data(),
-                                            .lse_BHT = r.lse.data(),
-                                            .workspace = nullptr,
-                                            .starts_BT = starts});
-  return r;
-}
-
-Outputs on_cuda(const AttentionShape& s, DType dtype, const Inputs& in, const Settings& settings) {
-  Outputs r(s, dtype);
-  DeviceArray qkv(in.qkv), dout(in.dout), out(r.out), lse(r.lse), dqkv(r.dqkv);
-  const Size workspace_bytes =
-      kernels::attention_backward_workspace(DeviceType::cuda, dtype, s, settings.deterministic, !in.starts.empty());
-  DeviceArray workspace(Array(DType::f32, workspace_bytes / 4, NAN));  // so that reading what was not written shows
-  std::optional<DeviceArray> starts;
-  if (!in.starts.empty()) starts.emplace(test::as_array(in.starts));
-  const auto* const starts_BT = starts ? static_cast<const std::int32_t*>(starts->data()) : nullptr;
-  kernels::attention_forward(gpu_stream(),
-                             {dtype, s, in.scale, out.data(), lse.data(), qkv.data(), settings.path, starts_BT});
-  const kernels::AttentionBackward backward{.dtype = dtype,
-                                            .shape = s,
-                                            .scale = in.scale,
-                                            .dqkv = dqkv.data(),
-                                            .dout_BTHD = dout.data(),
-                                            .qkv = qkv.data(),
-                                            .out_BTHD = out.data(),
-                                            .lse_BHT = lse.data(),
-                                            .workspace = workspace.data(),
-                                            .deterministic = settings.deterministic,
-                                            .path = settings.path,
-                                            .starts_BT = starts_BT};
-  if (settings.hopper) {
-    REQUIRE(kernels::hopper::attention_backward(gpu_stream(), backward));
-  } else {
-    kernels::attention_backward(gpu_stream(), backward);
-  }
-  out.read(r.out), lse.read(r.lse), dqkv.read(r.dqkv);
-  if (!in.starts.empty()) {  // [B, T, H]
-    Array ordered(r.lse.dtype(), r.lse.count());
-    for (Size i = 0; i < ordered.count(); ++i) {
-      const Size t = i % s.T, h = i / s.T % s.H, b = i / s.T / s.H;
-      ordered.set(i, r.lse[(b * s.T + t) * s.H + h]);
-    }
-    r.lse = std::move(ordered);
-  }
-  return r;
-}
-
-void compare(const AttentionShape& s, DType dtype, const Inputs& in, const Tolerance& tolerance,
-             const Settings& settings) {
-  CAPTURE(s.B, s.T, s.H, s.G, s.D, s.window, dtype_name(dtype));
-  const Outputs expected = on_cpu(s, dtype, in), found = on_cuda(s, dtype, in, settings);
-  CHECK(attention_error(found.out, expected.out) <= tolerance.out);
-  CHECK(attention_error(found.lse, expected.lse) <= tolerance.lse);
-  CHECK(attention_error(found.dqkv, expected.dqkv) <= tolerance.gradient);
-}
-
-void compare(const AttentionShape& s, DType dtype, const Tolerance& tolerance, const Settings& settings = {}) {
-  compare(s, dtype, Inputs(s, dtype), tolerance, settings);
-}
 
 constexpr AttentionShape kShapes[] = {{1, 1, 1, 1, 1},        {2, 5, 3, 3, 7},         {1, 64, 2, 2, 32},
                                       {2, 65, 4, 2, 16},      {1, 130, 6, 2, 40},      {1, 200, 2, 1, 64},
@@ -160,41 +40,7 @@ bool has_cudnn() {
   return takes;
 }
 
-// For the kernel for compute capability 9.0: one block of keys; three, and three query heads a group; a window that
-// hides nothing; single blocks in several rounds; pairs of blocks, on devices of 114 and of 132 multiprocessors.
-constexpr AttentionShape kHopperShapes[] = {{1, 256, 1, 1, 64},    {2, 768, 3, 1, 64},  {3, 512, 4, 2, 64, 512},
-                                            {16, 768, 20, 20, 64}, {31, 512, 9, 3, 64}, {21, 1024, 6, 2, 64}};
-
-// False, with a printed reason, if the device is of another compute capability.
-bool has_hopper() {
-  if (!has_gpu()) return false;
-  const int capability = cuda::compute_capability(test::kGpu.index);
-  if (capability != 90) WARN("skipped: cuda:0 has compute capability " << capability / 10.0 << ", not 9.0");
-  return capability == 90;
-}
-
 }  // namespace
-
-TEST_CASE("attention on CUDA: the backward for compute capability 9.0 agrees with the CPU's", "[cuda]") {
-  if (!has_hopper()) return;
-  for (const AttentionShape& s : kHopperShapes) {
-    for (const DType dtype : {DType::bf16, DType::f16}) compare(s, dtype, kTensorCoreTolerance, {.hopper = true});
-  }
-}
-
-TEST_CASE("attention on CUDA: the backward for compute capability 9.0 gives the same bits again", "[cuda]") {
-  if (!has_hopper()) return;
-  for (const AttentionShape& s : kHopperShapes) {
-    CAPTURE(s.B, s.T, s.H, s.G);
-    const Inputs in(s, DType::bf16);
-    const Outputs once = on_cuda(s, DType::bf16, in, {.hopper = true});
-    for (int i = 0; i < 5; ++i) CHECK(once.same_bits(on_cuda(s, DType::bf16, in, {.hopper = true})));
-    // The automatic path takes this kernel too, deterministic or not.
-    for (const bool deterministic : {false, true}) {
-      CHECK(once.same_bits(on_cuda(s, DType::bf16, in, {AttentionPath::automatic, deterministic})));
-    }
-  }
-}
 
 TEST_CASE("attention on CUDA: own kernels agree with the CPU's", "[cuda]") {
   if (!has_gpu()) return;

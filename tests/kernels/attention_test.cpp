@@ -304,7 +304,7 @@ TEST_CASE("attention: the workspace of the backward is known without its device"
   CHECK(bytes(DType::bf16, gpt2) == 4 * 12 * 1024 * (64 + 1) * 4 + MiB);
   CHECK(bytes(DType::bf16, llama) == Size{8} * 32 * 4096 * (2 * 128 + 1) * 4 + MiB);
   CHECK(bytes(DType::f32, gpt2) == 4 * 12 * 1000 * 4);
-  // The kernel for compute capability 9.0 needs dq in f32, delta, and an int for each 64 queries, which is less.
+  // The backward for compute capability 9.0 needs dq in f32, delta, and an int for each 64 queries, which is less.
   const AttentionShape whole_blocks{4, 1024, 12, 12, 64};
   CHECK(kernels::may_run_on_hopper(DType::bf16, whole_blocks, false));
   CHECK(kernels::may_run_on_hopper(DType::f16, {1, 256, 1, 1, 64, 256}, false));

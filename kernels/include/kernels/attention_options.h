@@ -13,20 +13,21 @@ bool may_run_on_cudnn(DType dtype, const AttentionShape& shape);
 inline constexpr Size kScoreGradientBytes = Size{256} << 20;
 Size cudnn_backward_sequences(const AttentionShape& shape, bool deterministic);
 
-// Whether the backward can run on libtrain's kernel for the tensor cores of compute capability 9.0 (H100, H200, GH200):
-// bf16 or f16, heads of 64 channels, H a multiple of G, T a multiple of kHopperKeys, no documents, no window that hides
-// anything.
+// Whether libtrain's kernels for the tensor cores of compute capability 9.0 (H100, H200, GH200) can run, forward and
+// backward: bf16 or f16, heads of 64 channels, H a multiple of G, T a multiple of kHopperKeys, no documents, no window
+// that hides anything.
 inline constexpr int kHopperQueries = 64, kHopperKeys = 256;
 bool may_run_on_hopper(DType dtype, const AttentionShape& shape, bool documents);
-// Its workspace: the sums of dq in f32, then, at these offsets in bytes, delta in f32 and an int for each
+// The backward's workspace: the sums of dq in f32, then, at these offsets in bytes, delta in f32 and an int for each
 // kHopperQueries queries of a head.
 struct HopperWorkspace {
   Size delta, added, bytes;
 };
 HopperWorkspace hopper_workspace(const AttentionShape& shape);
-// Whether a block of threads takes two blocks of kHopperKeys keys: the i-th from the last, then the i-th. Every pair
-// has the same work, so no multiprocessor idles while the longest single blocks end. Pairs of one head wait for each
-// other and must run at the same time, so a head may have at most a quarter as many pairs as there are multiprocessors.
+// Whether a block of threads of the backward takes two blocks of kHopperKeys keys: the i-th from the last, then the
+// i-th. Every pair has the same work, so no multiprocessor idles while the longest single blocks end. Pairs of one head
+// wait for each other and must run at the same time, so a head may have at most a quarter as many pairs as there are
+// multiprocessors.
 bool hopper_takes_pairs(const AttentionShape& shape, int multiprocessors);
 
 // Documents of at least this many tokens can go to cuDNN, as a batch of sequences whose lengths only the device knows.

@@ -1,7 +1,7 @@
 // The products of attention's backward on compute capability 9.0, for its two computing warp groups.
 #pragma once
 
-#include "kernels/cuda/attention_hopper_work.cuh"
+#include "kernels/cuda/attention_backward_hopper_work.cuh"
 
 namespace lt::kernels::hopper {
 
@@ -35,7 +35,6 @@ __device__ void start_adding(Sums& sums, const Operand<T>& a, std::uint32_t tile
 }
 // P from S.
 __device__ inline void exponentiate(Sums& s, const Worker& w, int stage) {
-  constexpr float kLog2E = 1.4426950408889634f;
   const float scale_log2 = w.scale * kLog2E;
   const std::uint32_t lse = w.shared + LT_AT(lse) + stage * kQueries * 4 + w.lane() % 4 * 8;
 #pragma unroll
@@ -81,13 +80,13 @@ __device__ void scores_gradient(Operand<T>& ds, const Sums& p, const Sums& dp, c
 // the mover has loaded.
 template <class T, int kSeenGroups>
 __device__ void give_dq(const Worker& w, int n, bool finish, bool add) {
-  const std::uint32_t ds = w.shared + LT_AT(ds) + n % 2 * kKeyBytes, k = w.shared + LT_AT(k);
+  const TileDescriptor ds(w.shared + LT_AT(ds) + n % 2 * kKeyBytes), k(w.shared + LT_AT(k));
   Sums dq;
   begin(dq);
   fence_products();
 #pragma unroll
   for (int i = 0; i < 4 * kSeenGroups; ++i) {
-    multiply<T, 1, 1>(dq, descriptor(ds + 2048 * i), descriptor(k + 2048 * i), i > 0);
+    multiply<T, 1, 1>(dq, ds.at(2048 * i), k.at(2048 * i), i > 0);
   }
   commit_products();
   wait_for_products<0>();
@@ -116,8 +115,7 @@ __device__ void give_dq(const Worker& w, int n, bool finish, bool add) {
 
 // Each warp gives a stage back when it has read it.
 __device__ inline void give_back(const Worker& w, int stage) {
-  __syncwarp();
-  if (w.lane() == 0) arrive(w.shared + LT_AT(empty) + 8 * stage);
+  arrive_as_warp(w.shared + LT_AT(empty) + 8 * stage, w.lane());
 }
 
 // Starts S and dP of one of the warp group's groups of keys.

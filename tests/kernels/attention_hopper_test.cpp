@@ -1,0 +1,123 @@
+// Attention's kernels for compute capability 9.0 against the CPU's on the same inputs. Without such a device, the tests
+// report why and check nothing.
+#include "kernels/cuda/attention_hopper.h"
+
+#include <cmath>
+
+#include "kernels/attention_on_both.h"
+
+using namespace lt;
+using namespace lt::test::attention;
+using test::attention_error;
+
+namespace {
+
+// Smaller for lse than of other kernels on tensor cores, because these add probabilities before they round them.
+constexpr test::Tolerance kHopperTolerance{1e-2, 1e-5, 2e-2};
+
+// For the kernels for compute capability 9.0. Backward: one block of keys; three, and three query heads a group; a
+// window that hides nothing; single blocks in several rounds; pairs of blocks, on devices of 114 and of 132
+// multiprocessors. Forward: fewer items than multiprocessors; one to four and sixteen query heads a group; several
+// rounds of items, where blocks of threads share all pairs, and where each has one pair or two of its own.
+constexpr AttentionShape kHopperShapes[] = {{1, 256, 1, 1, 64},    {2, 768, 3, 1, 64},  {3, 512, 4, 2, 64, 512},
+                                            {16, 768, 20, 20, 64}, {31, 512, 9, 3, 64}, {21, 1024, 6, 2, 64},
+                                            {2, 512, 8, 2, 64},    {1, 256, 16, 1, 64}, {34, 512, 12, 12, 64}};
+
+// False, with a printed reason, if the device is of another compute capability.
+bool has_hopper() {
+  if (!test::has_gpu()) return false;
+  const int capability = cuda::compute_capability(test::kGpu.index);
+  if (capability != 90) WARN("skipped: cuda:0 has compute capability " << capability / 10.0 << ", not 9.0");
+  return capability == 90;
+}
+
+// Compares out and lse.
+void compare_forward(const AttentionShape& s, DType dtype, const Inputs& in) {
+  const Outputs expected = on_cpu(s, dtype, in), found = on_cuda(s, dtype, in, {.hopper = true});
+  CHECK(attention_error(found.out, expected.out) <= kHopperTolerance.out);
+  CHECK(attention_error(found.lse, expected.lse) <= kHopperTolerance.lse);
+}
+
+}  // namespace
+
+TEST_CASE("attention on CUDA: the kernels for compute capability 9.0 agree with the CPU's", "[cuda]") {
+  if (!has_hopper()) return;
+  for (const AttentionShape& s : kHopperShapes) {
+    for (const DType dtype : {DType::bf16, DType::f16}) compare(s, dtype, kHopperTolerance, {.hopper = true});
+  }
+}
+
+TEST_CASE("attention on CUDA: large scores on compute capability 9.0 agree with the CPU's", "[cuda]") {
+  if (!has_hopper()) return;
+  const AttentionShape s{2, 768, 4, 2, 64};
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const double scale : {1.0, 4.0, 64.0}) {  // scores up to about 900
+      CAPTURE(dtype_name(dtype), scale);
+      Inputs in(s, dtype);
+      in.scale = scale;
+      compare_forward(s, dtype, in);
+    }
+  }
+}
+
+// Keys of a tile of 64 have the same score, 24 more than those of the tile after it. So each tile raises the
+// references. Values shrink as weights grow, so all tiles have the same part in the outputs of the last one.
+TEST_CASE("attention on CUDA: tiles before a raised reference keep their part on compute capability 9.0", "[cuda]") {
+  if (!has_hopper()) return;
+  const AttentionShape s{1, 256, 1, 1, 64};
+  Inputs in(s, DType::bf16);
+  in.scale = 1;
+  for (Size t = 0; t < s.T; ++t) {
+    const double tile = static_cast<double>(t / 64);
+    for (Size d = 0; d < s.D; ++d) {
+      in.qkv.set(t * s.row() + d, d == 0 ? 1 : 0);
+      in.qkv.set(t * s.row() + s.D + d, 24 * (3 - tile));
+      in.qkv.set(t * s.row() + 2 * s.D + d, std::exp(24 * tile) * static_cast<double>(1 + (t + d) % 7));
+    }
+  }
+  compare_forward(s, DType::bf16, in);
+}
+
+TEST_CASE("attention on CUDA: NaN stays with the queries that see it on compute capability 9.0", "[cuda]") {
+  if (!has_hopper()) return;
+  const AttentionShape s{1, 256, 2, 1, 64};
+  constexpr Size kBad = 100;
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    Inputs in(s, dtype);
+    in.qkv.set(kBad * s.row() + s.H * s.D + 5, NAN);  // in a key
+    const Outputs found = on_cuda(s, dtype, in, {.hopper = true});
+    Size wrong = 0;
+    for (Size i = 0; i < found.out.count(); ++i) {
+      const Size t = i / (s.H * s.D);
+      if (std::isnan(found.out[i]) != (t >= kBad)) ++wrong;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("attention on CUDA: the forward for compute capability 9.0 refuses what it cannot run", "[cuda]") {
+  if (!has_hopper()) return;
+  const AttentionShape s{1, 256, 1, 1, 64};
+  test::DeviceArray qkv(test::Array(DType::bf16, s.T * s.row() + 1)), out(test::Array(DType::bf16, s.T * s.D)),
+      lse(test::Array(DType::f32, s.T));
+  kernels::AttentionForward call{DType::bf16, s, 0.125, out.data(), lse.data(), qkv.data()};
+  REQUIRE(kernels::hopper::attention_forward(test::gpu_stream(), call));
+  call.scale = -0.125;
+  CHECK_FALSE(kernels::hopper::attention_forward(test::gpu_stream(), call));
+  call.scale = 0.125, call.qkv = static_cast<const bf16*>(qkv.data()) + 1;
+  CHECK_FALSE(kernels::hopper::attention_forward(test::gpu_stream(), call));
+}
+
+TEST_CASE("attention on CUDA: the kernels for compute capability 9.0 give the same bits again", "[cuda]") {
+  if (!has_hopper()) return;
+  for (const AttentionShape& s : kHopperShapes) {
+    CAPTURE(s.B, s.T, s.H, s.G);
+    const Inputs in(s, DType::bf16);
+    const Outputs once = on_cuda(s, DType::bf16, in, {.hopper = true});
+    for (int i = 0; i < 5; ++i) CHECK(once.same_bits(on_cuda(s, DType::bf16, in, {.hopper = true})));
+    // The automatic path takes these kernels too, deterministic or not.
+    for (const bool deterministic : {false, true}) {
+      CHECK(once.same_bits(on_cuda(s, DType::bf16, in, {AttentionPath::automatic, deterministic})));
+    }
+  }
+}
