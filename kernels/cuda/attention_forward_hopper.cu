@@ -10,8 +10,8 @@
 // The reference of a row is the largest score of its first tile. A running softmax takes the largest score so far,
 // which costs a comparison for each score. Here P may exceed 1, but it is rounded relative to its size, and out is
 // divided by the sum of P at the end. If a thread's sum of P over a row of the tile exceeds kLargestSum, its warp
-// raises the references of its 16 rows and computes P again. So the last bits of a row may depend on later tokens of
-// its tile.
+// raises the references of its 16 rows and computes P again. So the last bits of a row may depend on later tokens
+// among these.
 #include "kernels/cuda/attention_hopper.h"
 
 #include <algorithm>
@@ -59,7 +59,10 @@ __device__ void start_scores(Sums& s, TileDescriptor q, TileDescriptor k) {
 }
 // out += P v.
 template <class T>
-__device__ void start_output(Sums& out, const Operand<T>& p, TileDescriptor v) {
+__device__ void start_output(Sums& out, Operand<T>& p, TileDescriptor v) {
+  changed(out);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) p[i].stay_packed();
   fence_products();
 #pragma unroll
   for (int i = 0; i < 4; ++i) multiply<T>(out, p[i], v.at(2048 * i));
@@ -102,7 +105,8 @@ __device__ void exponentiate(Sums& s, float (&sum)[2], const Softmax& softmax, f
   }
 }
 
-// The largest sum of a thread's P over a row of a tile. It keeps P finite in T, and sums and out finite in f32.
+// The largest sum of a thread's P over a row of a tile. It keeps P finite in T and sums finite in f32; out too, unless
+// values of bf16 exceed 2^75.
 template <class T>
 constexpr float kLargestSum = std::is_same_v<T, bf16> ? 0x1p32f : 0x1p15f;
 
@@ -186,6 +190,8 @@ __device__ void compute(const Arguments& x, const Worker& w) {
       float sum[2] = {0, 0}, shrink[2] = {1, 1};
       exponentiate(s, sum, softmax, w.factor);
       const bool raise = __any_sync(~0u, fmaxf(sum[0], sum[1]) > kLargestSum<T>);
+      // out += P v still runs, and raise_references() touches neither out nor p. All four warps must execute the wait,
+      // and one may raise alone, so the wait is outside the branch.
       if (raise) raise_references<T>(s, softmax, sum, shrink, w, w.q(queries.stage), w.k(keys.stage));
       wait_for_products<0>();
       changed(out);

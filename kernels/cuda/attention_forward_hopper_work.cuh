@@ -55,11 +55,11 @@ struct Item {
   int b, g, last_tile;  // the pair, and the number of the fourth tile
 };
 
-// The items of this block of threads, in rounds. First each block takes whole pairs of its own. Then only one pair for
-// each block is in use at a time, and its keys and values stay in L2. All blocks share the remaining pairs, fewer than
-// two for each block. Their longest items go first, and every other round goes over the blocks backwards, so all blocks
-// get about the same work. Shares are fixed: where other kernels hold multiprocessors for long, the blocks that do not
-// fit start when others have ended.
+// The items of this block of threads, in rounds. First each block takes whole pairs of its own, one after another. So
+// only one pair for each block is in use at a time, and its keys and values stay in L2. All blocks share the remaining
+// pairs, fewer than two for each block. Their longest items go first, and every other round goes over the blocks
+// backwards, so all blocks get about the same work. Shares are fixed: where other kernels hold multiprocessors for
+// long, the blocks that do not fit start when others have ended.
 struct Items {
   int round = 0;
 

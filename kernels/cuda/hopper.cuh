@@ -19,7 +19,8 @@ namespace lt::kernels::hopper {
 inline constexpr int kWarpGroup = 128;     // threads
 inline constexpr int kTileRowBytes = 128;  // of a tile in shared memory
 
-// x, which is the same in all threads of a warp. The compiler now knows that, and computes with uniform registers.
+// Returns x, which must be the same in all threads of a warp. The compiler, which then knows that, uses uniform
+// registers.
 template <class N>
 __device__ inline N uniform(N x) {
   return __shfl_sync(~0u, x, 0);
@@ -121,7 +122,8 @@ __device__ inline void set_flag(int* flag, int value) {
 
 // Products of a warp group: 64 x 64 sums in f32, 32 registers a thread. Products run beside the program. They start
 // after fence_products(), and the program touches neither sums nor operands in registers until wait_for_products() says
-// that they are done. All four warps must execute these instructions, waits included.
+// that they are done. All four warps must execute each of these instructions, waits included, so none may stand in a
+// branch that one warp takes alone.
 using Sums = float[32];
 // Where element i of thread `thread` is.
 __device__ inline int sum_row(int i, int thread) { return thread / kWarp * 16 + thread / 4 % 8 + i % 4 / 2 * 8; }

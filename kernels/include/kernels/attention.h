@@ -42,7 +42,7 @@ constexpr SeenKeys seen_keys(const AttentionShape& s, const std::int32_t* starts
 }
 
 // Which implementation runs on CUDA. `automatic`: for calls that may_run_on_hopper(), libtrain's kernels for compute
-// capability 9.0 if the device and the pointers allow; otherwise cuDNN if it supports the shape; otherwise libtrain's
+// capability 9.0 if device, pointers and scale allow; otherwise cuDNN if it supports the shape; otherwise libtrain's
 // general kernels. `own`: only the general kernels. `cudnn`: throws InternalError with cuDNN's reason if it does not
 // support the shape. The last two are for tests and measurements.
 enum class AttentionPath { automatic, own, cudnn };
@@ -90,11 +90,11 @@ struct AttentionCached {
   void *out_BTHD, *qkv;
   void *k_cache, *v_cache;  // [B, capacity, G*D]
   Size capacity;
-  Size past = 0;                         // tokens of each sequence in the cache
+  Size past = 0;  // tokens of each sequence in the cache
   // Given for T = 1: each sequence's own number, in place of `past`. On CUDA it must be older than the last kernel that
   // was not launched early (cuda/early_launch.cuh): embedding, at the beginning of a step.
   const std::int32_t* past_B = nullptr;
-  double rope_base = 0;                  // 0: no rotation
+  double rope_base = 0;  // 0: no rotation
   RopeScaling rope_scaling{};
   void* workspace = nullptr;  // CUDA: attention_cached_workspace() bytes
 };
