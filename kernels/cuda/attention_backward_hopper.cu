@@ -108,8 +108,6 @@ void run(CudaStream stream, const AttentionBackward& call) {
 }  // namespace
 
 bool attention_backward(CudaStream stream, const AttentionBackward& call) {
-  if (!may_run_on_hopper(call.dtype, call.shape, call.starts_BT != nullptr)) return false;
-  if (cuda::compute_capability(stream.device) != 90) return false;
   if (!aligned(call.qkv, call.dqkv, call.out_BTHD, call.dout_BTHD, call.lse_BHT, call.workspace)) return false;
   if (call.dtype == DType::bf16) {
     run<bf16>(stream, call);

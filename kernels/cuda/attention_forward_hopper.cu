@@ -16,7 +16,6 @@
 
 #include <algorithm>
 
-#include "kernels/attention_options.h"
 #include "kernels/cuda/attention_forward_hopper_work.cuh"
 #include "kernels/cuda/attention_hopper_maps.h"
 
@@ -130,7 +129,8 @@ __device__ void raise_references(Sums& s, Softmax& softmax, float (&sum)[2], flo
 
 // Divides out by the sums, and stores it and lse.
 template <class T>
-__device__ void store_output(const Arguments& x, const TilePlace& at, Sums& out, Softmax& softmax, const Worker& w) {
+__device__ void store_output(const Arguments& x, const TilePlace& at, Sums& out, const Softmax& softmax,
+                             const Worker& w) {
   float* const lse = x.lse_BHT + (static_cast<Size>(at.b) * x.H + at.head) * x.T + at.t;
   float inverse[2];
 #pragma unroll
@@ -265,8 +265,6 @@ void run(CudaStream stream, const AttentionForward& call) {
 }  // namespace forward
 
 bool attention_forward(CudaStream stream, const AttentionForward& call) {
-  if (!may_run_on_hopper(call.dtype, call.shape, call.starts_BT != nullptr)) return false;
-  if (cuda::compute_capability(stream.device) != 90) return false;
   if (!aligned(call.qkv, call.out_BTHD) || !(call.scale > 0)) return false;
   if (call.dtype == DType::bf16) {
     forward::run<bf16>(stream, call);

@@ -1,13 +1,13 @@
-// Attention on the tensor cores of compute capability 9.0, for the shapes of may_run_on_hopper().
+// Attention on the tensor cores of compute capability 9.0, for calls that may_run_on_hopper() on such a device.
 #pragma once
 
 #include "kernels/attention.h"
 
 namespace lt::kernels::hopper {
 
-// Each enqueues the call and returns true, or returns false if the device, the shape, a pointer (not a multiple of 16)
-// or the scale (not above 0, in the forward) does not suit. The bits depend on the inputs of a sequence alone, so the
-// backward ignores `deterministic`. Its workspace has hopper_workspace() bytes.
+// Each enqueues the call and returns true, or returns false if a pointer is not a multiple of 16 or, in the forward,
+// the scale is not above 0. The bits depend on the inputs of a sequence alone, so the backward ignores `deterministic`.
+// Its workspace has hopper_workspace() bytes.
 bool attention_forward(CudaStream stream, const AttentionForward& call);
 bool attention_backward(CudaStream stream, const AttentionBackward& call);
 

@@ -90,11 +90,11 @@ struct AttentionCached {
   void *out_BTHD, *qkv;
   void *k_cache, *v_cache;  // [B, capacity, G*D]
   Size capacity;
-  Size past = 0;  // tokens of each sequence in the cache
+  Size past = 0;                         // tokens of each sequence in the cache
   // Given for T = 1: each sequence's own number, in place of `past`. On CUDA it must be older than the last kernel that
   // was not launched early (cuda/early_launch.cuh): embedding, at the beginning of a step.
   const std::int32_t* past_B = nullptr;
-  double rope_base = 0;  // 0: no rotation
+  double rope_base = 0;                  // 0: no rotation
   RopeScaling rope_scaling{};
   void* workspace = nullptr;  // CUDA: attention_cached_workspace() bytes
 };
