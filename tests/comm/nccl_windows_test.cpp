@@ -1,9 +1,13 @@
 // Gathers and reductions by copies into peers' windows, and the memory that windows take.
+#include <algorithm>
 #include <cstdio>
+#include <string>
 
 #include "comm/nccl.h"
+#include "device/cuda.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
+#include "memory/allocator.h"
 #include "memory/buffer.h"
 #include "test_main/armed_fault.h"
 
@@ -12,6 +16,15 @@ using lt::DType;
 using lt::Group;
 using lt::Size;
 using lt::Tensor;
+
+namespace {
+
+Size free_bytes() {
+  const lt::cuda::DeviceMemory memory = lt::cuda::memory(gpu().index);
+  return memory.total - memory.used;
+}
+
+}  // namespace
 
 // If this machine has no windows, compares gathers in plain memory, and the cases below return at once.
 TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere", "[comm][nccl]") {
@@ -105,6 +118,25 @@ TEST_CASE("nccl: a window that is released makes room for a larger one", "[comm]
     CHECK(values_of(full) == values_of(expected));
   }
   CHECK(lt::memory_live(gpu()).of(lt::MemoryOwner::activations) == live);
+}
+
+TEST_CASE("nccl: where the device has no memory left, freed blocks make room for windows and other sizes",
+          "[comm][nccl]") {
+  if (skipped()) return;
+  const Group group = nccl().duplicate("gather");
+  const lt::PeerMemory memory = group.peer_memory(gpu());
+  lt::trim(gpu());
+  Size free = 0;
+  for (const std::string& bytes : cpu().all_gather_bytes(std::to_string(free_bytes()))) {
+    free = free == 0 ? std::stoll(bytes) : std::min<Size>(free, std::stoll(bytes));
+  }
+  const Size most = free / 10 * 6 / lt::kAllocationAlignment * lt::kAllocationAlignment;
+  const auto take = [&](Size bytes) { static_cast<void>(Tensor::empty({bytes}, DType::u8, gpu())); };
+  take(most);
+  if (memory.windows != nullptr) memory.windows->release(memory.windows->allocate(most, {}).index);
+  take(most);
+  take(most + lt::kAllocationAlignment);
+  lt::trim(gpu());
 }
 
 TEST_CASE("nccl: windows of different sizes are an error of all ranks", "[comm][nccl]") {

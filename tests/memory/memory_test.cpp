@@ -1,9 +1,14 @@
 // The allocator and its ledger: bytes by owner, high-water marks, alignment and the reuse of blocks.
 #include "libtrain/memory/memory.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
 #include <thread>
 
 #include "blocks.h"
+#include "libtrain/error.h"
 #include "libtrain/tensor/tensor.h"
 #include "memory/allocator.h"
 #include "memory/buffer.h"
@@ -137,6 +142,38 @@ TEST_CASE("allocator: blocks are aligned, and a freed one serves the next reques
     CHECK(reinterpret_cast<std::uintptr_t>(tensor.data()) == address);
   }
 }
+
+#ifndef __SANITIZE_ADDRESS__  // its own allocator ends the process where the system refuses
+namespace {
+
+// Leaves this process `bytes` more of address space than it has.
+class AddressSpaceLimit {
+ public:
+  explicit AddressSpaceLimit(Size bytes) {
+    ::getrlimit(RLIMIT_AS, &before_);
+    std::ifstream statm("/proc/self/statm");
+    Size pages = 0;
+    REQUIRE(statm >> pages);
+    const rlimit limit{static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + bytes), before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_AS, &limit) == 0);
+  }
+  ~AddressSpaceLimit() { ::setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+}  // namespace
+
+TEST_CASE("allocator: where the system has no memory left, freed blocks make room for another size", "[memory]") {
+  constexpr Size kMebibyte = Size{1} << 20;
+  trim(kCpu);
+  static_cast<void>(Tensor::empty({768 * kMebibyte}, DType::u8));
+  const AddressSpaceLimit limit(512 * kMebibyte);
+  CHECK(Tensor::empty({1024 * kMebibyte}, DType::u8).data() != nullptr);
+  CHECK_THROWS_WITH(Tensor::empty({2048 * kMebibyte}, DType::u8), Catch::Matchers::ContainsSubstring("bytes left"));
+}
+#endif
 
 #ifdef __SANITIZE_ADDRESS__
 TEST_CASE("under AddressSanitizer free blocks and what a block holds beyond its tensor are out of bounds", "[memory]") {

@@ -19,6 +19,7 @@
 #include "device/fault.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
+#include "memory/allocator.h"
 #include "memory/ledger.h"
 
 namespace lt {
@@ -173,11 +174,16 @@ void WindowMemory::require_same(Size bytes) const {
   }
 }
 
+// If the device has not enough memory left, freed blocks that its allocator keeps are returned to it first.
 void* WindowMemory::take(Size bytes) const {
   LT_CUDA(cudaSetDevice(device_.index));
-  void* memory = nullptr;
-  if (!fault_fails_allocation() && ncclMemAlloc(&memory, static_cast<std::size_t>(bytes)) == ncclSuccess) return memory;
-  static_cast<void>(cudaGetLastError());
+  const bool fails = fault_fails_allocation();
+  for (int attempt = 0; attempt < 2 && !fails; ++attempt) {
+    if (attempt == 1) trim(device_);
+    void* memory = nullptr;
+    if (ncclMemAlloc(&memory, static_cast<std::size_t>(bytes)) == ncclSuccess) return memory;
+    static_cast<void>(cudaGetLastError());
+  }
   const cuda::DeviceMemory all = cuda::memory(device_.index);
   throw InternalError("memory", fmt::format("{} has no {} bytes left for a window: {} of {} are free",
                                             to_string(device_), bytes, all.total - all.used, all.total));

@@ -1,4 +1,5 @@
-// The allocators of the CPU, CUDA devices and meta. A freed block is kept for the next request of its size.
+// The allocators of the CPU, CUDA devices and meta. A freed block is kept for the next request of its size, or until
+// the system has no memory left for another size.
 #include "memory/allocator.h"
 
 #include <sys/mman.h>
@@ -38,12 +39,16 @@ void* allocate_from_system(Size bytes) {
 // Keeps a freed block for the next request of its size.
 class CachingAllocator : public Allocator {
  public:
-  void trim() {
+  // Returns whether there was anything to return to the system.
+  bool trim() {
     const std::lock_guard lock(mutex_);
+    bool found = false;
     for (auto& [bytes, blocks] : free_) {
       for (void* block : blocks) give_to_system(block, bytes);
+      found = found || !blocks.empty();
     }
     free_.clear();
+    return found;
   }
 
   void* allocate(Size bytes) override {
@@ -57,6 +62,12 @@ class CachingAllocator : public Allocator {
         reuse(block, bytes);
         return block;
       }
+    }
+    ++asked_system;
+    try {
+      return take_from_system(bytes);
+    } catch (const InternalError&) {
+      if (!trim()) throw;
     }
     ++asked_system;
     return take_from_system(bytes);

@@ -9,7 +9,8 @@ namespace lt {
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  // Returns at least `bytes` bytes aligned to kAllocationAlignment. Throws InternalError if memory runs out.
+  // Returns at least `bytes` bytes aligned to kAllocationAlignment. If the system has not enough memory left, freed
+  // blocks that are kept are returned to it first. Throws InternalError if that does not suffice.
   virtual void* allocate(Size bytes) = 0;
   virtual void deallocate(void* block, Size bytes) = 0;
 };
