@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the checks that docs/gpu-measured.md reports beside its tables, on this host's GPUs:
+# Runs checks that docs/gpu-tested.md reports, on this host's GPUs:
 #
 #   bash bench/gpu_checks.sh OUT [PART]...      without a part: all of them
 #
