@@ -46,15 +46,16 @@ losses() { prepare && report 1x-losses.txt compare_losses; }
 # Runs one tool. Searches of products launch too many kernels for any. Racecheck fails inside cuBLASLt's kernels for bf16,
 # so it skips all tests of products. Initcheck does not see what cuBLASLt's and cuDNN's newer kernels write, so it skips
 # FP8. Synccheck fails inside cuDNN's attention, which heads of 20 channels avoid; racecheck of FP8 was tried without it
-# only.
+# only. Racecheck does not follow barriers at which one thread arrives for its warp, so it skips the tests of attention's
+# kernels for compute capability 9.0.
 sanitize() {  # tool
-  local check=(compute-sanitizer --tool "$1" --error-exitcode 9) runs=$out/run-$1 tests=("~[search]") heads=()
+  local check=(compute-sanitizer --tool "$1" --error-exitcode 9) runs=$out/run-$1 tests=("~[search]") attention=("~[cudnn]") heads=()
   local tiny=(--model.layers=2 --model.width=64 --model.heads=2 --model.ffn=128 --train.seq=32 --train.micro_batch=2
     --train.steps=3 --train.device=cuda --data.train="$tokens")
-  [ "$1" != racecheck ] || tests=("~[cublas]")
+  [ "$1" != racecheck ] || tests=("~[cublas]") attention=("~[cudnn]~[hopper]")
   rm -rf "$runs"
   "${check[@]}" "$build/tests/kernels/kernels_cuda_test" "${tests[@]}"
-  "${check[@]}" "$build/tests/kernels/attention_cuda_test" "~[cudnn]"
+  "${check[@]}" "$build/tests/kernels/attention_cuda_test" "${attention[@]}"
   "${check[@]}" "$ltrain" train "${tiny[@]}" --run.dir="$runs/gpt2" --model.dropout=0.1
   "${check[@]}" "$ltrain" train "${tiny[@]}" --run.dir="$runs/llama" --model.family=llama
   [[ "$1" != @(racecheck|synccheck) ]] || heads=(--model.heads=4 --model.head_dim=20)

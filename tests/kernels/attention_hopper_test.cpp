@@ -43,14 +43,14 @@ Outputs compare_forward(const AttentionShape& s, DType dtype, const Inputs& in) 
 
 }  // namespace
 
-TEST_CASE("attention on CUDA: the kernels for compute capability 9.0 agree with the CPU's", "[cuda]") {
+TEST_CASE("attention on CUDA: the kernels for compute capability 9.0 agree with the CPU's", "[cuda][hopper]") {
   if (!has_hopper()) return;
   for (const AttentionShape& s : kHopperShapes) {
     for (const DType dtype : {DType::bf16, DType::f16}) compare(s, dtype, kHopperTolerance, {.hopper = true});
   }
 }
 
-TEST_CASE("attention on CUDA: large scores on compute capability 9.0 agree with the CPU's", "[cuda]") {
+TEST_CASE("attention on CUDA: large scores on compute capability 9.0 agree with the CPU's", "[cuda][hopper]") {
   if (!has_hopper()) return;
   const AttentionShape s{24, 768, 8, 4, 64};  // 576 items, so a block of threads uses its stages of queries again
   for (const DType dtype : {DType::bf16, DType::f16}) {
@@ -68,7 +68,8 @@ TEST_CASE("attention on CUDA: large scores on compute capability 9.0 agree with 
 // Keys of a tile of 64 have the same score, 24 more than those of the tile after it. So each tile raises the
 // references. Values shrink as weights grow, so all tiles have the same part in the outputs of the last one. This finds
 // a wrong factor for earlier tiles; the test of large scores finds a missing raise, and factors of wrong rows.
-TEST_CASE("attention on CUDA: tiles before a raised reference keep their part on compute capability 9.0", "[cuda]") {
+TEST_CASE("attention on CUDA: tiles before a raised reference keep their part on compute capability 9.0",
+          "[cuda][hopper]") {
   if (!has_hopper()) return;
   const AttentionShape s{1, 256, 1, 1, 64};
   Inputs in(s, DType::bf16);
@@ -84,7 +85,8 @@ TEST_CASE("attention on CUDA: tiles before a raised reference keep their part on
   compare_forward(s, DType::bf16, in);
 }
 
-TEST_CASE("attention on CUDA: NaN in a key stays with the queries that see it on compute capability 9.0", "[cuda]") {
+TEST_CASE("attention on CUDA: NaN in a key stays with the queries that see it on compute capability 9.0",
+          "[cuda][hopper]") {
   if (!has_hopper()) return;
   const AttentionShape s{1, 256, 2, 1, 64};
   constexpr Size kBad = 100;
@@ -104,7 +106,7 @@ TEST_CASE("attention on CUDA: NaN in a key stays with the queries that see it on
   }
 }
 
-TEST_CASE("attention on CUDA: the forward for compute capability 9.0 refuses what it cannot run", "[cuda]") {
+TEST_CASE("attention on CUDA: the forward for compute capability 9.0 refuses what it cannot run", "[cuda][hopper]") {
   if (!has_hopper()) return;
   const AttentionShape s{1, 256, 1, 1, 64};
   test::DeviceArray qkv(test::Array(DType::bf16, s.T * s.row() + 1)), out(test::Array(DType::bf16, s.T * s.D)),
@@ -117,7 +119,7 @@ TEST_CASE("attention on CUDA: the forward for compute capability 9.0 refuses wha
   CHECK_FALSE(kernels::hopper::attention_forward(test::gpu_stream(), call));
 }
 
-TEST_CASE("attention on CUDA: the kernels for compute capability 9.0 give the same bits again", "[cuda]") {
+TEST_CASE("attention on CUDA: the kernels for compute capability 9.0 give the same bits again", "[cuda][hopper]") {
   if (!has_hopper()) return;
   for (const AttentionShape& s : kHopperShapes) {
     CAPTURE(s.B, s.T, s.H, s.G);

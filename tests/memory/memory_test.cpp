@@ -143,14 +143,14 @@ TEST_CASE("allocator: blocks are aligned, and a freed one serves the next reques
   }
 }
 
-#ifndef __SANITIZE_ADDRESS__  // its own allocator ends the process where the system refuses
+#ifndef __SANITIZE_ADDRESS__  // its allocator ends the process where the system refuses memory
 namespace {
 
-// Leaves this process `bytes` more of address space than it has.
+// Limits this process to `bytes` more of address space than it has taken.
 class AddressSpaceLimit {
  public:
   explicit AddressSpaceLimit(Size bytes) {
-    ::getrlimit(RLIMIT_AS, &before_);
+    REQUIRE(::getrlimit(RLIMIT_AS, &before_) == 0);
     std::ifstream statm("/proc/self/statm");
     Size pages = 0;
     REQUIRE(statm >> pages);
@@ -158,6 +158,8 @@ class AddressSpaceLimit {
     REQUIRE(::setrlimit(RLIMIT_AS, &limit) == 0);
   }
   ~AddressSpaceLimit() { ::setrlimit(RLIMIT_AS, &before_); }
+  AddressSpaceLimit(const AddressSpaceLimit&) = delete;
+  AddressSpaceLimit& operator=(const AddressSpaceLimit&) = delete;
 
  private:
   rlimit before_{};
@@ -172,6 +174,7 @@ TEST_CASE("allocator: where the system has no memory left, freed blocks make roo
   const AddressSpaceLimit limit(512 * kMebibyte);
   CHECK(Tensor::empty({1024 * kMebibyte}, DType::u8).data() != nullptr);
   CHECK_THROWS_WITH(Tensor::empty({2048 * kMebibyte}, DType::u8), Catch::Matchers::ContainsSubstring("bytes left"));
+  trim(kCpu);
 }
 #endif
 

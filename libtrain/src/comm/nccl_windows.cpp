@@ -177,12 +177,16 @@ void WindowMemory::require_same(Size bytes) const {
 // If the device has not enough memory left, freed blocks that its allocator keeps are returned to it first.
 void* WindowMemory::take(Size bytes) const {
   LT_CUDA(cudaSetDevice(device_.index));
-  const bool fails = fault_fails_allocation();
-  for (int attempt = 0; attempt < 2 && !fails; ++attempt) {
-    if (attempt == 1) trim(device_);
+  const auto ask = [bytes]() -> void* {
     void* memory = nullptr;
     if (ncclMemAlloc(&memory, static_cast<std::size_t>(bytes)) == ncclSuccess) return memory;
     static_cast<void>(cudaGetLastError());
+    return nullptr;
+  };
+  if (!fault_fails_allocation()) {
+    if (void* const memory = ask()) return memory;
+    trim(device_);
+    if (void* const memory = ask()) return memory;
   }
   const cuda::DeviceMemory all = cuda::memory(device_.index);
   throw InternalError("memory", fmt::format("{} has no {} bytes left for a window: {} of {} are free",

@@ -24,7 +24,9 @@ constexpr Size kHugePage = Size{2} << 20;
 
 std::atomic<Size> asked_system{0};
 
-InternalError no_memory(Size bytes) { return {"memory", "the system has no " + std::to_string(bytes) + " bytes left"}; }
+constexpr const char* kMemory = "memory";
+
+InternalError no_memory(Size bytes) { return {kMemory, "the system has no " + std::to_string(bytes) + " bytes left"}; }
 
 void* allocate_from_system(Size bytes) {
   const Size alignment = bytes >= kHugePage ? kHugePage : kAllocationAlignment;
@@ -36,19 +38,17 @@ void* allocate_from_system(Size bytes) {
   return block;
 }
 
-// Keeps a freed block for the next request of its size.
 class CachingAllocator : public Allocator {
  public:
-  // Returns whether there was anything to return to the system.
-  bool trim() {
-    const std::lock_guard lock(mutex_);
-    bool found = false;
-    for (auto& [bytes, blocks] : free_) {
-      for (void* block : blocks) give_to_system(block, bytes);
-      found = found || !blocks.empty();
+  void trim() {
+    FreeBlocks kept;  // other threads need not wait until it is returned
+    {
+      const std::lock_guard lock(mutex_);
+      kept.swap(free_);
     }
-    free_.clear();
-    return found;
+    for (const auto& [bytes, blocks] : kept) {
+      for (void* block : blocks) give_to_system(block, bytes);
+    }
   }
 
   void* allocate(Size bytes) override {
@@ -63,14 +63,13 @@ class CachingAllocator : public Allocator {
         return block;
       }
     }
-    ++asked_system;
     try {
-      return take_from_system(bytes);
-    } catch (const InternalError&) {
-      if (!trim()) throw;
+      return ask_system(bytes);
+    } catch (const InternalError& error) {
+      if (error.component() != kMemory) throw;
     }
-    ++asked_system;
-    return take_from_system(bytes);
+    trim();
+    return ask_system(bytes);
   }
 
   void deallocate(void* block, Size bytes) override {
@@ -80,6 +79,13 @@ class CachingAllocator : public Allocator {
   }
 
  private:
+  using FreeBlocks = std::unordered_map<Size, std::vector<void*>>;  // by their bytes
+
+  void* ask_system(Size bytes) {
+    ++asked_system;
+    return take_from_system(bytes);
+  }
+  // Throws InternalError of the component kMemory if the system has no memory left.
   virtual void* take_from_system(Size bytes) = 0;
   virtual void give_to_system(void* block, Size bytes) = 0;
   // Called when a block is kept, and when it is reused.
@@ -87,7 +93,7 @@ class CachingAllocator : public Allocator {
   virtual void reuse(void*, Size) {}
 
   std::mutex mutex_;
-  std::unordered_map<Size, std::vector<void*>> free_;
+  FreeBlocks free_;
 };
 
 class CpuAllocator final : public CachingAllocator {
@@ -139,8 +145,9 @@ MetaAllocator& meta_allocator() {
   return instance;
 }
 
-// Keeping blocks also avoids cudaFree(), which would wait for the whole device. All users of a block are on the compute
-// stream, or that stream waits for them before the block is freed, so the next user comes after them.
+// Keeping blocks also avoids cudaFree(), which waits for the whole device; only trim() calls it. All users of a block
+// are on the compute stream, or that stream waits for them before the block is freed, so the next user comes after
+// them.
 class CudaAllocator final : public CachingAllocator {
  public:
   explicit CudaAllocator(int device) : device_(device) { cuda::make_workspace(device); }

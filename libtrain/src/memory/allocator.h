@@ -17,7 +17,7 @@ class Allocator {
 
 Allocator& allocator(Device device);
 
-// Returns the freed blocks that are kept for reuse to the system.
+// Returns the freed blocks that are kept for reuse to the system. On a CUDA device it waits for the device.
 void trim(Device device);
 
 // The bytes that the live blocks of the meta device would take on a CUDA device beyond their own: cudaMalloc() gives
