@@ -181,7 +181,11 @@ sharded() {
   for_models sharded_step
 }
 
-pairs() { for_models compare 1 "" --rounds 2 --steps 30; }
+pairs() {
+  local blocks=(--rounds 2)
+  on_gpus 1 135000 "the pair of both programs on a GPU at once" || blocks=(--rounds 1 --apart)
+  for_models compare 1 "" "${blocks[@]}" --steps 30
+}
 
 ranks() {
   on_gpus 2 || return 0

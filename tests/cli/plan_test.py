@@ -15,8 +15,8 @@ COPIES_SINCE = "2026-11-26"  # earlier steps of several GPUs were measured with 
 
 
 def measured_on_gpus():
-    """Every step that a file of bench/results measured: model, dtype, micro-batch, seq, strategy, recompute, ranks; ms."""
-    for file in sorted(RESULTS.glob("*.json")):
+    """Every step that a file of bench/results measured on H200: model, dtype, micro-batch, seq, strategy, recompute, ranks; ms."""
+    for file in sorted(RESULTS.glob("*-h200-*.json")):
         if (file.name < COPIES_SINCE and "-1x-" not in file.name) or file.stem.endswith("-tuned"):  # not an ordinary run
             continue
         result = json.loads(file.read_text())
