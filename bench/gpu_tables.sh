@@ -48,10 +48,12 @@ for_models() {  # command
 }
 
 compare() {  # GPUs, end of the result's name, further options
+  local apart=()
   echo "== $name$2 on $1 GPUs"
+  on_gpus 1 140000 "holding both programs at once" || apart=(--apart)
   "$python" bench/compare_step.py --ltrain "$ltrain" --python "$python" --device cuda --dtype bf16 --threads 14 \
     --variant-seconds 150 \
-    --mpirun="${MPIRUN:-}" --ranks "$1" --model "$model" --batch "$batch" --seq "$seq" --out "$out/$1x-$name$2.json" "${@:3}"
+    --mpirun="${MPIRUN:-}" --ranks "$1" --model "$model" --batch "$batch" --seq "$seq" --out "$out/$1x-$name$2.json" "${apart[@]}" "${@:3}"
 }
 
 time_kernels() {
@@ -181,11 +183,7 @@ sharded() {
   for_models sharded_step
 }
 
-pairs() {
-  local blocks=(--rounds 2)
-  on_gpus 1 135000 "the pair of both programs on a GPU at once" || blocks=(--rounds 1 --apart)
-  for_models compare 1 "" "${blocks[@]}" --steps 30
-}
+pairs() { for_models compare 1 "" --rounds 2 --steps 30; }
 
 ranks() {
   on_gpus 2 || return 0
