@@ -9,6 +9,7 @@
 #include "checkpoints/fixture.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
+#include "test_main/resource_limit.h"
 #include "verify.h"
 
 using namespace lt;
@@ -18,24 +19,6 @@ using namespace lt_test;
 using Strings = std::vector<std::string>;
 
 namespace {
-
-// Limits every file of this process to `bytes`. Writes beyond fail with EFBIG, as they do with ENOSPC on a full disk.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes, void (*on_signal)(int) = SIG_IGN) : handler_(std::signal(SIGXFSZ, on_signal)) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_{};
-  void (*handler_)(int);
-};
 
 // Has 20 to 60 KiB of values per file, so that the limit hits metadata, payload and the manifest in turn.
 std::vector<ParameterInfo> medium_model() {

@@ -1,13 +1,12 @@
 // Several ranks write one file each. Any partition reads them, and a failure on one rank fails all ranks.
-#include <sys/resource.h>
-
-#include <csignal>
+#include <optional>
 
 #include "checkpoints/fixture.h"
 #include "layout.h"
 #include "libtrain/error.h"
 #include "manifest.h"
 #include "test_main/catch.h"
+#include "test_main/resource_limit.h"
 #include "test_main/world.h"
 #include "verify.h"
 
@@ -114,22 +113,17 @@ TEST_CASE("ranks: one rank's full disk fails the save on all; the older checkpoi
   const SharedFolder temp;
   const ShardMap mine = shards_of(small_model(), group().rank(), group().size());
   const std::string older = save(temp.text(), mine, state_at(1), group());
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   std::string error;
   bool shared = false;
   {
-    const rlimit full{1000, before.rlim_max};
-    if (group().rank() == 1) setrlimit(RLIMIT_FSIZE, &full);
+    std::optional<FileSizeLimit> full;
+    if (group().rank() == 1) full.emplace(1000);
     try {
       save(temp.text(), mine, state_at(2), group());
     } catch (const DataError& e) {
       error = e.what(), shared = e.shared() && e.rank() == 1;
     }
-    setrlimit(RLIMIT_FSIZE, &before);
   }
-  std::signal(SIGXFSZ, handler);
   CHECK_THAT(error, ContainsSubstring("rank-00001.h5: "));
   CHECK(shared);
   group().barrier();  // rank 0 has removed the failed save

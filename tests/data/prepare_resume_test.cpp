@@ -1,6 +1,5 @@
 // A run of prepare that was killed goes on, and its files are those of an undisturbed one.
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "prepared.h"
 #include "test_main/catch.h"
 #include "test_main/message_of.h"
+#include "test_main/resource_limit.h"
 
 using lt_test::names_in;
 using lt_test::TempFolder;
@@ -50,26 +50,6 @@ std::vector<std::string> contents(const std::string& folder) {
   for (const std::string& name : names_in(folder)) all.push_back(name + "\n" + lt_test::read_text(folder + "/" + name));
   return all;
 }
-
-// Lets this process write no file beyond a size, as a full disk would.
-class SmallFiles {
- public:
-  explicit SmallFiles(std::uintmax_t most) : handler_(::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit small{most, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &small);
-  }
-  ~SmallFiles() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    ::signal(SIGXFSZ, handler_);
-  }
-  SmallFiles(const SmallFiles&) = delete;
-  SmallFiles& operator=(const SmallFiles&) = delete;
-
- private:
-  void (*handler_)(int);
-  rlimit before_{};
-};
 
 // Runs the test case below in a process of its own. Returns the signal that ended it.
 int signal_of_child(const TempFolder& folder, const std::string& name, const std::string& fault) {
@@ -138,7 +118,7 @@ TEST_CASE("prepare: what was done before the disk was full stays, and the next c
       each.options.out = folder / "full/out";
       std::string hint;
       {
-        const SmallFiles small(most);
+        const lt_test::FileSizeLimit small(most);
         try {
           lt::prepare(each.options);
         } catch (const lt::DataError& e) {
@@ -156,7 +136,7 @@ TEST_CASE("prepare: what was done before the disk was full stays, and the next c
   // Nothing was saved yet.
   Case first = cases(folder)[0];
   first.options.out = folder / "full/out", first.options.save_seconds = 60;
-  const SmallFiles small(1000);
+  const lt_test::FileSizeLimit small(1000);
   CHECK_THROWS_AS(lt::prepare(first.options), lt::DataError);
   CHECK_FALSE(std::filesystem::exists(folder / "full"));
 }

@@ -1,10 +1,6 @@
 // The allocator and its ledger: bytes by owner, high-water marks, alignment and the reuse of blocks.
 #include "libtrain/memory/memory.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <fstream>
 #include <thread>
 
 #include "blocks.h"
@@ -14,6 +10,7 @@
 #include "memory/buffer.h"
 #include "memory/poison.h"
 #include "test_main/catch.h"
+#include "test_main/resource_limit.h"
 
 using namespace lt;
 using namespace lt_test;
@@ -144,29 +141,6 @@ TEST_CASE("allocator: blocks are aligned, and a freed one serves the next reques
 }
 
 #ifndef __SANITIZE_ADDRESS__  // its allocator ends the process where the system refuses memory
-namespace {
-
-// Limits this process to `bytes` more of address space than it has taken.
-class AddressSpaceLimit {
- public:
-  explicit AddressSpaceLimit(Size bytes) {
-    REQUIRE(::getrlimit(RLIMIT_AS, &before_) == 0);
-    std::ifstream statm("/proc/self/statm");
-    Size pages = 0;
-    REQUIRE(statm >> pages);
-    const rlimit limit{static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + bytes), before_.rlim_max};
-    REQUIRE(::setrlimit(RLIMIT_AS, &limit) == 0);
-  }
-  ~AddressSpaceLimit() { ::setrlimit(RLIMIT_AS, &before_); }
-  AddressSpaceLimit(const AddressSpaceLimit&) = delete;
-  AddressSpaceLimit& operator=(const AddressSpaceLimit&) = delete;
-
- private:
-  rlimit before_{};
-};
-
-}  // namespace
-
 TEST_CASE("allocator: where the system has no memory left, freed blocks make room for another size", "[memory]") {
   constexpr Size kMebibyte = Size{1} << 20;
   trim(kCpu);

@@ -1,19 +1,18 @@
 // Files of lines on a disk that fills up: no torn line, the right reason, and losses are reported.
 #include "record/line_file.h"
 
-#include <sys/resource.h>
-
 #include <cerrno>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 
 #include "libtrain/error.h"
 #include "record/lossy_lines.h"
 #include "test_main/catch.h"
+#include "test_main/resource_limit.h"
 #include "test_main/temp_folder.h"
 
 using namespace lt;
+using lt_test::FileSizeLimit;
 
 namespace {
 
@@ -23,24 +22,6 @@ struct TempFile {
   std::string path() const { return folder / "lines"; }
   std::string text() const { return folder.read("lines"); }
   lt_test::TempFolder folder;
-};
-
-// Limits every file of this process to `bytes`: a write is cut short there, and the next one fails with EFBIG.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_{};
-  void (*handler_)(int);
 };
 
 std::string line_of_gap(const LostRows::Gap& gap) {
