@@ -73,6 +73,7 @@ int main(int argc, char** argv) {
     const std::string host = std::to_string(world.rank() * std::stoi(hosts) / world.size());
     ::setenv("NCCL_HOSTID", ("host" + host).c_str(), 1);
   }
+  if (world.rank() == 0) std::cout << "ranks: " << world.size() << ", device: " << (cuda ? "cuda" : "cpu") << std::endl;
   the_ranks = cuda ? world.group().with_nccl(lt_test::device()) : world.group();
   const int failures = run_session(argc, argv, world);
   the_ranks.reset();  // before MPI ends
