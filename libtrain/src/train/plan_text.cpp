@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "drawing/arena_drawing.h"
@@ -148,12 +149,13 @@ std::string estimate_text(const Plan& plan) {
   return text;
 }
 
-// Text for a peak that exceeds the device's memory; otherwise empty.
-std::string too_much(const Plan& plan) {
-  if (plan.fits_device()) return "";
-  return fmt::format(
-      ", {} more than {} of the {} of {}", bytes_text(plan.peak_bytes + plan.outside_bytes - plan.device_bytes),
-      plan.ranks > 1 ? "CUDA and NCCL leave" : "CUDA leaves", bytes_text(plan.device_bytes), plan.machine.device);
+// How far the peak lies below or above what the device's memory has room for; empty for a device without a size.
+std::string beside_device(const Plan& plan) {
+  if (plan.device_bytes == 0) return "";
+  const Size left = plan.device_bytes - plan.outside_bytes - plan.peak_bytes;
+  return fmt::format(", {} {} than {} of the {} of {}", bytes_text(std::abs(left)), left < 0 ? "more" : "less",
+                     plan.ranks > 1 ? "CUDA and NCCL leave" : "CUDA leaves", bytes_text(plan.device_bytes),
+                     plan.machine.device);
 }
 
 }  // namespace
@@ -216,7 +218,7 @@ std::string to_text(const Plan& plan) {
     text += formula > 0 ? size(formula) + "\n" : "\n";
   }
   text += fmt::format("  {:<14}{}, {} bytes{}\n", "peak", size(static_cast<double>(plan.peak_bytes)), plan.peak_bytes,
-                      too_much(plan));
+                      beside_device(plan));
   if (plan.host_bytes > 0) {
     text += fmt::format("  {:<14}{}, of the host, for copies of the state\n", "beside it",
                         size(static_cast<double>(plan.host_bytes)));
