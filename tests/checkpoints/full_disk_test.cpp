@@ -1,6 +1,5 @@
 // If a write fails at any byte, the save throws and commits nothing. Earlier checkpoints survive this and a killed
 // writer.
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,8 +71,7 @@ TEST_CASE("full disk: a killed writer leaves the older checkpoint, the next save
   const auto file_bytes = fs::file_size(older / "rank-00000.h5");
   const pid_t child = fork();
   if (child == 0) {
-    const rlimit no_core{0, 0};
-    setrlimit(RLIMIT_CORE, &no_core);
+    const ResourceLimit no_core(RLIMIT_CORE, 0);
     const FileSizeLimit killing(file_bytes / 2, SIG_DFL);
     save_alone(temp.path(), 2, shards);
     _exit(0);

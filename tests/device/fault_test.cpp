@@ -1,7 +1,6 @@
 // Fault points: each strikes once, at its step and on its rank, and ends the process as its action says.
 #include "device/fault.h"
 
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "libtrain/error.h"
 #include "test_main/armed_fault.h"
 #include "test_main/catch.h"
+#include "test_main/resource_limit.h"
 
 using namespace lt;
 using lt_test::ArmedFault;
@@ -35,8 +35,7 @@ int status_at_step(const std::string& action) {
   const ArmedFault armed("step:1:3:" + action, 1);
   const pid_t child = ::fork();
   if (child == 0) {
-    const rlimit no_core{0, 0};
-    ::setrlimit(RLIMIT_CORE, &no_core);
+    const lt_test::ResourceLimit no_core(RLIMIT_CORE, 0);
     std::signal(SIGSEGV, SIG_DFL);  // Catch2's handler would report a failed test
     set_fault_step(3);
     fault_point("step");

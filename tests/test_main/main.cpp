@@ -73,7 +73,8 @@ int main(int argc, char** argv) {
     const std::string host = std::to_string(world.rank() * std::stoi(hosts) / world.size());
     ::setenv("NCCL_HOSTID", ("host" + host).c_str(), 1);
   }
-  if (world.rank() == 0) std::cout << "ranks: " << world.size() << ", device: " << (cuda ? "cuda" : "cpu") << std::endl;
+  if (world.rank() == 0)
+    std::cerr << "ranks: " << world.size() << ", LT_TEST_DEVICE: " << (cuda ? "cuda" : "cpu") << '\n';
   the_ranks = cuda ? world.group().with_nccl(lt_test::device()) : world.group();
   const int failures = run_session(argc, argv, world);
   the_ranks.reset();  // before MPI ends

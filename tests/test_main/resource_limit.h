@@ -29,17 +29,20 @@ class ResourceLimit {
   rlimit before_{};
 };
 
-// Limits every file of this process to `bytes`. A write is cut short there, and the next one fails with EFBIG, as it
-// does with ENOSPC on a full disk. With `on_signal` SIG_DFL it ends the process instead.
+// Limits every file of this process to `bytes`. A write is cut short there, and the next one fails with EFBIG, as one
+// to a full disk does with ENOSPC. With `on_signal` SIG_DFL the signal ends the process instead.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes, void (*on_signal)(int) = SIG_IGN)
-      : handler_{std::signal(SIGXFSZ, on_signal)}, limit_(RLIMIT_FSIZE, bytes) {}
+      : handler_(on_signal), limit_(RLIMIT_FSIZE, bytes) {}
 
  private:
   struct Handler {
-    void (*before)(int);
+    explicit Handler(void (*on_signal)(int)) : before(std::signal(SIGXFSZ, on_signal)) {}
     ~Handler() { std::signal(SIGXFSZ, before); }
+    Handler(const Handler&) = delete;
+    Handler& operator=(const Handler&) = delete;
+    void (*before)(int);
   };
   Handler handler_;  // restored after the limit
   ResourceLimit limit_;
