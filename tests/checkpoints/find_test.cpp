@@ -70,6 +70,12 @@ TEST_CASE("find_newest: a step's folder, a checkpoints folder or a run's folder"
   CHECK(listings[2].path == newest);
   CHECK(listings[2].valid);
   CHECK(verify(temp.text()).empty());
+
+  // Whatever else lies beside a run's steps, they are found.
+  save_alone(checkpoints / "checkpoints", 50, shards);
+  fs::copy(fs::path(newest) / "manifest.json", checkpoints / "manifest.json");
+  CHECK(find_newest(checkpoints.string(), {kRun}, nullptr, true) == newest);
+  CHECK(list(checkpoints.string(), false).size() == 3);
 }
 
 TEST_CASE("find_newest: nothing there", "[checkpoints]") {
