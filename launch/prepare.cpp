@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "command.h"
+#include "data/prepare_files.h"
 #include "device/fault.h"
 #include "libtrain/error.h"
 #include "libtrain/tokenizer/chat.h"
@@ -23,10 +24,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Throws if the folder holds what an earlier call has finished. While prepare.tmp is there, a call goes on.
+// Throws if the folder holds token files, of an earlier call or the user's own, which prepare() would write over or
+// remove. While prepare.tmp is there, a call goes on.
 void require_no_tokens(const std::string& out) {
-  if (!fs::exists(out + "/train.bin") || fs::exists(out + "/prepare.tmp")) return;
-  throw UsageError("data", fmt::format("--out {}: expected a folder without train.bin, found one", out),
+  const std::string found = token_file_in(out);
+  if (found.empty() || fs::exists(out + "/prepare.tmp")) return;
+  throw UsageError("data", fmt::format("--out {}: expected a folder without {}, found one", out, found),
                    "choose another --out; --force writes over the token files there");
 }
 

@@ -48,6 +48,11 @@ class Prepare(program.CliTest):
         again = self.prepare(text, options=(*options, "--force"))
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertEqual(tokens(self.folder / "out/val.bin"), b"56789")
+        (self.folder / "out/train.bin").unlink()
+        self.assert_error(self.prepare(text, options=("--val-fraction", "0")), 2,
+                          f"[data] --out {self.folder}/out: expected a folder without val.bin, found one",
+                          "choose another --out; --force writes over the token files there")
+        self.assertEqual(tokens(self.folder / "out/val.bin"), b"56789")
 
     def test_ranks_prepare_once(self):
         done = self.prepare(self.write("a.txt", "0123456789"), ranks=2)

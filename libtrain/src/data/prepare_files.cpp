@@ -144,6 +144,15 @@ void remove_others(const std::string& folder, const std::set<std::string>& writt
 
 }  // namespace
 
+std::string token_file_in(const std::string& folder) {
+  std::string first;
+  for (const fs::path& path : readable_entries(folder)) {
+    const std::string name = path.filename().string();
+    if (is_output(name) && (first.empty() || name < first)) first = name;
+  }
+  return first;
+}
+
 void write_prepared_files(const PrepareOptions& options, const Spool& spool, std::optional<std::uint32_t> end_of_text,
                           const std::map<std::string, std::string>& tokenizer_files, PrepareResult& result) {
   remove_temporary(options.out);

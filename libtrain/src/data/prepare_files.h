@@ -10,6 +10,10 @@
 
 namespace lt {
 
+// The name of a token file or mask in `folder`, the first in alphabetical order, which write_prepared_files() would write
+// over or remove; empty if there is none.
+std::string token_file_in(const std::string& folder);
+
 // Writes token files, masks and `tokenizer_files` (bytes by path in the folder), and removes the token files and masks
 // that earlier calls left and this one does not write. `end_of_text` fills packed blocks.
 void write_prepared_files(const PrepareOptions& options, const Spool& spool, std::optional<std::uint32_t> end_of_text,
