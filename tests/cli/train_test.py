@@ -74,6 +74,11 @@ class Train(TrainingTest):
         self.trained("--checkpoint.resume=never", "--run.force=true", "--optim.lr=0.5")
         self.assertTrue((self.folder / "run.old-1/metrics.jsonl").exists())
 
+    def test_a_refused_start_leaves_an_empty_folder_that_was_there(self):
+        (self.folder / "given").mkdir()
+        self.assertEqual(self.train(f"--checkpoint.resume={self.folder}/none", run="given").returncode, 3)
+        self.assertTrue((self.folder / "given").is_dir())
+
     def test_singular_and_endless_warmup(self):
         out = self.trained("--model.layers=1", "--optim.warmup=5", steps=1)
         self.assertIn("model: gpt2 1 layer x 32", out)

@@ -42,9 +42,8 @@ void require_folder(const char* key, const std::string& dir) {
   throw UsageError("config", fmt::format("{} {}: expected a folder, found a file", key, dir));
 }
 
-// Locks `dir` for this process. On release it removes a folder that is still empty because the start failed. Returns
-// null if there is no such folder, or no lock on its file system. The patience covers ranks of a killed start, which
-// can live on for seconds.
+// Locks `dir` for this process. Returns null if there is no such folder, or no lock on its file system. The patience
+// covers ranks of a killed start, which can live on for seconds.
 std::shared_ptr<void> lock_folder(const std::string& dir, std::chrono::milliseconds patience = kFolderPatience) {
   std::shared_ptr<void> lock;
   try {
@@ -60,7 +59,12 @@ std::shared_ptr<void> lock_folder(const std::string& dir, std::chrono::milliseco
                      fmt::format("run.dir {}: expected a folder of its own, another run is at work in it", dir),
                      "wait for it to end, or give this run another run.dir");
   }
-  if (lock == nullptr) return nullptr;
+  return lock;
+}
+
+// The same lock of a folder that this start has made. On release it removes the folder if that is still empty, because
+// the start failed.
+std::shared_ptr<void> removing_if_empty(std::shared_ptr<void> lock, const std::string& dir) {
   return {lock.get(), [lock, dir](void*) { ::rmdir(dir.c_str()); }};  // rmdir fails unless the folder is empty
 }
 
@@ -231,9 +235,10 @@ void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_by
   }
   if (start.lock != nullptr) return;
   std::error_code failed;
-  fs::create_directories(dir, failed);
+  const bool is_made = fs::create_directories(dir, failed);
   if (failed) throw DataError("record", fmt::format("run.dir {}: cannot create: {}", dir, failed.message()));
   start.lock = lock_folder(dir);
+  if (is_made && start.lock != nullptr) start.lock = removing_if_empty(std::move(start.lock), dir);
   // The folder was not there, or not locked because its file system has no locks.
   if (start.lock == nullptr || is_empty(dir)) return;
   throw UsageError("config", fmt::format("run.dir {}: expected a folder of its own, another run has made it", dir),
