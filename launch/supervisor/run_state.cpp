@@ -47,7 +47,19 @@ RunState::RunState(const Config& config)
       checkpoints_(config.checkpoint.dir.empty() ? config.run.dir + "/checkpoints" : config.checkpoint.dir),
       before_(marks()) {}
 
-Size RunState::newest_step() const { return std::max(saved_step(), copied_step()); }
+bool RunState::Saved::has_more_than(const Saved& before) const {
+  return in_memory > before.in_memory || !std::ranges::includes(before.on_disk, on_disk);
+}
+
+RunState::Saved RunState::saved() const {
+  Saved saved{.on_disk = {}, .in_memory = copied_step()};
+  for (const fs::path& entry : readable_entries(checkpoints_)) {
+    const std::optional<Size> step = checkpoint::parse_step(entry.filename().string());
+    std::error_code failed;
+    if (step && fs::exists(entry / checkpoint::kManifestName, failed)) saved.on_disk.emplace(*step, inode(entry));
+  }
+  return saved;
+}
 
 Size RunState::copied_step() const {
   Size newest = -1;
@@ -61,13 +73,8 @@ Size RunState::copied_step() const {
 }
 
 Size RunState::saved_step() const {
-  Size newest = -1;
-  for (const fs::path& entry : readable_entries(checkpoints_)) {
-    const std::optional<Size> step = checkpoint::parse_step(entry.filename().string());
-    std::error_code failed;
-    if (step && fs::exists(entry / checkpoint::kManifestName, failed)) newest = std::max(newest, *step);
-  }
-  return newest;
+  const Saved all = saved();
+  return all.on_disk.empty() ? -1 : all.on_disk.rbegin()->first;
 }
 
 RunState::Marks RunState::marks() const { return {inode(folder_), inode(metrics_)}; }

@@ -4,7 +4,9 @@
 #include <sys/types.h>
 #include <chrono>
 #include <cstddef>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "libtrain/train/config.h"
 #include "train/restart.h"
@@ -17,11 +19,18 @@ class RunState {
 
   explicit RunState(const Config& config);
 
-  // The newest step with a committed checkpoint, or with a sealed copy in this host's memory; -1: none.
-  Size newest_step() const;
-  // The newest step with a sealed copy, and the newest with a committed checkpoint; -1: none.
+  // The newest step with a sealed copy in this host's memory, and the newest with a committed checkpoint; -1: none.
   Size copied_step() const;
   Size saved_step() const;
+  // What an attempt could go on from. The inodes tell a step's folder from a damaged one of the same step.
+  struct Saved {
+    std::set<std::pair<Size, ino_t>> on_disk;  // steps with a committed checkpoint
+    Size in_memory = -1;                       // copied_step()
+
+    bool is_empty() const { return on_disk.empty() && in_memory < 0; }
+    bool has_more_than(const Saved& before) const;
+  };
+  Saved saved() const;
   // Whether an attempt has made the folder, or a new metrics file in it, since this object was created.
   bool is_begun() const { return marks() != before_; }
 

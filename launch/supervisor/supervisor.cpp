@@ -85,13 +85,13 @@ class Supervisor {
   ExitCode run() {
     int unproductive = 0;
     for (int attempt = 1;; ++attempt) {
-      const Size saved = run_.newest_step();
+      const RunState::Saved before = run_.saved();
       const AttemptEnd end = start(attempt);
       const int code = end.code >= 128 ? kRestart : end.code;
       if (stop_.second() == SIGINT) return ExitCode{kInterrupted};
       if (stop_.asked()) return ExitCode{code};
       if (!may_be_followed(end.code)) return give_up(code);
-      unproductive = run_.newest_step() > saved ? 0 : unproductive + 1;
+      unproductive = run_.saved().has_more_than(before) ? 0 : unproductive + 1;
       const std::string what = fmt::format("attempt {} ended: {} (code {})", attempt, end.cause, end.code);
       if (attempt > options_.restarts) {
         say("{}; no restart is left of {}", what, options_.restarts);
@@ -168,9 +168,12 @@ class Supervisor {
     if (are_this_host(there_)) use_loopback(spec.environment);
     hostfile.emplace(hostfile_text(there_));
     spec.hostfile = hostfile->path();
-    for (spec.ranks = std::min(options_.ranks, spec.slots); spec.ranks >= least(); --spec.ranks) {
-      if (global_batch() % (config_.train.micro_batch * spec.ranks) == 0) break;
-    }
+    const auto may_train = [&](int ranks) {
+      const Size shard = config_.parallel.shard_size;
+      return global_batch() % (config_.train.micro_batch * ranks) == 0 && (shard == 0 || ranks % shard == 0);
+    };
+    spec.ranks = std::min(options_.ranks, spec.slots);
+    while (spec.ranks >= least() && !may_train(spec.ranks)) --spec.ranks;
     if (spec.ranks < least()) {
       spec.ranks = 0;
       return spec;
@@ -190,7 +193,7 @@ class Supervisor {
   std::vector<std::string> resume_options(int attempt) const {
     const std::string& resume = config_.checkpoint.resume;
     if (attempt == 1 || resume == "auto" || !run_.is_begun()) return {};
-    if (resume == "never" || run_.newest_step() >= 0) return {"--checkpoint.resume=auto"};
+    if (resume == "never" || !run_.saved().is_empty()) return {"--checkpoint.resume=auto"};
     return {"--run.force=true"};
   }
 

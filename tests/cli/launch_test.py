@@ -290,13 +290,18 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
         self.assertIn("-n 4 ", self.arguments(2))
         self.assertNotIn(str(hosts), self.arguments(2))
         self.assertTrue(self.arguments(2).endswith("--train.global_batch=48 --train.accum=1\n"))
+        sharded = self.launch("--train.accum=3", "--parallel.shard_size=4", "--parallel.strategy=zero3", ranks=8, run="sharded",
+                              environment={**environment, "OMPI_MCA_plm_rsh_agent": str(agent)},
+                              launch=("--restarts", 1, "--hostfile", self.write("hosts-3", "localhost slots=1\nthere slots=5\ngone slots=2\n"),
+                                      "--min-ranks", 3))
+        self.assertIn("2 of 3 hosts answer: 4 ranks, the same global batch of 48\n", sharded.stderr)
         done = self.launch(ranks=8, environment=environment, launch=("--restarts", 1, "--hostfile", hosts, "--min-ranks", 5))
-        self.assertEqual((done.returncode, self.attempts()), (75, 3))
+        self.assertEqual((done.returncode, self.attempts()), (75, 5))
         self.assertIn("hosts for 4 ranks answer, expected 5 or more", done.stderr)
 
     def test_the_template_of_slurm_counts_idle_attempts_and_leaves_no_file(self):
         environment = {**self.play(""), "SLURM_JOB_NAME": "job", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "a"}
-        for name, script in (("srun", "exit $CODE"), ("scontrol", "echo requeued")):
+        for name, script in (("srun", 'echo "$*"; exit $CODE'), ("scontrol", "echo requeued")):
             self.write(f"bin/{name}", f"#!/bin/bash\n{script}\n").chmod(0o755)
         for codes in ((75, 0), (75, 3), (75, 75, 75)):
             for code in codes[:-1]:
@@ -306,9 +311,15 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
             done = self.call_template(environment, codes[-1])
             self.assertNotIn("requeued", done.stdout)
             self.assertEqual((done.returncode, list(self.folder.glob("*.idle"))), (codes[-1], []))
+        began = "--checkpoint.resume=other/step-00000002"
+        for saved, restarts, resume in ((False, 0, began), (False, 1, began), (True, 0, began), (True, 1, "--checkpoint.resume=auto")):
+            if saved:
+                (self.folder / "runs/job/checkpoints/step-00000003").mkdir(parents=True, exist_ok=True)
+            done = self.call_template({**environment, "SLURM_RESTART_COUNT": str(restarts)}, 0, began)
+            self.assertTrue(done.stdout.splitlines()[0].endswith(resume), done.stdout)
 
-    def call_template(self, environment, code):
-        return subprocess.run(["bash", TEMPLATE], cwd=self.folder, env={**environment, "CODE": str(code)},
+    def call_template(self, environment, code, *options):
+        return subprocess.run(["bash", TEMPLATE, *options], cwd=self.folder, env={**environment, "CODE": str(code)},
                               capture_output=True, text=True, timeout=DEADLINE)
 
     def test_what_is_refused(self):

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -15,6 +16,27 @@
 
 using namespace lt;
 using lt_test::TempFolder;
+
+TEST_CASE("saved: a checkpoint older than a damaged one is more than before", "[launch]") {
+  const TempFolder temp;
+  Config config;
+  config.run.dir = temp / "";
+  const launch::RunState run(config);
+  const auto save = [&](const std::string& step) { temp.write("checkpoints/" + step + "/manifest.json", "{}"); };
+  CHECK(run.saved().is_empty());
+  save("step-00003000");
+  const launch::RunState::Saved before = run.saved();
+  CHECK_FALSE(run.saved().has_more_than(before));
+  save("step-00000040");
+  CHECK(run.saved().has_more_than(before));
+  CHECK(run.saved_step() == 3000);
+  std::filesystem::remove_all(temp / "checkpoints/step-00000040");
+  CHECK_FALSE(run.saved().has_more_than(before));
+  // The damaged folder is moved aside where the run comes to its step again.
+  std::filesystem::rename(temp / "checkpoints/step-00003000", temp / "checkpoints/step-00003000.corrupt-1");
+  save("step-00003000");
+  CHECK(run.saved().has_more_than(before));
+}
 
 TEST_CASE("restart event: not among the metrics of another run that is at work in the folder", "[launch]") {
   const TempFolder temp;
