@@ -10,8 +10,8 @@
 
 namespace lt {
 
-// The name of a token file or mask in `folder`, the first in alphabetical order, which write_prepared_files() would write
-// over or remove; empty if there is none.
+// The name of a token file or mask in `folder` which write_prepared_files() would write over or remove, the first in
+// alphabetical order; empty if there is none.
 std::string token_file_in(const std::string& folder);
 
 // Writes token files, masks and `tokenizer_files` (bytes by path in the folder), and removes the token files and masks

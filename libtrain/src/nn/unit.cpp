@@ -46,7 +46,13 @@ struct UnitNode final : TapeNode {
     const Tensor again = body();
     again.require_values();  // what backward needs of a norm comes with its values
     body = nullptr;
-    if (again.requires_grad()) *again.gradient_slot() = std::move(*output);
+    if (!again.requires_grad()) return;
+    GradientSlot& gradient = *again.gradient_slot();
+    if (!gradient.written) {
+      gradient = std::move(*output);
+    } else if (output->written) {  // the body returned its input, which later units use too
+      gradient.add(std::move(output->value));
+    }
   }
 };
 

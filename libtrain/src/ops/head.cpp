@@ -37,8 +37,7 @@ struct HeadCrossEntropy final : Function {
     x_ = x, weight_ = weight, targets_ = targets, target_weight_ = weight_of(options, targets);
     terms_ = {options.z_loss, options.label_smoothing};
     M_ = rows(x), V_ = weight.dim(0), C_ = weight.dim(1);
-    computed_ = options.gradient.has_value() && Context::current().tape != nullptr &&
-                (x.requires_grad() || weight.requires_grad());
+    computed_ = options.gradient.has_value();
     const DType sums = gradient_dtype(x.dtype());
     const Tensor losses = Tensor::empty({M_}, sums, x.device());
     lse_ = Tensor::empty({M_}, sums, x.device());
@@ -172,7 +171,14 @@ Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& t
   }
   require_targets("head_cross_entropy", targets, "x", x, options);
   const kernels::IdCheck check = require_ids("head_cross_entropy", "targets", targets, weight.dim(0), true);
-  return record<HeadCrossEntropy>(x, weight, targets, options, check);
+  LossOptions taken = options;
+  const bool computes_gradients = options.gradient &&
+                                  (options.takes_gradients == nullptr || *options.takes_gradients) &&
+                                  Context::current().tape != nullptr && (x.requires_grad() || weight.requires_grad());
+  if (!computes_gradients) taken.gradient.reset();
+  Tensor loss = record<HeadCrossEntropy>(x, weight, targets, taken, check);
+  if (computes_gradients && options.started_from != nullptr) *options.started_from = loss.gradient_slot();
+  return loss;
 }
 
 }  // namespace lt::ops

@@ -219,6 +219,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
     Impl twin(model, make_sharding(group, parallel, on_meta), parallel, optimizers, on_meta);
     twin.make_shared();
     twin.in_e4m3_now.assign(units.size(), options.fp8);
+    twin.gradients_in_forward = gradients_in_forward;
     (twin.*function)(shapes);  // the second run is like all later ones: parameters are in flight when it starts
     for (std::size_t i = 0; i < units.size(); ++i) {
       twin.in_e4m3_now[i] = twin.in_e4m3_now[i] && !twin.units[i].values_were_read();
@@ -232,6 +233,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
     });
     uncompared.push_back({name, std::move(calls)});
     makes_host_values |= twin.makes_host_values;
+    gradients_in_forward = twin.gradients_in_forward;
     return recorded;
   };
 }
@@ -241,16 +243,20 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
   const Size first_sample = (control.rank() * options.accum + micro) * options.micro_batch;
   const kernels::StepRates* const rates = scalars.rates.get();
   bool takes_terms = false;
-  const nn::ForwardScope context({.training = true,
-                                  .seed = options.seed,
-                                  .first_sample = static_cast<std::uint64_t>(first_sample),
-                                  .loss = {.may_ignore = options.ignored_targets,
-                                           .weight = target_weight,
-                                           .z_loss = options.z_loss,
-                                           .label_smoothing = options.label_smoothing,
-                                           .gradient = seed_gradient,
-                                           .taken = &takes_terms},
-                                  .samples_before = rates != nullptr ? &rates->samples : nullptr});
+  Slot started_from;
+  const nn::ForwardScope context(
+      {.training = true,
+       .seed = options.seed,
+       .first_sample = static_cast<std::uint64_t>(first_sample),
+       .loss = {.may_ignore = options.ignored_targets,
+                .weight = target_weight,
+                .z_loss = options.z_loss,
+                .label_smoothing = options.label_smoothing,
+                .gradient = gradients_in_forward ? std::optional(seed_gradient) : std::nullopt,
+                .takes_gradients = &schedule->runs_last_unit(),
+                .started_from = &started_from,
+                .taken = &takes_terms},
+       .samples_before = rates != nullptr ? &rates->samples : nullptr});
   const ContextMemberScope<&Context::makes_host_values> told(&makes_host_values);
   schedule->begin_micro_batch(micro == 0, micro == options.accum - 1);
   Tape tape;
@@ -262,6 +268,7 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
     const TapeScope recording(&tape);
     result = model.loss(rows);
     if (!takes_terms) require_no_terms();
+    if (started_from != nullptr && started_from != result.gradient_slot()) leave_gradients_to_backward();
     if (fault_makes_nan("forward")) fill(result, std::numeric_limits<double>::quiet_NaN());
   }
   schedule->end_pass();

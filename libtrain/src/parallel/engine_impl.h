@@ -52,7 +52,7 @@ struct Engine::Impl {
     bind_model();
   }
   ~Impl() {
-    model.set_observer(nullptr);
+    model.remove_observer(schedule.get());
     if (std::uncaught_exceptions() == 0) return;
     // A dead peer can block the device, freeing waits for the device, and NCCL waits for its graphs. So destroy the
     // graphs first.
@@ -135,6 +135,9 @@ struct Engine::Impl {
   void require_targets(const Tensor& targets) const;
   // Throws UsageError if the options add terms to the loss. For a model whose loss takes none.
   void require_no_terms() const;
+  // For a loss() that returns another tensor than the head's loss. Throws UsageError if that was not known when the
+  // step began, because the head has computed gradients of its own loss then.
+  void leave_gradients_to_backward();
   // The factor by which a mean over all targets of the global batch becomes one over those that count: [1], f32.
   // Undefined, which stands for 1, without StepOptions::ignored_targets.
   Tensor count_targets(const Tensor& own);
@@ -171,6 +174,9 @@ struct Engine::Impl {
   Size graph_launches = 0;
   bool makes_host_values = false;  // found by a rehearsal: loss() makes tensors from values of the host
   bool has_fp8_products = false;   // found by a rehearsal of a step
+  // Whether the head may compute its gradients in the forward pass: until a rehearsal finds that loss() returns another
+  // tensor than the head's loss, such as a multiple of it.
+  bool gradients_in_forward = true;
   // Whether each unit is gathered in e4m3: in FP8, if the rehearsal read none of its values. `in_e4m3` has the flags of
   // every step and evaluation by plan_key(), `in_e4m3_now` those of the current one: none without a rehearsal.
   std::map<std::string, std::vector<bool>> in_e4m3;

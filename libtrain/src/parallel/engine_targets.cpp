@@ -1,4 +1,4 @@
-// Which targets of a step count: checks them, and finds their number over all ranks.
+// What a model's loss takes from the engine: terms, the seed of its gradients, and which targets of a step count.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,6 +34,18 @@ void Engine::Impl::require_no_terms() const {
   };
   require_zero("z_loss", options.z_loss);
   require_zero("label_smoothing", options.label_smoothing);
+}
+
+void Engine::Impl::leave_gradients_to_backward() {
+  gradients_in_forward = false;
+  if (options.device.is_meta()) return;  // a rehearsal computes no numbers
+  throw UsageError("engine",
+                   options.arena
+                       ? "loss(): expected the head's loss itself, as in the rehearsal of the step, got another "
+                         "tensor"
+                       : "loss(): expected the head's loss itself where no step is rehearsed, got another "
+                         "tensor",
+                   "StepOptions::arena = true, and the same operations in every step");
 }
 
 Tensor Engine::Impl::count_targets(const Tensor& own) {

@@ -24,6 +24,7 @@ std::string shapes_of(const Batch& batch) {
        {std::pair{"inputs", &batch.inputs}, {"targets", &batch.targets}, {"document_starts", &batch.document_starts}}) {
     if (!tensor->defined()) continue;
     text += std::string(" ") + name + " " + to_string(tensor->shape()) + " " + std::string(dtype_name(tensor->dtype()));
+    if (target_of(tensor->device()) == DeviceType::cuda) text += " on a GPU";
   }
   return text;
 }

@@ -14,7 +14,7 @@
 
 namespace lt {
 
-// Shapes and dtypes of its tensors: a memory plan depends on nothing else in a batch.
+// Shapes and dtypes of its tensors, and whether they lie on a GPU: a memory plan depends on nothing else in a batch.
 std::string shapes_of(const Batch& batch);
 // The key of the memory plan for the step `name` and such batches.
 inline std::string plan_key(const std::string& name, const Batch& batch) { return name + shapes_of(batch); }

@@ -16,7 +16,7 @@ void StepSlot::make_ready(const Batch& batch, const kernels::StepRates& rates) {
   take(batch.document_starts, document_starts_);
 }
 
-void StepSlot::take(const Tensor& values, Stage& stage) const {
+void StepSlot::take(const Tensor& values, Stage& stage) {
   if (!values.defined() || is_on(values, device_) || device_.is_meta()) return;
   if (values.device() != kCpu) {
     throw UsageError("engine", "expected the batch on the CPU or on " + to_string(device_) + ", got it on " +
@@ -25,7 +25,10 @@ void StepSlot::take(const Tensor& values, Stage& stage) const {
   if (!values.is_contiguous()) {
     throw UsageError("engine", "expected a contiguous batch, got strides " + to_string(values.strides()));
   }
-  if (!stage || stage->bytes() < values.bytes()) stage.emplace(device_, values.bytes());
+  if (!stage || stage->bytes() < values.bytes()) {
+    graph.reset();  // it reads the stage
+    stage.emplace(device_, values.bytes());
+  }
   std::memcpy(stage->data(), values.data(), static_cast<std::size_t>(values.bytes()));
 }
 

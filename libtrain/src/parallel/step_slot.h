@@ -36,7 +36,7 @@ class StepSlot {
 
  private:
   using Stage = std::optional<HostStage>;
-  void take(const Tensor& values, Stage& stage) const;
+  void take(const Tensor& values, Stage& stage);
   Tensor send(const Tensor& values, const Stage& stage) const;
   const StepReport& report() const { return *static_cast<const StepReport*>(outcome_.data()); }
 

@@ -27,7 +27,7 @@ UnitSchedule::UnitSchedule(std::deque<ShardedUnit>& units, const std::vector<nn:
 void UnitSchedule::begin_evaluation() { training_ = false, next_forward_ = 0; }
 
 void UnitSchedule::begin_micro_batch(bool first, bool last) {
-  training_ = true, next_forward_ = 0;
+  training_ = true, next_forward_ = 0, runs_last_unit_ = false;
   first_micro_batch_ = first, last_micro_batch_ = last;
 }
 
@@ -53,10 +53,12 @@ void UnitSchedule::before_forward(int unit) {
   if (unit + 1 < last()) at(unit + 2).prepare_gather();
   at(unit).finish_gather();
   // The head computes its gradients while its logits exist, so it needs memory for them in the forward pass.
-  if (training_ && unit == last()) bind_gradients(unit);
+  runs_last_unit_ = training_ && unit == last();
+  if (runs_last_unit_) bind_gradients(unit);
 }
 
 void UnitSchedule::after_forward(int unit) {
+  runs_last_unit_ = false;
   if (training_) {
     const bool frees = sharding_.strategy.reshard_after_forward && unit != last();
     if (frees && !borrowed_[static_cast<std::size_t>(unit)]) at(unit).release();

@@ -24,6 +24,8 @@ class UnitSchedule final : public nn::UnitObserver {
   // Begin a pass without gradients, or a micro-batch of a step.
   void begin_evaluation();
   void begin_micro_batch(bool first, bool last);
+  // Whether the last unit's forward pass runs, in which its parameters have gradients to add to already.
+  const bool& runs_last_unit() const { return runs_last_unit_; }
   // Throws InternalError if the model did not run its units in order.
   void end_pass();
   void finish_reductions();
@@ -51,7 +53,7 @@ class UnitSchedule final : public nn::UnitObserver {
   int first_trained_ = 0;         // no unit before it wants a gradient
   std::vector<int> block_index_;  // among the blocks; -1 for other units
 
-  bool training_ = false, first_micro_batch_ = true, last_micro_batch_ = true;
+  bool training_ = false, first_micro_batch_ = true, last_micro_batch_ = true, runs_last_unit_ = false;
   int next_forward_ = 0;
   struct Reduction {
     int unit;

@@ -171,6 +171,10 @@ class Model : public Module {
   // Allocates the buffers alone.
   void materialize_buffers(Device device, DType dtype);
   void set_observer(UnitObserver* observer) { observer_ = observer; }
+  // Leaves another observer in its place.
+  void remove_observer(const UnitObserver* observer) {
+    if (observer_ == observer) observer_ = nullptr;
+  }
 
  protected:
   template <class M, class... Args>
@@ -189,7 +193,8 @@ class Model : public Module {
   // Declares that `user` needs the parameters of `owner` too.
   void borrow(const Module& user, const Module& owner);
   // Runs one unit's forward pass and records its backward pass. Recomputation runs `body` a second time, so `body` must
-  // capture its inputs by value.
+  // capture its inputs by value, and only the tensor that it returns may be used outside of it: another one that it
+  // leaves behind has no gradient where it is recomputed.
   Tensor run(const Module& unit, const std::function<Tensor()>& body);
 
  private:

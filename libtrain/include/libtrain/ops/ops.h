@@ -91,8 +91,13 @@ struct LossOptions {
   double z_loss = 0;
   // In [0, 1]: the share of the target distribution that is uniform over V (Szegedy et al. 2016, section 7).
   double label_smoothing = 0;
-  // The seed of backward(), if known.
+  // The seed of backward(), if known: from it head_cross_entropy() computes its gradients in the forward pass.
   std::optional<LossGradient> gradient = {};
+  // If not null: `gradient` counts only while this is true, because parameters have no gradients to add to before.
+  const bool* takes_gradients = nullptr;
+  // If not null: set to the slot of the loss whose gradients were computed in the forward pass. They are right only if
+  // backward() starts from this loss.
+  Slot* started_from = nullptr;
   // If not null: set by a loss that takes these options.
   bool* taken = nullptr;
 };

@@ -1,0 +1,133 @@
+// Models of one's own whose loss is more than what the head returns, or whose units hand on their input: gradients are
+// those of the loss that loss() returns.
+#include <functional>
+#include <memory>
+
+#include "libtrain/nn/layers.h"
+#include "libtrain/parallel/engine.h"
+#include "parallel/synthetic.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt_test;
+using Catch::Matchers::WithinRel;
+
+namespace {
+
+// A GPT whose loss is a multiple of the usual one.
+struct Scaled final : nn::Gpt2 {
+  Scaled(const nn::TransformerSpec& spec, double factor_) : Gpt2(spec), factor(factor_) {}
+  Tensor loss(const Batch& batch) override { return ops::scale(Gpt2::loss(batch), factor); }
+  const double factor;
+};
+
+// Its head is not the last unit: one that adds a penalty, or only looks on, follows.
+struct HeadThenPenalty final : nn::Model {
+  static constexpr Size kVocab = 256, kWidth = 16;
+  struct Head final : nn::Module {
+    Head() : weight(add_parameter("weight", {kVocab, kWidth}, nn::Init::normal(0.2f))) {}
+    nn::Parameter& weight;
+  };
+  HeadThenPenalty(bool in_chunks_, bool adds_)
+      : embed(add_unit<nn::Embedding>("embed", kVocab, kWidth, nn::Init::normal(0.5f))),
+        head(add_unit<Head>("head")),
+        penalty(add_unit<nn::Linear>("penalty", kWidth, 1, false, nn::Init::normal(0.3f))),
+        in_chunks(in_chunks_),
+        adds(adds_) {}
+
+  Tensor loss(const Batch& batch) override {
+    const Tensor x = run(embed, [this, batch] { return embed(batch.inputs); });
+    const Tensor loss = run(head, [this, x, batch] {
+      const Tensor& weight = head.weight.tensor();
+      if (!in_chunks) return nn::cross_entropy(ops::linear(x, weight), batch.targets);
+      return ops::head_cross_entropy(x, weight, batch.targets, nn::ForwardContext::current().loss);
+    });
+    const Tensor term = run(penalty, [this, x] { return ops::mean(penalty(x)); });
+    return adds ? ops::add(loss, term) : loss;
+  }
+
+  nn::Embedding& embed;
+  Head& head;
+  nn::Linear& penalty;
+  const bool in_chunks, adds;
+};
+
+// Its block returns its input, which the head uses too.
+struct Skipping final : nn::Model {
+  static constexpr Size kVocab = 256, kWidth = 16;
+  Skipping()
+      : embed(add_unit<nn::Embedding>("embed", kVocab, kWidth, nn::Init::normal(0.5f))),
+        dropped(add_block<nn::Linear>("dropped", kWidth, kWidth, false, nn::Init::normal(0.3f))),
+        head(add_unit<nn::Linear>("head", kWidth, kVocab, false, nn::Init::normal(0.2f))) {}
+
+  Tensor loss(const Batch& batch) override {
+    const Tensor x = run(embed, [this, batch] { return embed(batch.inputs); });
+    const Tensor y = run(dropped, [x] { return x; });
+    return run(head, [this, x, y, batch] {
+      return nn::cross_entropy(head(ops::add(ops::scale(x, 0.5), ops::gelu(y))), batch.targets);
+    });
+  }
+
+  nn::Embedding& embed;
+  nn::Linear &dropped, &head;
+};
+
+struct Step {
+  float loss, norm;
+};
+
+Step step_of(nn::Model& model, const ParallelOptions& parallel, bool arena = true) {
+  const StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .device = device(), .arena = arena};
+  Engine engine(model, ranks(), parallel, AdamW{}, options);
+  const StepResult result = engine.step(rows_of_step(engine.batch_shape(), 0, 256));
+  return {result.loss(), result.norm()};
+}
+
+}  // namespace
+
+TEST_CASE("a multiple of a transformer's loss has that multiple of its gradient", "[parallel]") {
+  const nn::TransformerSpec spec = small_spec("gpt-tiny");
+  for (const Strategy& strategy : kStrategies) {
+    INFO(strategy.name);
+    nn::Gpt2 whole(spec);
+    Scaled half(spec, 0.5);
+    const Step expected = step_of(whole, {.strategy = strategy}), actual = step_of(half, {.strategy = strategy});
+    CHECK_THAT(actual.loss, WithinRel(expected.loss / 2, 1e-6f));
+    CHECK_THAT(actual.norm, WithinRel(expected.norm / 2, 1e-5f));
+  }
+  Scaled half(spec, 0.5);
+  CHECK_THROWS_WITH(step_of(half, {}, false),
+                    "loss(): expected the head's loss itself where no step is rehearsed, got another tensor");
+}
+
+TEST_CASE("a head in chunks has its gradients in a unit that is not the last", "[parallel]") {
+  for (const bool adds : {false, true}) {
+    for (const Strategy& strategy : kStrategies) {
+      INFO(strategy.name << (adds ? ", the loss has another term" : ""));
+      HeadThenPenalty logits(false, adds), chunks(true, adds);
+      const Step expected = step_of(logits, {.strategy = strategy}), actual = step_of(chunks, {.strategy = strategy});
+      CHECK_THAT(actual.loss, WithinRel(expected.loss, 1e-6f));
+      CHECK_THAT(actual.norm, WithinRel(expected.norm, 1e-5f));
+    }
+  }
+}
+
+TEST_CASE("a recomputed unit that returns its input keeps the gradient of its other users", "[parallel]") {
+  for (const Strategy& strategy : kStrategies) {
+    INFO(strategy.name);
+    Skipping model;
+    const Step expected = step_of(model, {.strategy = strategy});
+    CHECK(step_of(model, {.strategy = strategy, .recompute = Recompute::full}).norm == expected.norm);
+  }
+}
+
+TEST_CASE("an engine's end leaves the model to a newer engine", "[parallel]") {
+  const StepOptions options{.micro_batch = 2, .seq = 16, .device = device(), .arena = false};
+  for (const Strategy& strategy : kStrategies) {
+    INFO(strategy.name);
+    nn::Gpt2 model(small_spec("gpt-tiny"));
+    auto engine = std::make_unique<Engine>(model, ranks(), ParallelOptions{.strategy = strategy}, AdamW{}, options);
+    engine = std::make_unique<Engine>(model, ranks(), ParallelOptions{.strategy = strategy}, AdamW{}, options);
+    CHECK(engine->step(rows_of_step(engine->batch_shape(), 0, 256)).loss() > 0);
+  }
+}
