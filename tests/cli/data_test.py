@@ -135,6 +135,18 @@ class Data(program.CliTest):
         self.assert_error(self.train(f"--data.train={self.b}", f"--data.val={self.a}", "--train.eval_every=1",
                                      "--train.steps=1"), 3, "[data] data.val " + none)
 
+    def test_an_evaluation_in_which_no_target_counts_has_no_loss(self):
+        count = struct.unpack("<3i", (self.folder / "a/train.bin").read_bytes()[:12])[2]
+        bits = bytes(3) + b"\xff" * ((count + 7) // 8 - 3)  # the first 24 tokens are no targets
+        bits = bits[:-1] + bytes([(1 << count % 8) - 1]) if count % 8 else bits
+        self.write("a/train.mask", struct.pack("<256i", 20261124, 1, count, *[0] * 253) + bits)
+        out = self.trained(f"--data.train={self.b}", f"--data.val={self.a}", "--train.eval_every=1", "--train.steps=1",
+                           "--train.eval_tokens=16")
+        self.assertIn("eval      1 | loss none, no target counts\n", out)
+        events = [json.loads(line) for line in (self.folder / "run/metrics.jsonl").read_text().splitlines()]
+        event, = (event for event in events if event.get("event") == "eval")
+        self.assertEqual((event["loss"], event["tokens"]), (None, 0))
+
     def test_bad_sources(self):
         self.assert_error(self.train(self.sources(1), f"--data.train={self.a}"), 2,
                           f"[config] data.train: expected none with data.sources, got {self.a} (from the command line)")

@@ -39,7 +39,7 @@ class Plan(TrainingTest):
     def test_plan_names_the_bytes_that_the_run_sends_and_holds(self):
         for strategy in ("ddp", "zero1", "zero2", "zero3"):
             options = (f"--parallel.strategy={strategy}", "--train.accum=2", "--train.eval_every=3", "--train.sample_every=3",
-                       f"--data.val={self.folder}/data/val.bin")
+                       f"--data.val={self.folder}/data/val.bin,{self.folder}/data/train.bin")
             self.trained(*options, run=strategy, ranks=2)
             plan = json.loads(program.run("plan", *LAYERS, "--train.micro_batch=2", *options, "--ranks", 2, "--json").stdout)
             row = [row for row in self.lines(strategy) if "loss_hex" in row][-1]

@@ -29,10 +29,13 @@ RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, cons
     }
     return made;
   };
-  RunBatches batches{batch(shape.samples()), {}};
+  RunBatches batches{batch(shape.samples()), {}, {}};
   if (config.train.eval_every > 0) {
     batches.evaluation = batch(shape.micro_batch);
     require_token_batch(*batches.evaluation, {shape.micro_batch, shape.seq}, config.train.eval_every);
+    for (std::size_t i = 1; i < config.data.val.size(); ++i) {
+      batches.other_evaluations.push_back(batch(shape.micro_batch));
+    }
   }
   return batches;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "libtrain/nn/module.h"
 #include "libtrain/parallel/engine.h"
@@ -10,10 +11,12 @@
 
 namespace lt {
 
-// Shapes of the batches for training and, if the configuration evaluates, for evaluation; on the meta device.
+// Shapes of the batches for training and, if the configuration evaluates, for evaluation; on the meta device. Each entry
+// of data.val has a batch of its own: `evaluation` is the first one's.
 struct RunBatches {
   Batch step;
   std::optional<Batch> evaluation;
+  std::vector<Batch> other_evaluations;
 };
 RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, const Config& config);
 

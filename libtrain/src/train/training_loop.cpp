@@ -215,23 +215,30 @@ class TrainingLoop {
     const BatchShape shape = run_.engine->batch_shape();
     const Evaluation result = lt::evaluate(run_.validation, samples_per_evaluation(), shape.rank, shape.ranks,
                                            [&](const Batch& batch) { return run_.engine->evaluate(batch); });
+    const bool has_loss = result.loss.counted() > 0;
     const double loss = result.loss.value();
-    if (result.loss.counted() > 0) run_.eval_loss = loss;
+    if (has_loss) run_.eval_loss = loss;
+    const auto json = [](const MeanLoss& mean) {
+      return mean.counted() > 0 ? nlohmann::ordered_json(mean.value()) : nlohmann::ordered_json(nullptr);
+    };
+    const auto text = [](const MeanLoss& mean) {
+      return mean.counted() > 0 ? fmt::format("{:.4f}", mean.value()) : std::string("none, no target counts");
+    };
     nlohmann::ordered_json event = {{"event", "eval"},
                                     {"step", steps_done()},
-                                    {"loss", loss},
+                                    {"loss", json(result.loss)},
                                     {"batches", result.batches},
                                     {"tokens", static_cast<Size>(result.loss.counted())}};
     std::string by_set;
     for (const SetLoss& set : result.sets) {
       if (result.sets.size() == 1) break;
       event["sets"].push_back(
-          {{"files", set.name}, {"loss", set.loss.value()}, {"tokens", static_cast<Size>(set.loss.counted())}});
-      by_set += fmt::format(" | {} {:.4f}", set.name, set.loss.value());
+          {{"files", set.name}, {"loss", json(set.loss)}, {"tokens", static_cast<Size>(set.loss.counted())}});
+      by_set += fmt::format(" | {} {}", set.name, text(set.loss));
     }
     run_.log.event(event);
-    run_.log.evaluation(steps_done(), loss);
-    run_.log.say(fmt::format("eval {:>6} | loss {:.4f}{}", steps_done(), loss, by_set));
+    if (has_loss) run_.log.evaluation(steps_done(), loss);
+    run_.log.say(fmt::format("eval {:>6} | loss {}{}", steps_done(), text(result.loss), by_set));
     leave_out_of_step_time();
   }
 
