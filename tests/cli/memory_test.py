@@ -63,6 +63,17 @@ class Memory(TrainingTest):
         saved = f"{self.folder}/run/checkpoints/step-00000003"
         self.assertEqual(self.starts(), [(0, None), (3, saved), (3, saved)])
 
+    def test_a_save_that_was_interrupted_is_made_up(self):
+        for background in ("false", "true"):
+            options = ("--checkpoint.every=2", "--checkpoint.keep=2", "--checkpoint.keep_every=4", f"--checkpoint.async={background}")
+            self.killed(*options, run=background, step=4, point="save-shard")
+            self.trained(*ALWAYS, *options, run=background, ranks=2, steps=8)
+            step, origin = self.starts(background)[1]
+            self.assertEqual(origin, "memory")
+            saved = [row["step"] for row in self.lines(background) if row.get("event") == "checkpoint"]
+            made_up = [step] if step >= 4 else []  # the copy of step 4 may have been in flight
+            self.assertEqual(saved, [2, *made_up, *range(step // 2 * 2 + 2, 9, 2)])
+
     def test_a_last_step_that_only_memory_has_is_saved(self):
         self.killed(step=8, point="save-begin")
         self.assertEqual(list((self.folder / "run").glob("checkpoints/step-*/manifest.json")), [])

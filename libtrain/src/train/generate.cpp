@@ -13,7 +13,15 @@ GenerationTiming generate(nn::Transformer& model, const std::vector<Generator::T
   Generator generator(model, rows, options);
   for (Size r = 0; r < rows; ++r) generator.append(r, prompts[static_cast<std::size_t>(r / options.continuations)]);
   if (model.all_parameters().front().parameter->tensor().device().is_meta()) {
-    for (int pass = 0; pass < 2; ++pass) generator.step();  // to plan memory, a prefill and a decode are enough
+    // To plan memory, a prefill and a decode are enough, and the prefill of what is kept where the window slides.
+    for (int pass = 0; pass < 2; ++pass) generator.step();
+    const Size max_seq = model.spec().max_seq;
+    const auto slides = [&](const Generator::Tokens& prompt) {
+      return static_cast<Size>(prompt.size()) + options.tokens - 1 > max_seq;
+    };
+    if (std::none_of(prompts.begin(), prompts.end(), slides)) return {};
+    generator.append(0, Generator::Tokens(static_cast<std::size_t>(max_seq)));
+    generator.step();
     return {};
   }
   std::vector<bool> has_ended(static_cast<std::size_t>(rows));

@@ -11,8 +11,8 @@
 
 namespace lt {
 
-// Shapes of the batches for training and, if the configuration evaluates, for evaluation; on the meta device. Each entry
-// of data.val has a batch of its own: `evaluation` is the first one's.
+// Shapes of the batches for training and, if the configuration evaluates, for evaluation; on the meta device. Each
+// entry of data.val has a batch of its own: `evaluation` is the first one's.
 struct RunBatches {
   Batch step;
   std::optional<Batch> evaluation;

@@ -128,6 +128,11 @@ bool Saver::is_due(Size step) {
   return by_minutes || (every > 0 && step % every == 0) || (failure_ && failure_->retry_at == step);
 }
 
+bool Saver::has_missed() const {
+  const Size every = run_.config.checkpoint.every, step = run_.start.memory_step;
+  return every > 0 && step >= every && step / every * every > run_.start.newest_on_disk;
+}
+
 // The ranks' clocks differ; rank 0 decides.
 bool Saver::minutes_are_over() {
   const double minutes = run_.config.checkpoint.every_minutes;

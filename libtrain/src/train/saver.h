@@ -25,6 +25,8 @@ class Saver {
 
   // Whether the state after `step`, the last one done, must be saved: by cadence, or because a save failed.
   bool is_due(Size step);
+  // Whether the run goes on from a copy in memory, made when or after a save was due that is not on disk.
+  bool has_missed() const;
   // Reports the outcome of saves that have ended. Call it between any two steps.
   void conclude_finished();
   // Saves the current state unless it is already saved. A save that fails with DataError is retried later (is_due());

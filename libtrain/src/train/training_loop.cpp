@@ -77,6 +77,7 @@ class TrainingLoop {
     fault_point("start");
     if (steps_done() < train.steps) stop_signal_ = agree_on_stop(run_.control);
     if (is_stopped()) return End::signal;
+    if (saver_.has_missed()) saver_.save();
     leave_out_of_step_time();
     while (steps_done() < train.steps) {
       step();
