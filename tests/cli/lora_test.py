@@ -71,6 +71,17 @@ class Lora(training.TrainingTest):
         self.assertEqual([row["loss_hex"] for row in self.rows("other")],
                          [row["loss_hex"] for row in self.rows("through")[3:]])
 
+    def test_a_run_that_only_memory_has_keeps_its_base(self):
+        base = self.base()
+        options = (f"--model.from={base.parents[1]}", LORA, "--checkpoint.memory_every=1", "--optim.schedule=constant")
+        killed = self.train(*options, ranks=2, model=("--train.seq=16",), environment={"LTRAIN_FAULT": "step:1:4:kill"})
+        self.assertNotEqual(killed.returncode, 0)
+        self.addCleanup(program.run, "checkpoint", "free", self.folder / "run")
+        self.trained(run="base", steps=4, model=LLAMA)  # the folder has a newer one now
+        out = self.trained(*options, ranks=2, model=("--train.seq=16",))
+        self.assertIn("resuming from memory", out)
+        self.assertIn(f"adapters of {base}, digest ", program.run("checkpoint", "inspect", self.folder / "run").stdout)
+
     def test_sample_eval_and_export_add_the_adapters(self):
         base = self.base()
         self.tune(base, "--train.dtype=bf16", "--optim.lr=0.1")

@@ -243,14 +243,17 @@ void Run::load_state() {
   start.notes.insert(start.notes.end(), notes.begin(), notes.end());
 }
 
-// A run that goes on takes the base that its checkpoint names, because model.from may name a folder of checkpoints that
-// has a newer one now.
+// A run that goes on takes the base that its checkpoint or its run.json names, because model.from may name a folder of
+// checkpoints that has a newer one now.
 void Run::load_base_of_adapters() {
   checkpoint::RunState state = start.checkpoint.state;
   collectively(control, [&] {
     if (world.rank() != 0) return;
     const checkpoint::Listing* const newest = checkpoint::newest_valid(start.candidates);
-    if (start.memory_step > 0 && newest != nullptr) state = checkpoint::read_state(newest->path);
+    if (start.memory_step > 0) {
+      if (newest != nullptr) state = checkpoint::read_state(newest->path);
+      if (newest == nullptr) state.base = start.identity.base, state.base_digest = start.identity.base_digest;
+    }
     if (config.checkpoint.resume == "auto" && !state.base.empty()) {
       base = checkpoint::find_base(state.base);
     } else if (!config.model.from.empty()) {
@@ -264,6 +267,7 @@ void Run::load_base_of_adapters() {
     if (world.rank() != 0) return;
     if (!state.base_digest.empty()) weights->require_digest(state);
     base_digest = weights->digest();
+    start.identity.base = base, start.identity.base_digest = base_digest;
   });
   base_digest = control.broadcast_bytes(base_digest, 0);
   if (!base.empty()) load_base(*engine, *weights, control);

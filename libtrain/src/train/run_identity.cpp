@@ -21,7 +21,7 @@ bool keeps_its_checkpoints(const Config& resolved) {
   return fs::weakly_canonical(resolved.checkpoint.dir) == fs::weakly_canonical(resolved.run.dir + "/checkpoints");
 }
 
-constexpr std::size_t kMostBytes = 4096;  // size limit of run.json
+constexpr std::size_t kMostBytes = 16384;  // size limit of run.json, which may name a path
 
 }  // namespace
 
@@ -36,7 +36,8 @@ RunIdentity read_identity(const std::string& run_dir) {
     const auto found = json.find(key);
     return found != json.end() && found->is_string() ? found->get<std::string>() : "";
   };
-  RunIdentity identity{field("id"), field("parent"), field("began"), field("timeline"), field("data")};
+  RunIdentity identity{field("id"),   field("parent"), field("began"),      field("timeline"),
+                       field("data"), field("base"),   field("base_digest")};
   const auto is_empty_or_id = [](const std::string& text) { return text.empty() || checkpoint::is_run_id(text); };
   if (!is_empty_or_id(identity.id) || !is_empty_or_id(identity.parent) || !is_empty_or_id(identity.began) ||
       !is_empty_or_id(identity.timeline) || !is_empty_or_id(identity.data)) {
@@ -47,7 +48,7 @@ RunIdentity read_identity(const std::string& run_dir) {
 
 RunIdentity new_identity(const std::string& parent) {
   const std::string id = checkpoint::draw_run_id();
-  return {id, parent, time_of(id), "", "", true};
+  return {id, parent, time_of(id), "", "", "", "", true};
 }
 
 RunIdentity identity_of(const Config& resolved) {
@@ -68,6 +69,7 @@ void write_identity(const std::string& run_dir, const RunIdentity& identity) {
   nlohmann::ordered_json json = {
       {"id", identity.id}, {"parent", identity.parent}, {"began", identity.began}, {"timeline", identity.timeline}};
   if (!identity.data.empty()) json["data"] = identity.data;
+  if (!identity.base_digest.empty()) json["base"] = identity.base, json["base_digest"] = identity.base_digest;
   write_whole_file("record", run_dir + "/run.json", json.dump(2) + "\n");
 }
 

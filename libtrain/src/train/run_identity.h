@@ -16,7 +16,10 @@ struct RunIdentity {
   // 16 hexadecimal digits, drawn by each start that does not continue from memory and kept in copies in memory. Empty:
   // none.
   std::string timeline;
-  std::string data;     // the digest of its training files (train/same_data.h); empty: unknown
+  std::string data;  // the digest of its training files (train/same_data.h); empty: unknown
+  // Of a run of adapters: the checkpoint or folder of its base (empty: the initial weights), and the digest of its
+  // weights. Copies in memory do not name them.
+  std::string base = {}, base_digest = {};
   bool is_new = false;  // drawn by this start
 };
 

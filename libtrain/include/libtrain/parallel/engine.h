@@ -45,7 +45,8 @@ struct StepOptions {
   bool arena = true;
   // On CUDA: from the third step on, the whole step, collectives and update included, is one CUDA graph, with the same
   // bits. It requires an arena. Traced steps, steps beside a copy of the state (hold_update_for()), those with batches
-  // on the device, and those of a model whose loss() makes tensors from values of the host run without it.
+  // on the device, and those of a model whose loss() makes tensors from values of the host run without it. A graph
+  // repeats the numbers that loss() gave to operations when it was captured, such as a factor: they must not change.
   bool cuda_graph = false;
   // On CUDA with f32: products round their operands to TF32.
   bool tf32 = false;
