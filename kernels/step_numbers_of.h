@@ -19,7 +19,8 @@ LT_ON_DEVICE inline void fill_numbers(const StepNumbersOf& of, double scaled_nor
   const bool finite = std::isfinite(value) && std::isfinite(loss);
   const bool learns = of.target_weight == nullptr || *of.target_weight != 0;
   // Updates so far with this one: skipped steps do not enter moving averages. At least 1, even if the count restarts.
-  const std::int32_t counted = rates.step - (scaling != nullptr ? scaling->skipped : 0);
+  std::int32_t* const skipped = scaling != nullptr ? &scaling->skipped : of.skipped;
+  const std::int32_t counted = rates.step - (skipped != nullptr ? *skipped : 0);
   const double updates = counted > 1 ? counted : 1;
   *of.norm = value;
   for (int g = 0; g < groups.count; ++g) {
@@ -32,12 +33,11 @@ LT_ON_DEVICE inline void fill_numbers(const StepNumbersOf& of, double scaled_nor
     numbers.gradient_scale = (clip > 0 && value > clip ? clip / value : 1.0f) / scale;
     numbers.skip = finite && learns ? 0.0f : 1.0f;
   }
+  if (skipped != nullptr && !(finite && learns)) ++*skipped;
   if (scaling == nullptr) return;
   if (!finite) {
-    *scaling = {scale > 1 ? scale / 2 : 1.0f, 0, scaling->skipped + 1};
-  } else if (!learns) {
-    ++scaling->skipped;
-  } else if (++scaling->steps >= kScaleSteps) {
+    scaling->scale = scale > 1 ? scale / 2 : 1.0f, scaling->steps = 0;
+  } else if (learns && ++scaling->steps >= kScaleSteps) {
     scaling->scale = std::isfinite(scale * 2) ? scale * 2 : scale, scaling->steps = 0;
   }
 }

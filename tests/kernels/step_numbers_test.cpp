@@ -45,6 +45,13 @@ TEST_CASE("step_numbers: norm, clipping, bias and skip of a step", "[kernels]") 
     CHECK(scaling.steps == (weight == &none_counts ? 7 : 8));
     CHECK(scaling.skipped == (weight == &none_counts ? 2 : 1));
   }
+  // Without a loss scale too, a step that was skipped is no update.
+  std::int32_t skipped = 1;
+  for (const float* const weight : {&some_count, &none_counts}) {
+    step_numbers(CpuStream{}, {both, &norm, partials, 2, &loss, 0, &rates, groups, weight, nullptr, &skipped});
+    CHECK(numbers.bias[0] == Approx(0.1));
+    CHECK(skipped == (weight == &none_counts ? 2 : 1));
+  }
 
   LossScaleState scaling{1024, 7, 1};
   fill(1, &scaling, 1024 * 1024.0);

@@ -1,6 +1,8 @@
 // Targets that are ignored: the mean over the counted targets of the global batch, whoever holds them.
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "libtrain/error.h"
@@ -87,6 +89,31 @@ TEST_CASE("ignored targets: a step in which all count has the bits of one that i
     const Curve expected = train_curve(spec, ranks(), {.deterministic = true}, options, kSteps);
     options.ignored_targets = true;
     CHECK(train_curve(spec, ranks(), {.deterministic = true}, options, kSteps) == expected);
+  }
+}
+
+TEST_CASE("ignored targets: steps without one are no updates of an average", "[parallel]") {
+  const nn::TransformerSpec spec = small_spec("llama-tiny");
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    INFO(dtype_name(dtype));
+    const StepOptions options{
+        .micro_batch = 2, .seq = kSeq, .dtype = dtype, .device = device(), .ignored_targets = true};
+    const auto model = nn::make_transformer(spec);
+    Engine engine(*model, ranks(), {}, averaged(AdamW{.lr = 1e-3f}, 0.999), options);
+    if (dtype == DType::f16) engine.set_loss_scale({1, 0, 0});  // so that no step overflows
+    engine.step(partly_ignored(engine.batch_shape(), kStepWithNone, spec.vocab));
+    CHECK(engine.step(rows_of_step(engine.batch_shape(), 0, spec.vocab)).norm() > 0);
+    CHECK(engine.loss_scale().skipped == 1);
+    std::map<std::string, std::vector<float>> masters, averages;  // the first average is the weights themselves
+    for (const StateRange& range : engine.shard_map().owned) {
+      auto& of_kind = range.kind == kMaster ? masters : averages;
+      if (range.kind != kMaster && range.kind != kAverage) continue;
+      of_kind[range.parameter + " " + std::to_string(range.begin)] = range.values.to_vector<float>();
+    }
+    CHECK(averages.size() == masters.size());
+    CHECK(averages == masters);
+    engine.set_loss_scale({engine.loss_scale().scale, 0, 5});
+    CHECK(engine.loss_scale().skipped == 5);
   }
 }
 

@@ -49,6 +49,7 @@ struct StepNumbersOf {
   GroupRates groups;
   const float* target_weight = nullptr;  // 0: no target counts, so nothing is learned; null: 1
   LossScaleState* scaling;               // on return, the state of the next step; null: a scale of 1
+  std::int32_t* skipped = nullptr;       // without `scaling`, steps so far without an update; null: 0
 };
 template <class S>
 void step_numbers(S stream, const StepNumbersOf& step);

@@ -19,12 +19,17 @@ void Engine::set_run(RunIds run) { impl_->run_ids = std::move(run); }
 
 LossScale Engine::loss_scale() const {
   const DeviceTurn turn(impl_->options.device);
-  return impl_->scaling.read();
+  if (impl_->scaling.is_defined() || !impl_->counts_skipped()) return impl_->scaling.read();
+  return {1, 0, impl_->scalars.outcome.read().skipped};
 }
 
 void Engine::set_loss_scale(const LossScale& scale) {
   const DeviceTurn turn(impl_->options.device);
   impl_->scaling.write(scale);
+  if (impl_->scaling.is_defined() || !impl_->counts_skipped()) return;
+  StepReport report = impl_->scalars.outcome.read();
+  report.skipped = static_cast<std::int32_t>(scale.skipped);
+  impl_->scalars.outcome.write(report);
 }
 
 void Engine::hold_update_for(const Stream& stream) { impl_->update_gate.emplace().record(stream); }

@@ -1,4 +1,4 @@
-// The loss scale of f16, in device memory. It does not exist for other dtypes.
+// The loss scale of f16, in device memory. It is not defined for other dtypes.
 #pragma once
 
 #include "kernels/step_numbers.h"
@@ -16,6 +16,7 @@ class LossScaling {
   LossGradient gradient(double factor) const;
   // Copies the step's scale to number[0].
   void copy_scale(const Tensor& number) const;
+  bool is_defined() const { return state_.defined(); }
   kernels::LossScaleState* on_device() const { return state_.get(); }  // or null
 
   LossScale read() const;

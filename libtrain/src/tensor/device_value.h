@@ -41,7 +41,7 @@ class DeviceValue {
   T read() const {
     const std::vector<float> words = storage_.to_vector<float>();
     T value;
-    std::memcpy(&value, words.data(), sizeof value);
+    std::memcpy(static_cast<void*>(&value), words.data(), sizeof value);
     return value;
   }
   void write(const T& value) const {

@@ -138,7 +138,8 @@ void MemoryCheckpoints::copy() {
     const std::lock_guard lock(shared_->mutex);
     shared_->copying = true;
   }
-  // Start the copy before reading the loss scale: in f16 that read waits for the end of the step.
+  // Start the copy before reading the loss scale: in f16, and where targets may be ignored, that read waits
+  // for the end of the step.
   const Event copied = state_copy_.start(slot.payload());
   const LossScale scale = engine_.loss_scale();
   const checkpoint::CopySeal seal{engine_.steps_done(), timeline_,   engine_.samples_done(), data_tokens_,
