@@ -164,8 +164,8 @@ class Engine {
   const RunIds& run() const;
   void set_run(RunIds run);
   // The loss scale of the next step; reading or setting it waits for the steps before. Without f16 it is 1, and
-  // set_loss_scale() does nothing, but for `skipped` with StepOptions::ignored_targets. With f16, set_loss_scale() throws UsageError for a scale that is not positive and
-  // for counts below 0.
+  // set_loss_scale() does nothing, but for `skipped` with StepOptions::ignored_targets. With f16, set_loss_scale()
+  // throws UsageError for a scale that is not positive and for counts below 0.
   LossScale loss_scale() const;
   void set_loss_scale(const LossScale& scale);
 
