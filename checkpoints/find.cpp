@@ -76,8 +76,9 @@ Listing examine(const std::filesystem::path& folder, bool checksums) {
   return remembered(folder, [&] { return look_at(folder, false); });
 }
 
-std::vector<std::filesystem::path> newest_first(const std::string& path) {
-  auto folders = step_folders(path);
+// Runs are told apart in the directory that they save to.
+std::vector<std::filesystem::path> newest_first(const std::string& path, const RunFilter& runs) {
+  auto folders = runs.run.empty() ? step_folders(path) : steps_in(path);
   std::reverse(folders.begin(), folders.end());
   return folders;
 }
@@ -141,9 +142,15 @@ std::vector<Listing> list(const std::string& path, bool checksums) {
   return listings;
 }
 
+std::vector<Listing> saved_in(const std::string& directory) {
+  std::vector<Listing> listings;
+  for (const auto& folder : steps_in(directory)) listings.push_back(examine(folder, false));
+  return listings;
+}
+
 std::vector<Listing> candidates(const std::string& path, const RunFilter& runs) {
   std::vector<Listing> found;
-  for (const auto& folder : newest_first(path)) {
+  for (const auto& folder : newest_first(path, runs)) {
     Listing listing = examine(folder, false);
     if (!listing.valid || runs.includes(listing.run)) found.push_back(std::move(listing));
   }
@@ -156,7 +163,7 @@ const Listing* newest_valid(const std::vector<Listing>& candidates) {
 }
 
 std::optional<Listing> find_other(const std::string& path, const RunFilter& runs) {
-  for (const auto& folder : newest_first(path)) {
+  for (const auto& folder : newest_first(path, runs)) {
     const Listing listing = examine(folder, false);
     if (listing.valid && !runs.includes(listing.run)) return listing;
   }

@@ -45,14 +45,11 @@ fs::path move_aside(const fs::path& folder) {
   }
 }
 
-namespace {
-
-// The step folders in `folder`, oldest first; none if it is no folder.
-std::vector<fs::path> steps_in(const fs::path& folder) {
+std::vector<fs::path> steps_in(const fs::path& directory) {
   std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) return {};
+  if (!fs::is_directory(directory, ignored)) return {};
   std::vector<std::pair<Size, fs::path>> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
     if (const auto step = parse_step(entry.path().filename().string())) found.emplace_back(*step, entry.path());
   }
   std::sort(found.begin(), found.end());
@@ -61,18 +58,14 @@ std::vector<fs::path> steps_in(const fs::path& folder) {
   return steps;
 }
 
-}  // namespace
-
 std::vector<fs::path> step_folders(const std::string& path) {
   std::error_code ignored;
   fs::path root = fs::path(path).lexically_normal();
   if (root.filename().empty()) root = root.parent_path();
   if (!fs::exists(root, ignored)) return {};
   const fs::path name = fs::absolute(root).lexically_normal().filename();
-  if (parse_step(name.string())) return {root};
-  if (std::vector<fs::path> own = steps_in(root); !own.empty()) return own;
-  if (fs::exists(root / kManifestName, ignored)) return {root};
-  return steps_in(root / "checkpoints");
+  if (parse_step(name.string()) || fs::exists(root / kManifestName, ignored)) return {root};
+  return steps_in(fs::is_directory(root / "checkpoints", ignored) ? root / "checkpoints" : root);
 }
 
 }  // namespace lt::checkpoint

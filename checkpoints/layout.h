@@ -32,8 +32,10 @@ bool is_leftover(std::string_view name, std::string_view run);
 // Moves `folder` to the first free <name>.corrupt-K beside it and returns its new path.
 std::filesystem::path move_aside(const std::filesystem::path& folder);
 
-// Step folders that `path` refers to, oldest first: `path` itself if it has the name of one, else those in `path`, else
-// `path` itself if it has a manifest, else those in its folder `checkpoints`. Empty if there are none.
+// Step folders in `directory`, to which a run saves, oldest first. Empty if there are none, or no directory.
+std::vector<std::filesystem::path> steps_in(const std::filesystem::path& directory);
+// Step folders that `path`, as a person gives it, refers to, oldest first: `path` itself if it is one (by its name, or
+// because it has a manifest), else those in its folder `checkpoints`, else those in `path`. Empty if there are none.
 std::vector<std::filesystem::path> step_folders(const std::string& path);
 
 }  // namespace lt::checkpoint

@@ -48,7 +48,8 @@ void print(const EvaluationResult& result, const std::string& checkpoint) {
   fmt::print("loss {:.6f}\nperplexity {:.4f}\n", result.loss, std::exp(result.loss));
   if (result.bits_per_byte > 0) fmt::print("bits_per_byte {:.6f}\n", result.bits_per_byte);
   for (const FileLoss& file : result.files) {
-    if (result.files.size() > 1) fmt::print("loss {:.6f} of {} tokens, {}\n", file.loss, file.tokens, file.name);
+    const std::string loss = file.tokens > 0 ? fmt::format("{:.6f}", file.loss) : "none";
+    if (result.files.size() > 1) fmt::print("loss {} of {} tokens, {}\n", loss, file.tokens, file.name);
   }
   fmt::print("tokens {} in {}, checkpoint {}\n", result.tokens, counted(result.blocks, "block"), checkpoint);
 }

@@ -61,7 +61,7 @@ Run set_up_prepare(CLI::App& app, const Models&) {
       ->check(number_between(0, 1))
       ->option_text("= 0.1");
 
-  app.add_flag("--force", *force, "write over the token files of an earlier call");
+  app.add_flag("--force", *force, "write over or remove the token files and masks in the folder");
 
   return [options, force](const Invocation& invocation) {
     PrepareResult result;

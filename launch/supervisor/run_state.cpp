@@ -56,7 +56,7 @@ RunState::Saved RunState::saved() const {
   for (const fs::path& entry : readable_entries(checkpoints_)) {
     const std::optional<Size> step = checkpoint::parse_step(entry.filename().string());
     std::error_code failed;
-    if (step && fs::exists(entry / checkpoint::kManifestName, failed)) saved.on_disk.emplace(*step, inode(entry));
+    if (step && fs::exists(entry / checkpoint::kManifestName, failed)) saved.on_disk.insert(*step);
   }
   return saved;
 }
@@ -74,7 +74,7 @@ Size RunState::copied_step() const {
 
 Size RunState::saved_step() const {
   const Saved all = saved();
-  return all.on_disk.empty() ? -1 : all.on_disk.rbegin()->first;
+  return all.on_disk.empty() ? -1 : *all.on_disk.rbegin();
 }
 
 RunState::Marks RunState::marks() const { return {inode(folder_), inode(metrics_)}; }

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <set>
 #include <string>
-#include <utility>
 
 #include "libtrain/train/config.h"
 #include "train/restart.h"
@@ -22,10 +21,10 @@ class RunState {
   // The newest step with a sealed copy in this host's memory, and the newest with a committed checkpoint; -1: none.
   Size copied_step() const;
   Size saved_step() const;
-  // What an attempt could go on from. The inodes tell a step's folder from a damaged one of the same step.
+  // What an attempt could go on from.
   struct Saved {
-    std::set<std::pair<Size, ino_t>> on_disk;  // steps with a committed checkpoint
-    Size in_memory = -1;                       // copied_step()
+    std::set<Size> on_disk;  // steps with a committed checkpoint
+    Size in_memory = -1;     // copied_step()
 
     bool is_empty() const { return on_disk.empty() && in_memory < 0; }
     bool has_more_than(const Saved& before) const;

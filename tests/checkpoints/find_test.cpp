@@ -75,7 +75,8 @@ TEST_CASE("find_newest: a step's folder, a checkpoints folder or a run's folder"
   save_alone(checkpoints / "checkpoints", 50, shards);
   fs::copy(fs::path(newest) / "manifest.json", checkpoints / "manifest.json");
   CHECK(find_newest(checkpoints.string(), {kRun}, nullptr, true) == newest);
-  CHECK(list(checkpoints.string(), false).size() == 3);
+  CHECK(find_other(checkpoints.string(), {"another"})->path == newest);
+  CHECK(saved_in(checkpoints.string()).size() == 3);
 }
 
 TEST_CASE("find_newest: nothing there", "[checkpoints]") {

@@ -311,12 +311,24 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
             done = self.call_template(environment, codes[-1])
             self.assertNotIn("requeued", done.stdout)
             self.assertEqual((done.returncode, list(self.folder.glob("*.idle"))), (codes[-1], []))
-        began = "--checkpoint.resume=other/step-00000002"
-        for saved, restarts, resume in ((False, 0, began), (False, 1, began), (True, 0, began), (True, 1, "--checkpoint.resume=auto")):
-            if saved:
-                (self.folder / "runs/job/checkpoints/step-00000003").mkdir(parents=True, exist_ok=True)
-            done = self.call_template({**environment, "SLURM_RESTART_COUNT": str(restarts)}, 0, began)
+        began, auto = "--checkpoint.resume=never", "--checkpoint.resume=auto"
+        run = self.folder / "runs/job"
+        (run / "checkpoints/step-00000009").mkdir(parents=True)  # of an older run
+
+        def attempt(restarts, resume):
+            done = self.call_template({**environment, "SLURM_RESTART_COUNT": str(restarts)}, 75, began)
             self.assertTrue(done.stdout.splitlines()[0].endswith(resume), done.stdout)
+            return len((self.folder / "job-7.idle").read_text().splitlines()) if (self.folder / "job-7.idle").exists() else 0
+
+        self.assertEqual(attempt(0, began), 1)
+        self.assertEqual(attempt(1, began), 2)  # the first attempt did not come to the folder
+        run.rename(self.folder / "runs/job.old-1")
+        (run / "checkpoints/step-00000003").mkdir(parents=True)
+        self.write("bin/srun", f'#!/bin/bash\necho "$*"; mkdir -p {run}/checkpoints/step-00000002; exit 75\n').chmod(0o755)
+        self.assertEqual(attempt(2, auto), 0)  # below step 3, which may be damaged
+        self.write("bin/srun", '#!/bin/bash\necho "$*"; exit 0\n').chmod(0o755)
+        self.assertTrue(self.call_template({**environment, "SLURM_RESTART_COUNT": "3"}, 0, began).stdout.splitlines()[0].endswith(auto))
+        self.assertEqual(sorted(path.name for path in self.folder.glob("job-7.*")), [])
 
     def call_template(self, environment, code, *options):
         return subprocess.run(["bash", TEMPLATE, *options], cwd=self.folder, env={**environment, "CODE": str(code)},

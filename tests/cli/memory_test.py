@@ -70,9 +70,11 @@ class Memory(TrainingTest):
             self.trained(*ALWAYS, *options, run=background, ranks=2, steps=8)
             step, origin = self.starts(background)[1]
             self.assertEqual(origin, "memory")
-            saved = [row["step"] for row in self.lines(background) if row.get("event") == "checkpoint"]
+            events = [row for row in self.lines(background) if "event" in row]
+            begin = [row["event"] for row in events].index("start", 1)  # that of the second start
+            saved = [row["step"] for row in events[begin:] if row["event"] == "checkpoint"]
             made_up = [step] if step >= 4 else []  # the copy of step 4 may have been in flight
-            self.assertEqual(saved, [2, *made_up, *range(step // 2 * 2 + 2, 9, 2)])
+            self.assertEqual(saved, [*made_up, *range(step // 2 * 2 + 2, 9, 2)])
 
     def test_a_last_step_that_only_memory_has_is_saved(self):
         self.killed(step=8, point="save-begin")

@@ -46,13 +46,8 @@ struct UnitNode final : TapeNode {
     const Tensor again = body();
     again.require_values();  // what backward needs of a norm comes with its values
     body = nullptr;
-    if (!again.requires_grad()) return;
-    GradientSlot& gradient = *again.gradient_slot();
-    if (!gradient.written) {
-      gradient = std::move(*output);
-    } else if (output->written) {  // the body returned its input, which later units use too
-      gradient.add(std::move(output->value));
-    }
+    // A body may return its input, to whose gradient later units have added.
+    if (again.requires_grad() && output->written) again.gradient_slot()->add(std::move(output->value));
   }
 };
 

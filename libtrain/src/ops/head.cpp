@@ -171,12 +171,13 @@ Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& t
   }
   require_targets("head_cross_entropy", targets, "x", x, options);
   const kernels::IdCheck check = require_ids("head_cross_entropy", "targets", targets, weight.dim(0), true);
-  LossOptions taken = options;
-  const bool computes_gradients = options.gradient &&
-                                  (options.takes_gradients == nullptr || *options.takes_gradients) &&
-                                  Context::current().tape != nullptr && (x.requires_grad() || weight.requires_grad());
-  if (!computes_gradients) taken.gradient.reset();
-  Tensor loss = record<HeadCrossEntropy>(x, weight, targets, taken, check);
+  const bool is_first = options.started_from == nullptr || *options.started_from == nullptr;
+  const bool has_gradients = options.takes_gradients == nullptr || *options.takes_gradients;
+  const bool computes_gradients = options.gradient && is_first && has_gradients && Context::current().tape != nullptr &&
+                                  (x.requires_grad() || weight.requires_grad());
+  LossOptions own = options;
+  if (!computes_gradients) own.gradient.reset();
+  Tensor loss = record<HeadCrossEntropy>(x, weight, targets, own, check);
   if (computes_gradients && options.started_from != nullptr) *options.started_from = loss.gradient_slot();
   return loss;
 }

@@ -156,6 +156,7 @@ void Engine::Impl::run(const char* name, PassFunction function, const Batch& bat
   if (!options.arena) return body();
   const auto plan = make_room(name, function, batch);
   in_e4m3_now = in_e4m3.at(plan_key(name, batch));
+  gradients_in_forward = gradients_in_forward_of.at(plan_key(name, batch));
   if (options.fp8 && !has_fp8_products && function == &Impl::step) {
     Context::current().give_notice(
         "no product of a step is in FP8, which takes linear layers of units made by add_block(), with sizes in "
@@ -219,7 +220,6 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
     Impl twin(model, make_sharding(group, parallel, on_meta), parallel, optimizers, on_meta);
     twin.make_shared();
     twin.in_e4m3_now.assign(units.size(), options.fp8);
-    twin.gradients_in_forward = gradients_in_forward;
     (twin.*function)(shapes);  // the second run is like all later ones: parameters are in flight when it starts
     for (std::size_t i = 0; i < units.size(); ++i) {
       twin.in_e4m3_now[i] = twin.in_e4m3_now[i] && !twin.units[i].values_were_read();
@@ -233,7 +233,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
     });
     uncompared.push_back({name, std::move(calls)});
     makes_host_values |= twin.makes_host_values;
-    gradients_in_forward = twin.gradients_in_forward;
+    gradients_in_forward_of[plan_key(name, shapes)] = twin.gradients_in_forward;
     return recorded;
   };
 }

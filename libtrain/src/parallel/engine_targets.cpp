@@ -40,12 +40,9 @@ void Engine::Impl::leave_gradients_to_backward() {
   gradients_in_forward = false;
   if (options.device.is_meta()) return;  // a rehearsal computes no numbers
   throw UsageError("engine",
-                   options.arena
-                       ? "loss(): expected the head's loss itself, as in the rehearsal of the step, got another "
-                         "tensor"
-                       : "loss(): expected the head's loss itself where no step is rehearsed, got another "
-                         "tensor",
-                   "StepOptions::arena = true, and the same operations in every step");
+                   "loss(): expected the head's loss itself, got another tensor, which no rehearsal has shown",
+                   options.arena ? "loss() must compute the same operations in every step of the same shapes"
+                                 : "StepOptions::gradients_in_forward = false");
 }
 
 Tensor Engine::Impl::count_targets(const Tensor& own) {

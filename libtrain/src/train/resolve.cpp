@@ -144,7 +144,8 @@ void fill_in(Config& config, DeviceType automatic) {
   }
   for (const auto& [key, value] : {std::pair{"eps", config.optim.eps}, {"clip", config.optim.clip}}) {
     if (value == 0 || static_cast<float>(value) > 0) continue;
-    throw UsageError("config", fmt::format("optim.{}: expected a number above 0 in f32, got {}", key, value));
+    throw UsageError("config",
+                     fmt::format("optim.{}: expected a number that f32 does not round to 0, got {}", key, value));
   }
   for (OptimGroupConfig& group : config.optim.groups) {
     if (group.optimizer.empty()) group.optimizer = config.optim.name;

@@ -57,7 +57,7 @@ RunIdentity identity_of(const Config& resolved) {
   std::set<std::string> ids;
   std::string newest;
   if (keeps_its_checkpoints(resolved) && fs::exists(resolved.checkpoint.dir)) {
-    for (const checkpoint::Listing& entry : checkpoint::list(resolved.checkpoint.dir, false)) {
+    for (const checkpoint::Listing& entry : checkpoint::saved_in(resolved.checkpoint.dir)) {
       if (!entry.run.empty()) ids.insert(entry.run), newest = entry.path;
     }
   }

@@ -75,9 +75,9 @@ class TrainingLoop {
     const ContextMemberScope<&Context::notices> notices(&notices_);
     set_fault_step(steps_done());
     fault_point("start");
+    if (saver_.has_missed()) saver_.save();
     if (steps_done() < train.steps) stop_signal_ = agree_on_stop(run_.control);
     if (is_stopped()) return End::signal;
-    if (saver_.has_missed()) saver_.save();
     leave_out_of_step_time();
     while (steps_done() < train.steps) {
       step();

@@ -106,12 +106,12 @@ std::optional<std::string> find_newest(const std::string& path, const RunFilter&
                                        bool checksums);
 
 // The candidates of `path` for load_newest(), newest first: the valid checkpoints of `runs`, and every invalid folder
-// with its `reason`. Reads manifests and file sizes.
+// with its `reason`. Reads manifests and file sizes. With the id of a run, `path` is the directory that it saves to.
 std::vector<Listing> candidates(const std::string& path, const RunFilter& runs);
 // The first valid one; null if there is none.
 const Listing* newest_valid(const std::vector<Listing>& candidates);
 
-// The newest checkpoint of `path` that belongs to none of `runs` and is valid by manifest and file sizes.
+// The newest checkpoint in the directory `path` that belongs to none of `runs` and is valid by manifest and file sizes.
 std::optional<Listing> find_other(const std::string& path, const RunFilter& runs);
 // Throws UsageError, which names both runs, if such a checkpoint exists. `named` is the configuration key that gave the
 // path, or empty.
@@ -123,6 +123,8 @@ std::string newest(const std::string& path, std::vector<std::string>* notes = nu
 
 // The step folders of `path`, oldest first. Throws DataError if `path` does not exist.
 std::vector<Listing> list(const std::string& path, bool checksums);
+// The step folders in the directory that a run saves to, by manifests and file sizes, oldest first.
+std::vector<Listing> saved_in(const std::string& directory);
 
 // Each reads the manifest of one step's folder.
 RunState read_state(const std::string& step_directory);

@@ -95,8 +95,8 @@ struct LossOptions {
   std::optional<LossGradient> gradient = {};
   // If not null: `gradient` counts only while this is true, because parameters have no gradients to add to before.
   const bool* takes_gradients = nullptr;
-  // If not null: set to the slot of the loss whose gradients were computed in the forward pass. They are right only if
-  // backward() starts from this loss.
+  // If not null: set to the slot of the first loss whose gradients were computed in the forward pass; later ones
+  // compute theirs in the backward pass. They are right only if backward() starts from this loss.
   Slot* started_from = nullptr;
   // If not null: set by a loss that takes these options.
   bool* taken = nullptr;

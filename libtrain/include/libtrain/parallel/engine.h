@@ -43,6 +43,9 @@ struct StepOptions {
   bool initial_weights = true;
   // False: allocates each tensor of a step separately, to find out whether the arena causes a problem.
   bool arena = true;
+  // Without an arena: false if loss() returns another tensor than the loss of ops::head_cross_entropy(), such as a
+  // multiple of it. With one, the rehearsal of a step finds out.
+  bool gradients_in_forward = true;
   // On CUDA: from the third step on, the whole step, collectives and update included, is one CUDA graph, with the same
   // bits. It requires an arena. Traced steps, steps beside a copy of the state (hold_update_for()), those with batches
   // on the device, and those of a model whose loss() makes tensors from values of the host run without it. A graph
