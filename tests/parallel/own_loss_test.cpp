@@ -1,6 +1,5 @@
 // Models of one's own whose loss is more than what the head returns, or whose units hand on their input: gradients are
 // those of the loss that loss() returns.
-#include <functional>
 #include <memory>
 
 #include "libtrain/nn/layers.h"
@@ -21,13 +20,15 @@ struct Scaled final : nn::Gpt2 {
   const double factor;
 };
 
-// Computes the loss of the second half of the targets too, and returns the first or the second.
+constexpr Size kVocab = 256, kWidth = 16;  // of the models below
+
+struct Head final : nn::Module {
+  Head() : weight(add_parameter("weight", {kVocab, kWidth}, nn::Init::normal(0.2f))) {}
+  nn::Parameter& weight;
+};
+
+// Computes two losses, of x and of twice x, and returns the first or the second.
 struct Twice final : nn::Model {
-  static constexpr Size kVocab = 256, kWidth = 16;
-  struct Head final : nn::Module {
-    Head() : weight(add_parameter("weight", {kVocab, kWidth}, nn::Init::normal(0.2f))) {}
-    nn::Parameter& weight;
-  };
   Twice(bool returns_second_, bool computes_both_)
       : embed(add_unit<nn::Embedding>("embed", kVocab, kWidth, nn::Init::normal(0.5f))),
         head(add_unit<Head>("head")),
@@ -54,11 +55,6 @@ struct Twice final : nn::Model {
 
 // Its head is not the last unit: one that adds a penalty, or only looks on, follows.
 struct HeadThenPenalty final : nn::Model {
-  static constexpr Size kVocab = 256, kWidth = 16;
-  struct Head final : nn::Module {
-    Head() : weight(add_parameter("weight", {kVocab, kWidth}, nn::Init::normal(0.2f))) {}
-    nn::Parameter& weight;
-  };
   HeadThenPenalty(bool in_chunks_, bool adds_)
       : embed(add_unit<nn::Embedding>("embed", kVocab, kWidth, nn::Init::normal(0.5f))),
         head(add_unit<Head>("head")),
@@ -85,7 +81,6 @@ struct HeadThenPenalty final : nn::Model {
 
 // Its block returns its input, which the head uses too.
 struct Skipping final : nn::Model {
-  static constexpr Size kVocab = 256, kWidth = 16;
   Skipping()
       : embed(add_unit<nn::Embedding>("embed", kVocab, kWidth, nn::Init::normal(0.5f))),
         dropped(add_block<nn::Linear>("dropped", kWidth, kWidth, false, nn::Init::normal(0.3f))),

@@ -17,8 +17,8 @@ struct RunIdentity {
   // none.
   std::string timeline;
   std::string data;  // the digest of its training files (train/same_data.h); empty: unknown
-  // Of a run of adapters: the checkpoint or folder of its base (empty: the initial weights), and the digest of its
-  // weights. Copies in memory do not name them.
+  // A run of adapters names its base, which copies in memory do not: the checkpoint or folder (empty: the initial
+  // weights), and the digest of the weights.
   std::string base = {}, base_digest = {};
   bool is_new = false;  // drawn by this start
 };
