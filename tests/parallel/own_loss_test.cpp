@@ -1,6 +1,9 @@
 // Models of one's own whose loss is more than what the head returns, or whose units hand on their input: gradients are
 // those of the loss that loss() returns.
+#include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "libtrain/nn/layers.h"
 #include "libtrain/parallel/engine.h"
@@ -159,6 +162,36 @@ TEST_CASE("a recomputed unit that returns its input keeps the gradient of its ot
     const Step expected = step_of(model, {.strategy = strategy});
     const Step again = step_of(model, {.strategy = strategy, .recompute = Recompute::full});
     CHECK_THAT(again.norm, WithinRel(expected.norm, 1e-6f));
+  }
+}
+
+TEST_CASE("a loss of one's own has as a CUDA graph the bits of separate launches", "[parallel]") {
+  if (device().type != DeviceType::cuda) return;
+  const auto curve_of = [](nn::Model& model, const ParallelOptions& parallel, bool graph) {
+    Engine engine(model, ranks(), parallel, AdamW{.lr = 1e-3f},
+                  {.micro_batch = 2, .accum = 2, .seq = 16, .device = device(), .cuda_graph = graph});
+    Curve curve;
+    for (Size step = 0; step < 5; ++step) {
+      const StepResult result = engine.step(rows_of_step(engine.batch_shape(), step, 256));
+      curve.losses.push_back(result.loss()), curve.norms.push_back(result.norm());
+    }
+    curve.state = state_checksum(engine, ranks());
+    CHECK(engine.graph_launches() == (graph ? 3 : 0));
+    return curve;
+  };
+  const std::vector<std::pair<const char*, std::function<std::unique_ptr<nn::Model>()>>> models{
+      {"half", [] { return std::make_unique<Scaled>(small_spec("gpt-tiny"), 0.5); }},
+      {"the second of two", [] { return std::make_unique<Twice>(true, true); }},
+      {"with a penalty", [] { return std::make_unique<HeadThenPenalty>(true, true); }},
+      {"beside a penalty", [] { return std::make_unique<HeadThenPenalty>(true, false); }},
+      {"skipping", [] { return std::make_unique<Skipping>(); }}};
+  for (const auto& [name, make] : models) {
+    for (const Strategy& strategy : kStrategies) {
+      INFO(name << ", " << strategy.name);
+      const ParallelOptions parallel{.strategy = strategy, .recompute = Recompute::full, .deterministic = true};
+      const auto separate = make(), whole = make();
+      CHECK(curve_of(*whole, parallel, true) == curve_of(*separate, parallel, false));
+    }
   }
 }
 
