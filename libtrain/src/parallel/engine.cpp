@@ -101,7 +101,7 @@ StepResult Engine::step(const Batch& batch) {
 void Engine::Impl::begin_gathers() {
   for (std::size_t i = 0; i < units.size(); ++i) {
     units[i].start_late_gather();
-    units[i].begin_gathers(i < in_e4m3_now.size() && in_e4m3_now[i]);
+    units[i].begin_gathers(i < form.in_e4m3.size() && form.in_e4m3[i]);
   }
 }
 
@@ -155,8 +155,7 @@ void Engine::Impl::run(const char* name, PassFunction function, const Batch& bat
   const auto body = [&] { attempt([&] { (this->*function)(batch); }); };
   if (!options.arena) return body();
   const auto plan = make_room(name, function, batch);
-  in_e4m3_now = in_e4m3.at(plan_key(name, batch));
-  gradients_in_forward = gradients_in_forward_of.at(plan_key(name, batch));
+  form = forms.at(plan_key(name, batch));
   if (options.fp8 && !has_fp8_products && function == &Impl::step) {
     Context::current().give_notice(
         "no product of a step is in FP8, which takes linear layers of units made by add_block(), with sizes in "
@@ -219,12 +218,11 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
     const Group group = control.on_meta(options.device);
     Impl twin(model, make_sharding(group, parallel, on_meta), parallel, optimizers, on_meta);
     twin.make_shared();
-    twin.in_e4m3_now.assign(units.size(), options.fp8);
+    twin.form.in_e4m3.assign(units.size(), options.fp8);
     (twin.*function)(shapes);  // the second run is like all later ones: parameters are in flight when it starts
     for (std::size_t i = 0; i < units.size(); ++i) {
-      twin.in_e4m3_now[i] = twin.in_e4m3_now[i] && !twin.units[i].values_were_read();
+      twin.form.in_e4m3[i] = twin.form.in_e4m3[i] && !twin.units[i].values_were_read();
     }
-    in_e4m3[plan_key(name, shapes)] = twin.in_e4m3_now;
     if (function == &Impl::step) has_fp8_products |= work.quantized_flops > 0;
     std::vector<std::string> calls;
     MemoryPlan recorded = record_memory_plan(name, on_meta.device, [&] {
@@ -233,7 +231,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
     });
     uncompared.push_back({name, std::move(calls)});
     makes_host_values |= twin.makes_host_values;
-    gradients_in_forward_of[plan_key(name, shapes)] = twin.gradients_in_forward;
+    forms[plan_key(name, shapes)] = twin.form;
     return recorded;
   };
 }
@@ -252,7 +250,7 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
                 .weight = target_weight,
                 .z_loss = options.z_loss,
                 .label_smoothing = options.label_smoothing,
-                .gradient = gradients_in_forward ? std::optional(seed_gradient) : std::nullopt,
+                .gradient = form.gradients_in_forward ? std::optional(seed_gradient) : std::nullopt,
                 .takes_gradients = &schedule->runs_last_unit(),
                 .started_from = &started_from,
                 .taken = &takes_terms},

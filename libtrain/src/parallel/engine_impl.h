@@ -176,14 +176,13 @@ struct Engine::Impl {
   Size graph_launches = 0;
   bool makes_host_values = false;  // found by a rehearsal: loss() makes tensors from values of the host
   bool has_fp8_products = false;   // found by a rehearsal of a step
-  // Whether the head may compute its gradients in the forward pass, now and by plan_key(): until a rehearsal finds that
-  // loss() returns another tensor than the head's loss, such as a multiple of it.
-  bool gradients_in_forward = options.gradients_in_forward;
-  std::map<std::string, bool> gradients_in_forward_of;
-  // Whether each unit is gathered in e4m3: in FP8, if the rehearsal read none of its values. `in_e4m3` has the flags of
-  // every step and evaluation by plan_key(), `in_e4m3_now` those of the current one: none without a rehearsal.
-  std::map<std::string, std::vector<bool>> in_e4m3;
-  std::vector<bool> in_e4m3_now;
+  // How a step or an evaluation runs, as its rehearsal found it.
+  struct PassForm {
+    std::vector<bool> in_e4m3;  // by unit: gathered in e4m3, in FP8 if none of its values is read; empty: none is
+    bool gradients_in_forward;  // the head computes them, unless loss() returns another tensor than the head's loss
+  };
+  PassForm form{{}, options.gradients_in_forward};  // of the current one
+  std::map<std::string, PassForm> forms;            // by plan_key()
   struct RehearsedCalls {
     std::string name;
     std::vector<std::string> calls;  // its collectives, one line each

@@ -37,7 +37,7 @@ void Engine::Impl::require_no_terms() const {
 }
 
 void Engine::Impl::leave_gradients_to_backward() {
-  gradients_in_forward = false;
+  form.gradients_in_forward = false;
   if (options.device.is_meta()) return;  // a rehearsal computes no numbers
   throw UsageError("engine",
                    "loss(): expected the head's loss itself, got another tensor, which no rehearsal has shown",
