@@ -76,6 +76,12 @@ Listing examine(const std::filesystem::path& folder, bool checksums) {
   return remembered(folder, [&] { return look_at(folder, false); });
 }
 
+std::vector<Listing> examine_all(const std::vector<std::filesystem::path>& folders, bool checksums) {
+  std::vector<Listing> listings;
+  for (const auto& folder : folders) listings.push_back(examine(folder, checksums));
+  return listings;
+}
+
 // Runs are told apart in the directory that they save to.
 std::vector<std::filesystem::path> newest_first(const std::string& path, const RunFilter& runs) {
   auto folders = runs.run.empty() ? step_folders(path) : steps_in(path);
@@ -137,16 +143,10 @@ std::vector<std::string> verify(const std::string& path) {
 
 std::vector<Listing> list(const std::string& path, bool checksums) {
   require_there(path);
-  std::vector<Listing> listings;
-  for (const auto& folder : step_folders(path)) listings.push_back(examine(folder, checksums));
-  return listings;
+  return examine_all(step_folders(path), checksums);
 }
 
-std::vector<Listing> saved_in(const std::string& directory) {
-  std::vector<Listing> listings;
-  for (const auto& folder : steps_in(directory)) listings.push_back(examine(folder, false));
-  return listings;
-}
+std::vector<Listing> saved_in(const std::string& directory) { return examine_all(steps_in(directory), false); }
 
 std::vector<Listing> candidates(const std::string& path, const RunFilter& runs) {
   std::vector<Listing> found;
