@@ -19,7 +19,7 @@ enum class ExitCode : int {
   non_finite = 5,     // non-finite loss or gradient
   slower = 6,         // bench compare: a time grew beyond noise
   nothing_fits = 6,   // plan --fit
-  restart = 75,       // stopped for a restart
+  restart = 75,       // stopped for a restart, or a peer was lost
 };
 
 // The base of all errors. `component` names the origin ("config", "data", "checkpoint", "comm", "ops", ...).
@@ -60,7 +60,17 @@ struct DataError : Error {
 // Communication that cannot be set up or broke.
 struct CommError : Error {
   explicit CommError(const std::string& message, std::string hint = {})
-      : Error(ExitCode::communication, "comm", message, std::move(hint)) {}
+      : CommError(ExitCode::communication, message, std::move(hint)) {}
+
+ protected:
+  CommError(ExitCode code, const std::string& message, std::string hint)
+      : Error(code, "comm", message, std::move(hint)) {}
+};
+
+// A rank that this one waits for has ended, or cannot be reached any more. A restart may succeed.
+struct LostPeerError : CommError {
+  explicit LostPeerError(const std::string& message, std::string hint = {})
+      : CommError(ExitCode::restart, message, std::move(hint)) {}
 };
 
 // A loss or gradient that is not finite.

@@ -24,6 +24,7 @@ constexpr std::chrono::seconds kStartDeadline{120};
 constexpr std::chrono::seconds kWindowDeadline{30};
 constexpr std::chrono::seconds kFinalizeDeadline{10};
 constexpr std::chrono::seconds kAbortDeadline{5};
+constexpr const char* kHasAnotherEnded = "NCCL_DEBUG=WARN says more; has another rank ended?";
 
 // Waits until the host side of the last call is done; returns false after `deadline`.
 bool settles(ncclComm_t comm, NcclClock::time_point deadline) {
@@ -82,6 +83,7 @@ void check_nccl(ncclResult_t code, const char* expression, const char* file, int
   const std::string text =
       fmt::format("{}: {} ({}:{})", expression, text_of(code), slash == nullptr ? file : slash + 1, line);
   if (code == ncclInternalError || code == ncclInvalidArgument) throw InternalError("comm", text);
+  if (code == ncclRemoteError) throw LostPeerError(text, kHasAnotherEnded);
   throw CommError(text, "NCCL_DEBUG=WARN says more; each rank needs its own CUDA device");
 }
 
@@ -179,8 +181,10 @@ void NcclCommunicator::check() {
   if (found == ncclSuccess || found == ncclInProgress) return;
   const std::string text = text_of(found);
   abort();
-  throw CommError(fmt::format("group {}: NCCL failed while the device was waited for: {}", name_, text),
-                  "NCCL_DEBUG=WARN says more; has another rank ended?");
+  const std::string message = fmt::format("group {}: NCCL failed while the device was waited for: {}", name_, text);
+  // A connection that worked until now fails with the system's error too.
+  if (found == ncclRemoteError || found == ncclSystemError) throw LostPeerError(message, kHasAnotherEnded);
+  throw CommError(message, kHasAnotherEnded);
 }
 
 void NcclCommunicator::leave() noexcept {

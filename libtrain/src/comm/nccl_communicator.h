@@ -75,7 +75,7 @@ class NcclCommunicator {
   // Makes comm_. launch() returns the communicator to watch until comm_ is ready. Aborts on failure.
   template <class Launch>
   void start(Launch&& launch);
-  // If NCCL has met an error, aborts and throws CommError.
+  // If NCCL has met an error, aborts and throws CommError, or LostPeerError if a peer has gone.
   void check();
 
   std::string name_;                          // the group's

@@ -17,7 +17,7 @@ class TcpExchange {
   virtual ~TcpExchange() = default;
   // Sends a message that has no answer. Drops it if it can no longer be sent.
   virtual void tell(Frame frame) = 0;
-  // Sends a message and waits for its answer. Throws CommError if a rank that it needs has gone.
+  // Sends a message and waits for its answer. Throws LostPeerError if a rank that it needs has gone.
   virtual Frame ask(Frame frame) = 0;
 };
 

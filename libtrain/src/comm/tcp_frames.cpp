@@ -74,7 +74,7 @@ FrameReader::State FrameReader::read(const Descriptor& handle, std::vector<Frame
   if (filled_ < needed_) return State::open;
   FrameHeader header;
   std::memcpy(&header, buffer_.data(), sizeof header);
-  if (header.length > kMostMessageBytes || header.kind > FrameKind::failure) {
+  if (header.length > kMostMessageBytes || header.kind > FrameKind::loss) {
     throw CommError(fmt::format("expected a message of at most {} bytes, got one of kind {} with {}", kMostMessageBytes,
                                 static_cast<unsigned>(header.kind), header.length));
   }

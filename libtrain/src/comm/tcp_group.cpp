@@ -67,6 +67,8 @@ class TcpBackend final : public GroupBackend {
  private:
   [[noreturn]] static void refuse() { throw InternalError("comm", "ranks that met over TCP exchange no tensors"); }
 
+  std::string in_group(const Error& error) const { return fmt::format("group {}: {}", place().name, error.what()); }
+
   FrameHeader header(FrameKind kind, int root) const {
     FrameHeader made;
     made.kind = kind, made.root = static_cast<std::uint32_t>(root), made.channel = channel_;
@@ -83,8 +85,10 @@ class TcpBackend final : public GroupBackend {
     header.sequence = exchanges_++;
     try {
       return exchange_->ask(Frame(header, mine));
+    } catch (const LostPeerError& error) {
+      throw LostPeerError(in_group(error), error.hint());
     } catch (const CommError& error) {
-      throw CommError(fmt::format("group {}: {}", place().name, error.what()), error.hint());
+      throw CommError(in_group(error), error.hint());
     }
   }
 

@@ -29,23 +29,23 @@ class TcpMailbox {
     closed_ = why;
     arrived_.notify_all();
   }
-  // Waits for the channel's frame. Throws CommError if a failure arrived instead, or if no more frames will arrive.
+  // Waits for the channel's frame. Throws CommError if a failure arrived instead, LostPeerError if a loss did or if no
+  // more frames will arrive.
   Frame take(std::uint64_t channel) {
     std::unique_lock lock(mutex_);
     arrived_.wait(lock, [&] { return frames_.count(channel) > 0 || closed_; });
     const auto found = frames_.find(channel);
-    if (found == frames_.end()) fail(*closed_);
+    if (found == frames_.end()) throw LostPeerError(*closed_, kHint);
     Frame frame = std::move(found->second);
     frames_.erase(found);
     lock.unlock();
-    if (frame.header.kind == FrameKind::failure) fail(*frame.payload);
+    if (frame.header.kind == FrameKind::loss) throw LostPeerError(*frame.payload, kHint);
+    if (frame.header.kind == FrameKind::failure) throw CommError(*frame.payload, kHint);
     return frame;
   }
 
  private:
-  [[noreturn]] static void fail(const std::string& why) {
-    throw CommError(why, "its own error, or the launcher's, says why it ended");
-  }
+  static constexpr const char* kHint = "its own error, or the launcher's, says why it ended";
 
   std::mutex mutex_;
   std::condition_variable arrived_;

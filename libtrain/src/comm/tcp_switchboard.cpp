@@ -34,7 +34,8 @@ void Switchboard::take(int rank, Frame frame) {
     case FrameKind::close_channel: return static_cast<void>(channels_.erase(number));
     case FrameKind::gather:
     case FrameKind::broadcast: break;
-    case FrameKind::failure: throw CommError("expected an exchange, got a failure");
+    case FrameKind::failure:
+    case FrameKind::loss: throw CommError("expected an exchange, got a failure");
   }
   if (!channels_[number].waiting.emplace(rank, std::move(frame)).second) {
     throw CommError("expected one exchange of a group at a time, got two");
@@ -65,11 +66,11 @@ void Switchboard::settle(std::uint64_t number) {
   if (channel.waiting.empty()) return;
   if (channel.members.empty() || channel.waiting.size() < channel.members.size()) {
     for (const auto& [rank, why] : lost_) {
-      if (is_missing(channel, rank)) return fail(number, fmt::format("rank {}: {}", rank, why));
+      if (is_missing(channel, rank)) return fail(number, FrameKind::loss, fmt::format("rank {}: {}", rank, why));
     }
     return;
   }
-  if (const std::string why = mismatch(channel); !why.empty()) return fail(number, why);
+  if (const std::string why = mismatch(channel); !why.empty()) return fail(number, FrameKind::failure, why);
   const std::map<int, Frame> all = std::exchange(channel.waiting, {});
   const FrameHeader header = all.begin()->second.header;
   Frame result;
@@ -84,7 +85,7 @@ void Switchboard::settle(std::uint64_t number) {
     }
     if (bytes > kMostMessageBytes) {
       channel.waiting = all;
-      return fail(number,
+      return fail(number, FrameKind::failure,
                   fmt::format("expected at most {} bytes of all ranks together, got {}", kMostMessageBytes, bytes));
     }
     result = Frame(header, pack_texts(texts));
@@ -99,9 +100,9 @@ bool Switchboard::is_missing(const Channel& channel, int rank) {
   return channel.waiting.count(rank) == 0 && std::binary_search(channel.members.begin(), channel.members.end(), rank);
 }
 
-void Switchboard::fail(std::uint64_t number, const std::string& why) {
+void Switchboard::fail(std::uint64_t number, FrameKind kind, const std::string& why) {
   FrameHeader header;
-  header.kind = FrameKind::failure, header.channel = number;
+  header.kind = kind, header.channel = number;
   const Frame failure(header, why);
   for (const auto& [rank, frame] : std::exchange(channels_.at(number).waiting, {})) answer_(rank, failure);
 }

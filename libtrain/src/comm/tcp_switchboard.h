@@ -36,7 +36,7 @@ class Switchboard {
 
   void open(int rank, const Frame& frame);
   void settle(std::uint64_t number);
-  void fail(std::uint64_t number, const std::string& why);
+  void fail(std::uint64_t number, FrameKind kind, const std::string& why);
   // Whether a started exchange cannot finish without that rank.
   static bool is_missing(const Channel& channel, int rank);
   // Why the members' frames do not belong to one exchange; empty if they do.
