@@ -2,6 +2,7 @@
 #include "device/wait_checks.h"
 
 #include <chrono>
+#include <memory>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -50,6 +51,15 @@ TEST_CASE("wait: a thread in the background asks once a millisecond", "[device]"
 TEST_CASE("wait: a check that throws ends it, though it would never be ready", "[device]") {
   const WaitCheck check([] { throw std::runtime_error("a peer has failed"); });
   CHECK_THROWS_AS(wait_until([] { return false; }), std::runtime_error);
+}
+
+TEST_CASE("wait: a check may end on another thread", "[device]") {
+  int checked = 0, last = 0;
+  auto ended = std::make_unique<WaitCheck>([&] { ++checked; });
+  const WaitCheck check([&] { ++last; });
+  std::thread([&] { ended.reset(); }).join();
+  wait_until([&] { return last == 2; });
+  CHECK(checked == 0);
 }
 
 TEST_CASE("wait: a check belongs to its thread", "[device]") {

@@ -1,7 +1,8 @@
-// The polling wait, and the list of checks that each thread keeps.
+// The polling wait, and the list of all threads' checks.
 #include "device/wait_checks.h"
 
 #include <chrono>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -15,13 +16,20 @@ using WaitClock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kEager{1}, kBetweenChecks{5};
 constexpr std::chrono::microseconds kNap{50}, kBackgroundNap{1000};
 
-thread_local WaitCheck* newest = nullptr;  // trivially destructible, so usable until the process ends
+// Both are trivially destructible, so usable until the process ends. A check also runs under the mutex, so that no
+// other thread destroys it meanwhile.
+std::mutex mutex;
+WaitCheck* newest = nullptr;  // guarded by the mutex
 
 }  // namespace
 
-WaitCheck::WaitCheck(std::function<void()> check) : check_(std::move(check)), older_(newest) { newest = this; }
+WaitCheck::WaitCheck(std::function<void()> check) : check_(std::move(check)) {
+  const std::lock_guard lock(mutex);
+  older_ = std::exchange(newest, this);
+}
 
 WaitCheck::~WaitCheck() {
+  const std::lock_guard lock(mutex);
   WaitCheck** link = &newest;
   while (*link != this) link = &(*link)->older_;
   *link = older_;
@@ -35,7 +43,10 @@ void wait_until(const std::function<bool()>& ready) {
   while (!ready()) {
     const auto now = WaitClock::now();
     if (now >= next_check) {
-      for (const WaitCheck* check = newest; check != nullptr; check = check->older_) check->check_();
+      const std::lock_guard lock(mutex);
+      for (const WaitCheck* check = newest; check != nullptr; check = check->older_) {
+        if (check->thread_ == std::this_thread::get_id()) check->check_();
+      }
       next_check = WaitClock::now() + kBetweenChecks;
     }
     if (!patient && now - begin < kEager) {

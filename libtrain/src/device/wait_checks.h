@@ -4,11 +4,12 @@
 #pragma once
 
 #include <functional>
+#include <thread>
 
 namespace lt {
 
-// During its lifetime, long waits of the creating thread call `check`, which throws if the wait cannot end. Destroy it
-// on the same thread, and not inside a check.
+// During its lifetime, long waits of the creating thread call `check`, which throws if the wait cannot end, and must
+// not wait for a device itself. May end on any thread, but not inside a check.
 class WaitCheck {
  public:
   explicit WaitCheck(std::function<void()> check);
@@ -20,6 +21,7 @@ class WaitCheck {
   friend void wait_until(const std::function<bool()>& ready);
 
   std::function<void()> check_;
+  std::thread::id thread_ = std::this_thread::get_id();
   WaitCheck* older_;
 };
 
