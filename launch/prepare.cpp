@@ -6,11 +6,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 
 #include "command.h"
-#include "data/prepare_files.h"
 #include "device/fault.h"
 #include "libtrain/error.h"
 #include "libtrain/tokenizer/chat.h"
@@ -20,24 +18,8 @@
 
 namespace lt::launch {
 
-namespace {
-
-namespace fs = std::filesystem;
-
-// Throws if the folder holds token files, of an earlier call or the user's own, which prepare() would write over or
-// remove. While prepare.tmp is there, a call goes on.
-void require_no_tokens(const std::string& out) {
-  const std::string found = token_file_in(out);
-  if (found.empty() || fs::exists(out + "/prepare.tmp")) return;
-  throw UsageError("data", fmt::format("--out {}: expected a folder without {}, found one", out, found),
-                   "choose another --out; --force writes over the token files there");
-}
-
-}  // namespace
-
 Run set_up_prepare(CLI::App& app, const Models&) {
   const auto options = std::make_shared<PrepareOptions>();
-  const auto force = std::make_shared<bool>(false);
   app.add_option("--input", options->inputs,
                  "text files, - for standard input; each line of a .jsonl file is a document; also .gz and .zst")
       ->required()
@@ -61,13 +43,13 @@ Run set_up_prepare(CLI::App& app, const Models&) {
       ->check(number_between(0, 1))
       ->option_text("= 0.1");
 
-  app.add_flag("--force", *force, "write over or remove the token files and masks in the folder");
+  options->overwrite = false;
+  app.add_flag("--force", options->overwrite, "write over or remove the token files and masks in the folder");
 
-  return [options, force](const Invocation& invocation) {
+  return [options](const Invocation& invocation) {
     PrepareResult result;
     collectively(invocation.world.group(), [&] {
       if (invocation.world.rank() != 0) return;
-      if (!*force) require_no_tokens(options->out);
       arm_fault(0);
       ProgressLine line;
       PrepareOptions shown = *options;

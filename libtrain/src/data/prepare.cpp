@@ -48,12 +48,34 @@ void check(const PrepareOptions& options) {
   if (options.chat && options.text_separator) refuse("text-separator: has no effect with chat, which reads JSON lines");
 }
 
+// Throws UsageError if `out` holds token files, of an earlier call or the user's own, which this one would write over
+// or remove.
+void require_no_tokens(const PrepareOptions& options) {
+  const std::string found = options.overwrite ? "" : token_file_in(options.out);
+  if (found.empty()) return;
+  throw UsageError("data", fmt::format("out: {}: expected a folder without {}, found one", options.out, found),
+                   "choose another --out; --force writes over the token files there");
+}
+
 // A separator divides text alone, so one without text to divide is a mistake.
 void require_text(const PrepareOptions& options, const std::vector<std::string>& paths) {
   if (!options.text_separator || !std::ranges::all_of(paths, is_json_lines)) return;
   throw UsageError("data",
                    fmt::format("text-separator: has no effect on JSON lines, and {}",
                                paths.size() == 1 ? paths[0] + " has nothing else" : "no input has anything else"));
+}
+
+// A field belongs to JSON lines, so one without any is a mistake.
+void require_json_lines(const PrepareOptions& options, const std::vector<std::string>& paths) {
+  if (!options.field) return;
+  if (options.text_separator && std::ranges::find(paths, "-") != paths.end()) {
+    throw UsageError("data", "field: has no effect on standard input with text-separator, which reads text");
+  }
+  if (std::ranges::any_of(paths, [](const std::string& path) { return path == "-" || is_json_lines(path); })) return;
+  throw UsageError("data",
+                   fmt::format("field: has no effect on text, and {}",
+                               paths.size() == 1 ? paths[0] + " has nothing else" : "no input has anything else"),
+                   "a name that ends in .jsonl makes JSON lines of a file, and so does standard input: --input -");
 }
 
 // The status of an input, if it is a regular file.
@@ -225,15 +247,19 @@ PrepareResult prepare(const PrepareOptions& given) {
   }
   const std::vector<std::string> paths = expand_files(options.inputs);
   require_text(options, paths);
+  require_json_lines(options, paths);
   const std::map<std::string, std::string> tokenizer_files = files_of(options, *tokenizer);
   require_no_others(options, tokenizer_files);
 
-  OutputFolder out(options.out);
   const std::string spool_folder = options.out + kSpoolFolder;
+  std::error_code failed;
+  if (!fs::exists(spool_folder, failed)) require_no_tokens(options);
+  OutputFolder out(options.out);
   Spool spool(spool_folder, identity_of(options, paths, tokenizer_files.at("tokenizer.json")),
               {.width = tokenizer->vocab() <= 0x10000 ? 2 : 4,
                .has_targets = chat.has_value(),
-               .has_documents = options.pack > 0});
+               .has_documents = options.pack > 0},
+              [&] { require_no_tokens(options); });
   SpoolRemover remover(spool_folder, spool);  // this process holds the lock
   PrepareResult result{.files = static_cast<Size>(paths.size()), .resumed = spool.resumed()};
   encode(options, paths, *tokenizer, chat ? &*chat : nullptr, spool, remover);

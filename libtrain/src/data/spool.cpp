@@ -49,7 +49,8 @@ void Spool::require(bool done, const char* name, const char* what) const {
   if (!done) throw DataError("data", fmt::format("{}: {}: {}", path(name), what, std::strerror(errno)));
 }
 
-Spool::Spool(const std::string& folder, std::string identity, const SpoolShape& shape)
+Spool::Spool(const std::string& folder, std::string identity, const SpoolShape& shape,
+             const std::function<void()>& on_new)
     : folder_(folder), identity_(std::move(identity)), shape_(shape) {
   require(::mkdir(folder.c_str(), 0755) == 0 || errno == EEXIST, "", "cannot create the folder");
   lock_ = open_spool_file(path("lock"));
@@ -63,6 +64,7 @@ Spool::Spool(const std::string& folder, std::string identity, const SpoolShape& 
   }
   resumed_ = load();
   if (!resumed_) {
+    on_new();
     state_ = {};
     ::unlink(path(kState).c_str());
   }

@@ -33,6 +33,7 @@ struct PrepareOptions {
   Size max_file_tokens = 2147483647;            // of an output file
   Size batch_bytes = Size{16} << 20;            // of text in memory, unless a line or a document is longer
   double save_seconds = 5;                      // between the states from which a killed run goes on
+  bool overwrite = true;                        // token files in `out`; false: refuses them
   std::function<void(const PrepareProgress&)> on_progress{};  // at the beginning and after each batch
 };
 
@@ -50,7 +51,8 @@ struct PrepareResult {
 // ends with the tokenizer's end-of-text token, unless the tokenizer is that of bytes. train-00001.bin and so on follow
 // where a file would exceed max_file_tokens. Beside a .bin stands a .mask where some of its tokens are no targets. The
 // files that belong to a tokenizer.json and stand beside it are copied: class, special tokens, chat templates,
-// vocabularies. `out` must not hold such files, or without a train.bin a tokenizer.json, of another tokenizer.
+// vocabularies. `out` must not hold such files, or without a train.bin a tokenizer.json, of another tokenizer. Without
+// `overwrite` it must not hold token files either, except where a call goes on.
 //
 // Memory does not grow with the input. While it works, `out` holds a folder prepare.tmp; if the process is killed,
 // or cannot write because the disk is full, the next call with the same options and unchanged inputs goes on from
