@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdio>
 #include <iostream>
+#include <optional>
 
 #include "libtrain/error.h"
 #include "sample_output.h"
@@ -15,17 +16,22 @@
 namespace lt::launch {
 namespace {
 
-// The text that follows an answer: its end, unless the model wrote it, and the next turn of the user.
-std::string next_turn(const ChatTemplate& chat, const std::string& line, bool is_answer_closed) {
-  const std::array<ChatMessage, 3> messages{{{"user", ""}, {"assistant", ""}, {"user", line}}};
-  const std::string before = chat.render(std::span(messages).first(2)), end = chat.end_of_turn();
-  const std::string all = chat.render(messages, true);
-  return (is_answer_closed ? "" : end) + before.substr(before.rfind(end) + end.size()) + all.substr(before.size());
+using AnswerEnd = ChatTemplate::AnswerEnd;
+
+// Throws UsageError for a token outside the model's vocabulary.
+Tokenizer::Ids in_vocabulary(Tokenizer::Ids tokens, const LoadedModel& loaded) {
+  for (const std::uint32_t token : tokens) {
+    const Size vocab = loaded.model->spec().vocab;
+    if (token < vocab) continue;
+    throw UsageError("usage",
+                     fmt::format("text: expected tokens below the model's vocabulary {}, got {}", vocab, token));
+  }
+  return tokens;
 }
 
-// Returns whether the model closed its turn.
-bool answer(Generator& generator, const Tokenizer& tokenizer, const EndOfTurn& end, Size most_tokens,
-            const std::vector<std::string>& stops) {
+// Returns how the model ended its turn.
+AnswerEnd answer(Generator& generator, const Tokenizer& tokenizer, const EndOfTurn& end, Size most_tokens,
+                 const std::vector<std::string>& stops) {
   TextStream stream(tokenizer);
   StopText stop(end.with_text(stops));
   std::string text;  // of the answer, with what ended it
@@ -39,7 +45,8 @@ bool answer(Generator& generator, const Tokenizer& tokenizer, const EndOfTurn& e
     write_out(stop.push(piece));
   }
   write_out(stop.finish(stream) + "\n");
-  return is_closed || text.find(end.text()) != text.npos;
+  if (is_closed) return AnswerEnd::token;
+  return text.find(end.text()) != text.npos ? AnswerEnd::text : AnswerEnd::none;
 }
 
 }  // namespace
@@ -53,14 +60,7 @@ std::vector<std::string> EndOfTurn::with_text(std::vector<std::string> stops) co
 }
 
 Tokenizer::Ids tokens_of(const std::string& text, const LoadedModel& loaded) {
-  Tokenizer::Ids tokens = loaded.tokenizer->encode(text);
-  for (const std::uint32_t token : tokens) {
-    const Size vocab = loaded.model->spec().vocab;
-    if (token < vocab) continue;
-    throw UsageError("usage",
-                     fmt::format("text: expected tokens below the model's vocabulary {}, got {}", vocab, token));
-  }
-  return tokens;
+  return in_vocabulary(loaded.tokenizer->encode(text), loaded);
 }
 
 void warn_of_cut(const std::string& what, const Tokenizer::Ids& tokens, const LoadedModel& loaded) {
@@ -80,17 +80,16 @@ GenerationTiming converse(LoadedModel& loaded, const ChatTemplate& chat, const S
   const auto ask = [] {
     if (isatty(STDIN_FILENO) == 1) std::fputs("> ", stderr);
   };
-  bool is_first = true, is_closed = true;
+  std::optional<AnswerEnd> ended;  // of the last answer
   std::string line;
   for (ask(); std::getline(std::cin, line); ask()) {
     if (line.empty()) continue;
     const std::array<ChatMessage, 1> turn{{{"user", line}}};
-    const std::string text = is_first ? chat.render(turn, true) : next_turn(chat, line, is_closed);
-    const Tokenizer::Ids tokens = tokens_of(text, loaded);
+    const Tokenizer::Ids tokens =
+        in_vocabulary(ended ? chat.encode_next_turn(line, *ended) : chat.encode(turn, true).ids, loaded);
     warn_of_cut("turn", tokens, loaded);
     generator.append(0, tokens);
-    is_closed = answer(generator, *loaded.tokenizer, end, sampling.tokens, stops);
-    is_first = false;
+    ended = answer(generator, *loaded.tokenizer, end, sampling.tokens, stops);
   }
   return generator.timing();
 }

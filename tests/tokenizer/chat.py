@@ -34,8 +34,9 @@ TEMPLATES = {
     "chatml": "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
               + TURN.replace("BODY", "{{ message['content'] + '<|im_end|>' }}")
               + "{{ '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
-    "plain": "{% for message in messages %}{{ message['role'] + ': ' }}"
-             + TURN.replace("BODY", "{{ message['content'] + '\n' }}")
+    # The space is trained too, because an answer begins with it.
+    "plain": "{% for message in messages %}{{ message['role'] + ':' }}"
+             + TURN.replace("BODY", "{{ ' ' + message['content'] + '\n' }}")
              + "{% endfor %}{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}",
 }
 

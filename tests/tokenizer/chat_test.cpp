@@ -85,6 +85,31 @@ TEST_CASE("chat: bytes with the plain template", "[tokenizer]") {
   CHECK(chat.encode({}).ids.empty());
 }
 
+TEST_CASE("chat: a turn that follows a generated answer has the tokens of the whole conversation", "[tokenizer]") {
+  const auto fixtures = Json::parse(read_whole_file("test", LT_FIXTURES));
+  const auto chats = Json::parse(read_whole_file("test", LT_CHAT_FIXTURES));
+  const std::vector<ChatMessage> messages{{"user", "Hi"}, {"assistant", "4"}, {"user", "ok, 12 more"}};
+  for (const Json& entry : fixtures.at("cases")) {
+    const auto tokenizer = with_marks(fixtures, entry.at("name").get<std::string>(), chats.at("marks"));
+    for (const std::string& name : ChatTemplate::names()) {
+      INFO(entry.at("name").get<std::string>() << ", " << name);
+      const ChatTemplate chat(name, *tokenizer);
+      const auto end = chat.end_of_turn_token();
+      const Tokenizer::Ids whole = chat.encode(messages, true).ids;
+      const auto is_end_of = [&](const Tokenizer::Ids& part) {
+        return part.size() < whole.size() && std::equal(part.begin(), part.end(), whole.end() - std::ssize(part));
+      };
+      const Tokenizer::Ids cut = chat.encode_next_turn("ok, 12 more", ChatTemplate::AnswerEnd::none);
+      const Tokenizer::Ids ended =
+          chat.encode_next_turn("ok, 12 more", end ? ChatTemplate::AnswerEnd::token : ChatTemplate::AnswerEnd::text);
+      CHECK(is_end_of(cut));
+      CHECK(is_end_of(ended));
+      CHECK(cut.size() == ended.size() + 1);
+      if (end) CHECK(cut.front() == *end);
+    }
+  }
+}
+
 TEST_CASE("chat: what ends a turn", "[tokenizer]") {
   const auto fixtures = Json::parse(read_whole_file("test", LT_FIXTURES));
   const auto chats = Json::parse(read_whole_file("test", LT_CHAT_FIXTURES));

@@ -109,18 +109,21 @@ ChatTemplate::Rendered ChatTemplate::rendered(std::span<const ChatMessage> messa
     }
     const std::string content = is_utf8(message.content) ? message.content : repaired_utf8(message.content);
     text.append(row_->before_role).append(message.role).append(row_->before_content);
-    const std::size_t begin = text.size();
+    const std::size_t begin = text.size() - (space_belongs_to_content() ? 1 : 0);
     text.append(row_->trims ? trimmed(content) : content).append(row_->end);
     if (message.role == kAssistant) result.trained.insert(result.trained.end(), {begin, text.size() - 1});
     text.append(row_->after_end);
   }
   if (add_generation_prompt) {
     std::string_view before = row_->before_content;
-    // The space belongs to the first token of the answer, unless tokens are bytes.
-    if (before.ends_with(' ') && tokenizer_.bytes_per_token() == 0) before.remove_suffix(1);
+    if (space_belongs_to_content()) before.remove_suffix(1);
     text.append(row_->before_role).append(kAssistant).append(before);
   }
   return result;
+}
+
+bool ChatTemplate::space_belongs_to_content() const {
+  return row_->before_content.ends_with(' ') && tokenizer_.bytes_per_token() == 0;
 }
 
 std::string ChatTemplate::render(std::span<const ChatMessage> messages, bool add_generation_prompt) const {
@@ -140,6 +143,18 @@ ChatTokens ChatTemplate::encode(std::span<const ChatMessage> messages, bool add_
     for (std::size_t t = located.tokens[i]; t <= located.tokens[i + 1]; ++t) tokens.trained[t] = true;
   }
   return tokens;
+}
+
+Tokenizer::Ids ChatTemplate::encode_next_turn(const std::string& content, AnswerEnd ended) const {
+  const std::array<ChatMessage, 1> turn{{{"user", content}}};
+  const std::string text = std::string(ended == AnswerEnd::text ? "" : row_->end)
+                               .append(row_->after_end)
+                               .append(rendered(turn, true).text.substr(row_->begin.size()));
+  // Behind an added token a tokenizer may begin anew. So the token that ended the answer is encoded once more.
+  Tokenizer::Ids ids;
+  tokenizer_.encode_front(text, true, true, ids);
+  if (ended == AnswerEnd::token) ids.erase(ids.begin());
+  return ids;
 }
 
 std::string ChatTemplate::end_of_turn() const { return std::string(row_->end); }

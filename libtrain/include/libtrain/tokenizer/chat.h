@@ -19,7 +19,7 @@ struct ChatMessage {
 
 struct ChatTokens {
   Tokenizer::Ids ids;
-  // Whether each token has a byte of an assistant's content or of what ends the turn.
+  // Whether each token has a byte of an assistant's content, of a space before it, or of what ends the turn.
   std::vector<bool> trained;
 };
 
@@ -40,6 +40,11 @@ class ChatTemplate {
   // the assistant's answer comes next.
   ChatTokens encode(std::span<const ChatMessage> messages, bool add_generation_prompt = false) const;
 
+  // How an answer ended that a model wrote: before its end, by end_of_turn_token(), or by the text end_of_turn().
+  enum class AnswerEnd { none, token, text };
+  // The tokens that follow such an answer: what it lacks, the user's next turn, and what comes before the next answer.
+  Tokenizer::Ids encode_next_turn(const std::string& content, AnswerEnd ended) const;
+
   // What ends the assistant's turn: a text, and its token if it is always the same one.
   std::string end_of_turn() const;
   std::optional<std::uint32_t> end_of_turn_token() const;
@@ -49,6 +54,8 @@ class ChatTemplate {
   struct Rendered;
   static std::span<const Row> rows();
   Rendered rendered(std::span<const ChatMessage> messages, bool add_generation_prompt) const;
+  // A space before a content is part of its first token, unless tokens are bytes. So an answer begins with it.
+  bool space_belongs_to_content() const;
 
   const Row* row_;
   const Tokenizer& tokenizer_;
