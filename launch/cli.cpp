@@ -5,13 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "command_line.h"
 #include "libtrain/comm/program.h"
+#include "libtrain/error.h"
 #include "train/model_table.h"
 
 namespace lt {
@@ -30,6 +33,14 @@ int run(const World& world, const std::vector<std::string>& arguments, const Mod
   return static_cast<int>(parsed.run({world, parsed.config, parsed.command_line}));
 }
 
+// What a command printed may be its result, which a full disk can cut off.
+void require_printed() {
+  const bool is_flushed = std::fflush(stdout) == 0;
+  if (is_flushed && std::ferror(stdout) == 0) return;
+  const std::string reason = is_flushed ? "a part was lost" : std::strerror(errno);
+  throw DataError("output", "standard output: cannot write: " + reason);
+}
+
 // Makes a rank under `ltrain launch` die with the daemon that started it, even if the daemon is killed.
 void die_with_parent() {
   if (std::getenv("LTRAIN_DIE_WITH_PARENT") == nullptr) return;
@@ -44,7 +55,13 @@ int cli(int argc, char** argv, ModelTable table) {
   const std::vector<std::string> arguments{argv + std::min(argc, 1), argv + argc};
   if (const auto name = std::filesystem::path(argc > 0 ? argv[0] : "").filename(); !name.empty()) table.program = name;
   const auto models = std::make_shared<const ModelTable>(std::move(table));
-  return run_program(argc, argv, [&](const World& world) { return run(world, arguments, models); }, {[&] {
+  return run_program(argc, argv,
+                     [&](const World& world) {
+                       const int code = run(world, arguments, models);
+                       if (code == 0) require_printed();
+                       return code;
+                     },
+                     {[&] {
                        require_valid(*models);
                        return launch::shared_folder(arguments, models);
                      }});

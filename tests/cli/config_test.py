@@ -89,6 +89,12 @@ class Config(program.CliTest):
         again = self.print_config(f"--config={self.write('run.toml', first.stdout)}")
         self.assertEqual(again.stdout, first.stdout)
 
+    def test_what_cannot_be_printed_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            done = program.run("train", "--print-config", stdout=full)
+        self.assertEqual((done.returncode, done.stderr),
+                         (3, "error: [output] standard output: cannot write: No space left on device\n"))
+
     def test_ranks_print_once(self):
         self.assertEqual(self.print_config(ranks=2).stdout, self.print_config().stdout)
 

@@ -42,7 +42,7 @@ class Prepare(program.CliTest):
         self.assertEqual(self.prepare(text).returncode, 0)
         options = ("--tokenizer", self.folder / "out/tokenizer.json", "--val-fraction", "0.5")
         self.assert_error(self.prepare(text, options=options), 2,
-                          f"[data] --out {self.folder}/out: expected a folder without train.bin, found one",
+                          f"[data] out: {self.folder}/out: expected a folder without train.bin, found one",
                           "choose another --out; --force writes over the token files there")
         self.assertEqual(tokens(self.folder / "out/train.bin"), b"012345678")
         again = self.prepare(text, options=(*options, "--force"))
@@ -50,7 +50,7 @@ class Prepare(program.CliTest):
         self.assertEqual(tokens(self.folder / "out/val.bin"), b"56789")
         (self.folder / "out/train.bin").unlink()
         self.assert_error(self.prepare(text, options=("--val-fraction", "0")), 2,
-                          f"[data] --out {self.folder}/out: expected a folder without val.bin, found one",
+                          f"[data] out: {self.folder}/out: expected a folder without val.bin, found one",
                           "choose another --out; --force writes over the token files there")
         self.assertEqual(tokens(self.folder / "out/val.bin"), b"56789")
 
@@ -135,6 +135,19 @@ class Prepare(program.CliTest):
         self.assertEqual(tokens(self.folder / "out/train.bin"), b"012345678")
         self.assertEqual(self.names(), ["tokenizer.json", "train.bin", "val.bin"])
 
+    def test_what_another_call_left_behind_does_not_stand_for_force(self):
+        first, second = self.write("a.txt", "0123456789"), self.write("b.txt", "other text")
+        self.assertEqual(self.prepare(first).returncode, 0)
+        killed = program.run("prepare", "--input", second, "--out", self.folder / "out", "--force",
+                             environment={"LTRAIN_FAULT": "prepare:0:1:kill"})
+        self.assertEqual(killed.returncode, -signal.SIGKILL)
+        for text in (first, second):
+            self.assert_error(self.prepare(text), 2, f"[data] out: {self.folder}/out: expected a folder without train.bin, found one",
+                              "choose another --out; --force writes over the token files there")
+        self.assertEqual(tokens(self.folder / "out/train.bin"), b"012345678")
+        self.assertEqual(self.prepare(first, options=("--force",)).returncode, 0)
+        self.assertEqual(self.names(), ["tokenizer.json", "train.bin", "val.bin"])
+
     def test_one_message_under_ranks(self):
         missing = self.folder / "none.txt"
         self.assert_error(self.prepare(missing, ranks=3), 3,
@@ -155,6 +168,12 @@ class Prepare(program.CliTest):
         self.assert_error(self.prepare(text, options=("--chat", "chatml")), 2,
                           "[tokenizer] chat: template chatml: expected a tokenizer with the added token <|im_start|>, found none",
                           "the template plain needs no added tokens")
+        self.assert_error(self.prepare(text, options=("--field", "body")), 2,
+                          f"[data] field: has no effect on text, and {text} has nothing else",
+                          "a name that ends in .jsonl makes JSON lines of a file, and so does standard input: --input -")
+        long = program.run("prepare", "--input", text, "--out", self.folder / ("x" * 300))
+        self.assertEqual(long.returncode, 3, long.stderr)
+        self.assertIn("File name too long", long.stderr)
         self.assert_error(self.prepare(text, options=("--val-fraction", "abc")), 2,
                           '[usage] --val-fraction: expected a number from 0 to 1, got "abc"')
         unigram = self.write("unigram.json", '{"version": "1.0", "model": {"type": "Unigram", "vocab": []}}')

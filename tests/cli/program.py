@@ -33,10 +33,12 @@ def ltrain():
     return pathlib.Path(_options.ltrain).resolve()
 
 
-def run(*arguments, ranks=1, environment=None, cwd=None, name=None):
-    """Runs `ltrain arguments`, or the example `name`; returns the finished process with stdout and stderr as text."""
+def run(*arguments, ranks=1, environment=None, cwd=None, name=None, stdout=subprocess.PIPE):
+    """Runs `ltrain arguments`, or the example `name`; returns the finished process with stdout and stderr as text. Another
+    `stdout` is a file."""
     command = launched(ltrain().parent / "examples" / name if name else ltrain(), *arguments, ranks=ranks)
-    return subprocess.run(command, env=clean_environment(environment), cwd=cwd, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, env=clean_environment(environment), cwd=cwd, stdout=stdout, stderr=subprocess.PIPE, text=True,
+                          timeout=120)
 
 
 def started(*arguments):

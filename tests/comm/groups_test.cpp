@@ -1,8 +1,11 @@
 // Split and duplicated groups, their logs and totals, and failures that all ranks share.
 #include <chrono>
 #include <ctime>
+#include <filesystem>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "comm/values.h"
@@ -191,6 +194,11 @@ TEST_CASE("collectively: the type, other exceptions, and errors that were shared
   CHECK(other.code() == lt::ExitCode::internal);
   CHECK(std::string(other.what()) == "odd");
   CHECK(failure_of(thrown(7)).code() == lt::ExitCode::internal);
+  const auto refused = std::make_error_code(std::errc::permission_denied);
+  const lt::Error files = failure_of(thrown(std::filesystem::filesystem_error("status", "some/folder", refused)));
+  CHECK(files.code() == lt::ExitCode::data);
+  CHECK(std::string(files.what()) == "some/folder: Permission denied");
+  CHECK(std::string(failure_of(thrown(std::bad_alloc())).what()) == "out of memory");
 
   const lt::Error nested = failure_of([&] { lt::collectively(group(), thrown(lt::DataError("data", "inner"))); });
   CHECK(nested.rank() == last);

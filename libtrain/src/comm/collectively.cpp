@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "comm/backend.h"
+#include "comm/current_error.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
 
@@ -49,13 +50,10 @@ std::optional<Failure> run(const std::function<void()>& body, int run_rank) {
   try {
     body();
     return std::nullopt;
-  } catch (const Error& error) {
+  } catch (...) {
+    const Error error = current_error();
     return Failure{error.code(), error.shared() ? error.rank() : run_rank, error.component(), error.what(),
                    error.hint()};
-  } catch (const std::exception& error) {
-    return Failure{ExitCode::internal, run_rank, "internal", error.what(), ""};
-  } catch (...) {
-    return Failure{ExitCode::internal, run_rank, "internal", "an exception that is no std::exception", ""};
   }
 }
 

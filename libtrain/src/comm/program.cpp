@@ -6,12 +6,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
-#include <new>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "comm/current_error.h"
 #include "comm/tcp_world.h"
 #include "libtrain/error.h"
 
@@ -70,23 +69,8 @@ int leave_with(const World& world, const Error& error) {
   world.abort(exit_code(error));
 }
 
-// Call it in the handler of the body's exception.
-int leave(const World& world) {
-  try {
-    throw;
-  } catch (const Error& error) {
-    return leave_with(world, error);
-  } catch (const std::bad_alloc&) {
-    return leave_with(world, InternalError("internal", "out of memory"));
-  } catch (const std::exception& error) {
-    return leave_with(world, InternalError("internal", error.what()));
-  } catch (...) {
-    return leave_with(world, InternalError("internal", "an exception that is no std::exception"));
-  }
-}
-
 // Ranks cannot communicate before init(). An error that all of them meet alike is printed by rank 0.
-int leave_without_world(const Error& failure) {
+int leave_without_world(const Error& failure, bool is_alike) {
   int rank = 0;
   try {
     rank = discover_ranks().rank;
@@ -94,7 +78,7 @@ int leave_without_world(const Error& failure) {
   }
   if (rank == 0) {
     print(failure, -1);
-  } else if (dynamic_cast<const MeetingError*>(&failure) != nullptr) {
+  } else if (!is_alike) {
     print(failure, rank);
   }
   return exit_code(failure);
@@ -106,13 +90,15 @@ int run_program(int argc, char** argv, const std::function<int(const World&)>& b
   std::optional<World> world;
   try {
     world = init(argc, argv, meeting);
-  } catch (const Error& error) {
-    return leave_without_world(error);
+  } catch (const MeetingError& error) {
+    return leave_without_world(error, false);
+  } catch (...) {
+    return leave_without_world(current_error(), true);
   }
   try {
     return body(*world);
   } catch (...) {
-    return leave(*world);
+    return leave_with(*world, current_error());
   }
 }
 

@@ -1,0 +1,28 @@
+// Says which Error an exception stands for.
+#include "comm/current_error.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <filesystem>
+#include <new>
+
+namespace lt {
+
+Error current_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::filesystem::filesystem_error& error) {
+    return DataError("files", fmt::format("{}: {}", error.path1().string(), error.code().message()));
+  } catch (const std::bad_alloc&) {
+    return InternalError("internal", "out of memory");
+  } catch (const std::exception& error) {
+    return InternalError("internal", error.what());
+  } catch (...) {
+    return InternalError("internal", "an exception that is no std::exception");
+  }
+}
+
+}  // namespace lt
