@@ -1,4 +1,6 @@
 // The loader: the batch of a step is the same for every rank count, and a position is the loader's whole state.
+#include <sys/resource.h>
+
 #include <fstream>
 #include <set>
 
@@ -209,6 +211,17 @@ TEST_CASE("TokenLoader: patterns stand for their matches in byte order", "[data]
   CHECK(rows_of({corpus.folder() / "[a].bin"}, 1) == Tokens{500});
   CHECK(message_of<DataError>([&] { TokenLoader({corpus.folder() / "c*.bin"}, shape_of(1, 1)); }) ==
         corpus.folder() / "c*.bin: expected at least one file, the pattern matches none");
+}
+
+TEST_CASE("TokenLoader: more files than the soft limit of descriptors", "[data]") {
+  const Corpus corpus;
+  for (int i = 0; i < 100; ++i) corpus.write("many-" + std::to_string(i) + ".bin", 0, 2 * kSeq);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit low{64, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+  CHECK(TokenLoader({corpus.folder() / "many-*.bin"}, shape_of(1, 1), {}).tokens() == 100 * 2 * kSeq);
+  ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST_CASE("TokenLoader: refuses files that are too short, and no files", "[data]") {

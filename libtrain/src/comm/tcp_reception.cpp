@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -23,7 +22,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kGreetingPatience{2};  // the time that a connection has for its greeting
 constexpr std::size_t kStrangers = 256;               // connections allowed besides the missing ranks
 constexpr int kAcceptedAtOnce = 64;
-constexpr rlim_t kOwnDescriptors = 256;  // files, devices, libraries
 
 // A connection during its greeting, as rank 0 sees it.
 class Guest {
@@ -169,19 +167,10 @@ class Reception {
   std::vector<pollfd> entries_;
 };
 
-// Raises the soft limit: rank 0 has a descriptor for each rank. Soft limits of 1,024 are common, hard ones are higher.
-void allow_descriptors(int ranks) {
-  rlimit limit{};
-  const rlim_t needed = static_cast<rlim_t>(ranks) + kStrangers + kOwnDescriptors;
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
-  limit.rlim_cur = std::min(needed, limit.rlim_max);
-  ::setrlimit(RLIMIT_NOFILE, &limit);  // if it is still too low, accept() reports it
-}
-
 }  // namespace
 
 std::vector<Descriptor> receive_ranks(const TcpMeeting& meeting, const MeetingToken& token) {
-  allow_descriptors(meeting.size);
+  allow_descriptors(static_cast<std::size_t>(meeting.size) + kStrangers);
   return Reception(meeting, token).receive_all();
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "data/file_list.h"
+#include "io/descriptor.h"
 #include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
 
@@ -33,7 +34,9 @@ Samples::Samples(const std::vector<DataSource>& sources, Size seq, const DataOpt
       throw UsageError("data", "expected at least one token file, got none", "`ltrain prepare` makes them");
     }
     Source& source = sources_.emplace_back(static_cast<Size>(files_.size()), std::vector<Size>{0});
-    for (const std::string& path : expand_files(given.files)) {
+    const std::vector<std::string> paths = expand_files(given.files);
+    allow_descriptors(2 * (files_.size() + paths.size()));  // each may have a mask
+    for (const std::string& path : paths) {
       const TokenFile& file = files_.emplace_back(path, options.format);
       if (file.tokens() < seq + 1) {
         throw DataError("data",

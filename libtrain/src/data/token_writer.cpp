@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "data/token_header.h"
+#include "io/descriptor.h"
 #include "libtrain/data/data.h"
 #include "libtrain/error.h"
 
@@ -91,6 +92,7 @@ std::vector<std::string> TokenFileWriter::paths() const {
 
 TokenFilesWriter::TokenFilesWriter(const std::string& folder, const std::string& kind, const std::vector<Size>& lengths,
                                    bool narrow, bool may_mask) {
+  allow_descriptors(2 * lengths.size());
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     const std::string name = i == 0 ? kind : fmt::format("{}-{:05}", kind, i);
     files_.push_back(std::make_unique<TokenFileWriter>(folder + "/" + name, lengths[i], narrow, may_mask));

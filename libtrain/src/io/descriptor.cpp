@@ -1,8 +1,10 @@
 // The calls on descriptors that every reader and writer needs.
 #include "io/descriptor.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace lt {
@@ -33,6 +35,14 @@ std::size_t Descriptor::read_at(void* data, std::size_t bytes, std::int64_t offs
     done += static_cast<std::size_t>(got);
   }
   return done;
+}
+
+void allow_descriptors(std::size_t count) {
+  constexpr rlim_t kOthers = 1024;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count + kOthers) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, count + kOthers);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 }  // namespace lt

@@ -34,4 +34,8 @@ class Descriptor {
   int fd_;
 };
 
+// Raises the soft limit of open descriptors, as far as the hard one permits, so that `count` of them find room beside
+// the rest of the process. Soft limits of 1,024 are common. Past the limit, what opens one reports it.
+void allow_descriptors(std::size_t count);
+
 }  // namespace lt

@@ -1,9 +1,9 @@
 // Greets ranks that know the token, reads boards, and keeps the time since each rank was last heard from.
 #include "watchdog/monitor.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
+
+#include "io/descriptor.h"
 
 namespace lt::watchdog {
 namespace {
@@ -13,20 +13,10 @@ constexpr std::size_t kMostStrangers = 256;
 // A closed connection counts only after this time: the other monitor's verdict may be in flight and explain it.
 constexpr std::chrono::milliseconds kCloseGrace{500};
 
-// Each rank needs a socket, which may exceed the usual limit of 1,024 descriptors.
-void raise_descriptor_limit(std::size_t ranks) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const rlim_t wanted = ranks + 1024;
-  if (limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = std::min(limit.rlim_max, wanted);
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 }  // namespace
 
 Monitor::Monitor(Meeting& meeting) : meeting_(meeting), entries_(meeting.places.size()) {
-  raise_descriptor_limit(meeting.places.size());
+  allow_descriptors(meeting.places.size());
   for (std::size_t r = 0; r < meeting.places.size(); ++r) {
     peers_.push_back(
         {static_cast<int>(r), meeting.places[r].host, meeting.places[r].pid, Link::open, 0, {}, false, {}});
