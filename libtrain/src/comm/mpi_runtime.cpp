@@ -18,8 +18,6 @@
 namespace lt {
 namespace {
 
-constexpr const char* kLaunchHint = "CPU ranks communicate over MPI: start them with mpirun -n N, or srun --mpi=pmix";
-
 // Without a launcher MPI would treat each process as a run of its own, or end it.
 void require_launcher(const LaunchInfo& info) {
   if (has_mpi_launcher()) return;

@@ -7,6 +7,10 @@
 
 namespace lt {
 
+// For ranks that lack MPI.
+inline constexpr const char* kLaunchHint =
+    "CPU ranks communicate over MPI: start them with mpirun -n N, or srun --mpi=pmix";
+
 // Initialises MPI for `info.size` > 1 ranks. Releasing the last copy finalises it, unless the program had initialised
 // it itself. Throws CommError if MPI does not see these ranks.
 std::shared_ptr<void> start_mpi(const LaunchInfo& info, int& argc, char**& argv);

@@ -63,6 +63,28 @@ Addresses addresses_of(const std::string& host, int port, std::string& problem) 
   return {found, &::freeaddrinfo};
 }
 
+// A connection to a port of this host at which nobody listens can get that very port for its own end.
+bool is_connected_to_itself(const Descriptor& handle, std::string& problem) {
+  sockaddr_storage own{}, peer{};
+  socklen_t own_size = sizeof own, peer_size = sizeof peer;
+  const bool is_known = ::getsockname(handle.get(), reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+                        ::getpeername(handle.get(), reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0;
+  if (!is_known || own_size != peer_size || std::memcmp(&own, &peer, own_size) != 0) return false;
+  problem = std::strerror(ECONNREFUSED);
+  return true;
+}
+
+// Whether a host's addresses have this one before it, too: two lines of /etc/hosts may name it.
+bool is_repeated(const addrinfo* first, const addrinfo* address) {
+  for (; first != address; first = first->ai_next) {
+    if (first->ai_addrlen == address->ai_addrlen &&
+        std::memcmp(first->ai_addr, address->ai_addr, address->ai_addrlen) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool connects(const Descriptor& handle, const addrinfo& address, TcpDeadline deadline, std::string& problem) {
   if (::connect(handle.get(), address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) {
     problem = system_error();
@@ -76,7 +98,7 @@ bool connects(const Descriptor& handle, const addrinfo& address, TcpDeadline dea
   socklen_t size = sizeof error;
   ::getsockopt(handle.get(), SOL_SOCKET, SO_ERROR, &error, &size);
   if (error != 0) problem = std::strerror(error);
-  return error == 0;
+  return error == 0 && !is_connected_to_itself(handle, problem);
 }
 
 bool is_loopback(const addrinfo& address) {
@@ -149,6 +171,7 @@ TcpListener::TcpListener(const std::string& host, int port) {
   const Addresses addresses = addresses_of(host, port, problem);
   bool reachable = false;
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
+    if (is_repeated(addresses.get(), at)) continue;
     Descriptor handle(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol));
     if (handle.get() < 0) continue;  // this machine lacks that address family
     set_option(handle.get(), SOL_SOCKET, SO_REUSEADDR, 1);

@@ -28,7 +28,7 @@ int read_cores(const char* name, const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cores);
   if (error != std::errc() || end != text.data() + text.size() || cores < 1 || cores > kMostCores) {
     throw CommError(fmt::format("{}: expected a number from 1 to {}, got \"{}\"", name, kMostCores, text),
-                    "unset it, or set OMP_NUM_THREADS");
+                    "unset it, or give it such a number");
   }
   return cores;
 }

@@ -28,8 +28,9 @@ World init(int& argc, char**& argv, const MeetingOptions& meeting) {
   world.info_ = discover_ranks();
   const std::vector<CoreGrant> grants = core_grants(core_sources(world.info_));
   // Collectives of CPU tensors need MPI; on GPUs NCCL runs them.
-  const std::optional<MeetingPlace> place = world.info_.size == 1 ? std::nullopt : meeting_place();
-  if (!has_mpi_launcher() && place && best_device() == DeviceType::cuda) {
+  const bool may_do_without = world.info_.size > 1 && !has_mpi_launcher() && best_device() == DeviceType::cuda;
+  const std::optional<MeetingPlace> place = may_do_without ? meeting_place() : std::nullopt;
+  if (place) {
     world.group_ = Group(meet_without_mpi(*place, world.info_, meeting));
     if (!world.info_.host_is_known) learn_host_ranks(world.info_, world.group_.all_gather_bytes(host_name()));
   } else if (world.info_.size > 1) {

@@ -177,7 +177,7 @@ void arm_fault(int rank) {
   faults.clear();
   hits = 0;
   const char* given = std::getenv("LTRAIN_FAULT");
-  if (given == nullptr) return;
+  if (given == nullptr || *given == '\0') return;
   for (const std::string& text : split(given, ',')) {
     faults.push_back(parse_fault(text));
     faults.back().armed = faults.back().rank == rank;
