@@ -96,6 +96,14 @@ class Data(program.CliTest):
         self.assertIn("complete: 14 steps are done", self.trained("--config", config))
         self.assertRegex(self.trained("--config", config, "--data.epochs=1.5"), "step +21/21 ")
         self.assertRegex(self.trained(self.sources(1), "--data.epochs=0.5", run="sources"), "step +10/10 ")
+        # 28 samples in steps of 4, 24 more in steps of 8, then 32 in steps of 4: samples count, not steps.
+        for epochs, accum, steps, more in ((0.5, 1, 7, None), (1, 2, 10, "0.5 before, 1.0 now, 10 steps in all, of which 3 remain"),
+                                           (1.5, 1, 18, "1.0 before, 1.5 now, 18 steps in all, of which 8 remain")):
+            out = self.trained(f"--data.train={self.a}", f"--data.epochs={epochs}", f"--train.accum={accum}", run="batches")
+            self.assertRegex(out, f"step +{steps}/{steps} ")
+            self.assertNotIn("train.steps: ", out)
+            if more:
+                self.assertIn(f"data.epochs: {more}\n", out)
         self.assertRegex(self.trained(f"--data.train={self.a}", "--data.epochs=0.01", run="short"), "step +1/1 ")
         self.assert_error(self.train(f"--data.train={self.a}", "--data.epochs=1", "--train.steps=14"), 2,
                           "[config] train.steps: expected none with data.epochs=1, which it follows from, got 14 "

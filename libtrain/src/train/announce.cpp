@@ -37,10 +37,13 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
     lines.push_back(fmt::format("tokens a step: {} before, {} now", tokens, shape.global_tokens()));
   }
   const auto before = flatten(earlier), now = flatten(config);
-  for (const char* key : {"train.steps", "optim.schedule", "optim.lr", "optim.min_lr", "optim.warmup"}) {
+  const bool in_epochs = earlier.data.epochs > 0 || config.data.epochs > 0;
+  const char* const length = in_epochs ? "data.epochs" : "train.steps";
+  for (const char* key : {length, "optim.schedule", "optim.lr", "optim.min_lr", "optim.warmup"}) {
     if (before.at(key) == now.at(key)) continue;
     lines.push_back(fmt::format("{}: {} before, {} now", key, before.at(key), now.at(key)));
-    if (std::string_view(key) != "train.steps") continue;
+    if (key != length) continue;
+    if (in_epochs) lines.back() += fmt::format(", {} steps in all", config.train.steps);
     lines.back() += fmt::format(", of which {} remain", config.train.steps - run.steps_done());
     if (config.optim.schedule != "constant") lines.back() += "; the schedule of the learning rate ends with them";
   }

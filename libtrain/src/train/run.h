@@ -40,7 +40,7 @@ struct Run {
   // Model FLOPs utilization of a rank; negative if the device's peak is unknown.
   double mfu(double tokens_per_s_per_rank) const;
 
-  const Config config;
+  Config config;
   const World& world;
   const Group control;  // for times, decisions and checkpoints, apart from the gradients' collectives
   nn::Model& model;

@@ -91,7 +91,7 @@ void require_end_of_documents(const Config& config) {
   end_of_documents(config, tokenizer.get());
 }
 
-Config with_steps(Config config, int ranks) {
+Config with_steps(Config config, int ranks, Size steps_done, Size samples_done) {
   const double epochs = config.data.epochs;
   if (epochs == 0) return config;
   const std::vector<DataSource> sources = data_sources(config);
@@ -102,7 +102,8 @@ Config with_steps(Config config, int ranks) {
   const Size samples =
       opened(config, name_of_data(config), [&] { return count_samples(sources, config.train.seq, format_of(config)); });
   const Size batch = ranks * config.train.micro_batch * config.train.accum;
-  const double steps = whole_part(epochs * static_cast<double>(samples) / static_cast<double>(batch));
+  const double left = std::max(0.0, epochs * static_cast<double>(samples) - static_cast<double>(samples_done));
+  const double steps = static_cast<double>(steps_done) + whole_part(left / static_cast<double>(batch));
   constexpr Size kMostSteps = std::numeric_limits<std::int32_t>::max();  // as of train.steps
   name_origin(config, [&] {
     if (steps <= static_cast<double>(kMostSteps)) return;

@@ -29,7 +29,8 @@ void require_end_of_documents(const Config& config);
 
 // Sets train.steps from data.epochs, if that is given, for this number of ranks: as many whole steps as fit in so many
 // passes over all samples, at least one. Reads the headers of the training files. Throws DataError and UsageError.
-Config with_steps(Config resolved, int ranks);
+// `steps_done` and `samples_done` belong to a run that goes on: its earlier steps may have had another batch.
+Config with_steps(Config resolved, int ranks, Size steps_done = 0, Size samples_done = 0);
 
 // Reads the headers of all files of [data], also of a data.val that is not evaluated. Throws DataError.
 void require_token_files(const Config& resolved);

@@ -212,6 +212,7 @@ class TrainingLoop {
 
   void evaluate() {
     const PhaseScope phase(Phase::evaluation);
+    const TimelineScope untraced(nullptr);
     fault_point("evaluate");
     const BatchShape shape = run_.engine->batch_shape();
     const Evaluation result = lt::evaluate(run_.validation, samples_per_evaluation(), shape.rank, shape.ranks,
@@ -251,6 +252,7 @@ class TrainingLoop {
 
   void sample() {
     const PhaseScope phase(Phase::sampling);
+    const TimelineScope untraced(nullptr);
     collectively(run_.control, [&] {
       run_.engine->with_parameters([&] {
         if (run_.world.rank() != 0) return;
@@ -321,11 +323,11 @@ ExitCode run_training(const Config& config, const World& world, const TrainingPa
   folder = run.start.lock;
   watchdog.write_to(config.run.dir);
   // With train.steps = 0 the initial state is saved once.
-  if (run.steps_done() >= config.train.steps && (config.train.steps > 0 || !run.start.checkpoint.folder.empty()) &&
-      run.start.memory_step == 0) {
+  const Size steps = run.config.train.steps;
+  if (run.steps_done() >= steps && (steps > 0 || !run.start.checkpoint.folder.empty()) && run.start.memory_step == 0) {
     const std::string& where = config.checkpoint.resume == "auto" ? config.run.dir : run.start.checkpoint.folder;
     run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}", counted(run.steps_done(), "step"),
-                            run.steps_done() == 1 ? "is" : "are", where, config.train.steps));
+                            run.steps_done() == 1 ? "is" : "are", where, steps));
     if (config.checkpoint.resume == "auto") remove_memory(run.control, run.start.identity.id);
     return ExitCode::ok;
   }
