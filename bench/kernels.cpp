@@ -148,7 +148,10 @@ void print_kernel_row(const std::string& name, const Json& row) {
 // What estimates read: products but those of generation, attention as steps run it, and the passes of a block and of
 // the optimizer, in the dtype of the run.
 bool is_rate(const KernelCase& c, const StepOptions& step, Device device) {
-  if (c.dtype != step.dtype && !(step.fp8 && c.dtype == DType::e4m3)) return false;
+  // Estimates of f16 take these rates.
+  const DType dtype =
+      step.dtype != DType::f16 ? step.dtype : (device.type == DeviceType::cuda ? DType::bf16 : DType::f32);
+  if (c.dtype != dtype && !(step.fp8 && c.dtype == DType::e4m3)) return false;
   if (c.name.ends_with(".decode")) return false;
   if (c.name.starts_with("attention.")) {
     return c.implementation == (device.type == DeviceType::cuda ? "automatic" : "tiled");

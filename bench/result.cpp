@@ -67,7 +67,7 @@ namespace {
 
 std::string text_of(Json result, Json rows) {
   result["rows"] = std::move(rows);
-  return result.dump(2) + "\n";
+  return result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";  // a path may be any bytes
 }
 
 }  // namespace

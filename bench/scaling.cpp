@@ -124,11 +124,16 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
   const bool speaks = world.rank() == 0;
   Json rows = Json::array();
   if (speaks) print_header(kScalingColumns);
+  const auto result = [&] {
+    Json made = new_result("scaling", world, options);
+    made["device"] = device_word(step.device);
+    return made;
+  };
   const auto keep = [&](Json row) {
     rows.push_back(std::move(row));
     if (!speaks) return;
     print_scaling_row(rows.back());
-    save_result(new_result("scaling", world, options), rows, options.out);
+    save_result(result(), rows, options.out);
   };
   config.parallel.strategy = Strategy::ddp.name;
   const Group own = world.group().split([](int r) { return r; }, "alone");
@@ -152,7 +157,7 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
     }
     world.group().idle_barrier();
   }
-  if (speaks) write_result(new_result("scaling", world, options), std::move(rows), options.out);
+  if (speaks) write_result(result(), std::move(rows), options.out);
 }
 
 }  // namespace lt::bench

@@ -89,7 +89,8 @@ void bench_step(const Config& given, const World& world, const Options& options)
   Json breakdown;
   for (std::size_t p = 0; p < kActivities; ++p) breakdown[std::string(kActivityNames[p])] = spread(activities[p]);
   Json result = new_result("step", world, options);
-  result.update(Json{{"model", model_name(config)},
+  result.update(Json{{"device", device_word(step_options_of_rank(config, world).device)},
+                     {"model", model_name(config)},
                      {"dtype", config.train.dtype},
                      {"strategy", config.parallel.strategy},
                      {"recompute", config.parallel.recompute},

@@ -1,6 +1,7 @@
 // `ltrain bench kernels|comm|rates|step|scaling|recorder|tune`: measurements as JSON. `ltrain bench compare` compares
 // two of them.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -79,7 +80,10 @@ void add_sizes(CLI::App& app, std::vector<std::string>& sizes) {
 
 void take_sizes(bench::CommOptions& options, const std::vector<std::string>& sizes) {
   if (!sizes.empty()) options.sizes.clear();
-  for (const std::string& text : sizes) options.sizes.push_back(bytes_of(text));
+  for (const std::string& text : sizes) {
+    const Size bytes = bytes_of(text);  // a row each, so each size once
+    if (std::ranges::find(options.sizes, bytes) == options.sizes.end()) options.sizes.push_back(bytes);
+  }
 }
 
 Run set_up_rates(CLI::App& app, const Models& models) {

@@ -103,7 +103,9 @@ std::vector<double> restarts(const std::vector<const RunData*>& runs, const Axis
   std::vector<double> marks;
   for (const RunData* run : runs) {
     const Places places(*run, axis);
-    for (const RestartRow& row : run->restarts) marks.push_back(places.after(row.step));
+    for (const RestartRow& row : run->restarts) {
+      if (std::isfinite(row.step)) marks.push_back(places.after(row.step));  // otherwise the attempt never started
+    }
   }
   return marks;
 }

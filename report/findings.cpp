@@ -57,7 +57,7 @@ void add_outside(Findings& findings, const Evidence& e) {
            "went to {}{}. Evaluate less often, or on fewer batches ({}, {}).",
            seconds, e.summary.train_s, outside, percent_text(outside / seconds),
            counted(static_cast<Size>(e.run.evals.size()), "evaluation"), e.run.samples.empty() ? "" : " and samples",
-           e.setting("train.eval_every"), e.setting("train.eval_steps"))});
+           e.setting("train.eval_every"), e.setting("train.eval_tokens"))});
 }
 
 struct Cost {

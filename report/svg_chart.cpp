@@ -152,9 +152,10 @@ constexpr const char* kMarkClass = "class=\"at\"";
 std::string draw_marks(const Frame& frame, const std::vector<double>& marks, Range x) {
   std::string out;
   for (const double mark : marks) {
-    if (!(mark >= x.low && mark <= x.high)) continue;
-    out +=
-        fmt::format("<path {} d=\"M{:.1f} {:.1f}V{:.1f}\"/>\n", kMarkClass, frame.x(mark), frame.top(), frame.bottom());
+    if (!(mark <= x.high)) continue;
+    // A run that starts over goes on from step 0, before the first that is drawn.
+    const double at = frame.x(std::max(mark, x.low));
+    out += fmt::format("<path {} d=\"M{:.1f} {:.1f}V{:.1f}\"/>\n", kMarkClass, at, frame.top(), frame.bottom());
   }
   return out;
 }

@@ -276,6 +276,14 @@ class Bench(program.CliTest):
             self.assertGreater(estimate["total"], 0)
             self.assertEqual(estimate["exposed_comm"] > 0, ranks > 1)
 
+            if ranks == 1:  # the other file has collectives, which have no dtype
+                self.assert_error(program.run("plan", *SMALL, "--train.dtype=f32", "--rates", self.folder / "out.json"), 2,
+                                  f"[plan] rates (--rates): expected rates in f32, found none in {self.folder}/out.json",
+                                  "ltrain bench rates measures those of the configured train.dtype")
+        # Estimates of f16 on the CPU take the rates of f32.
+        result = self.bench("rates", *SMALL, "--train.dtype=f16")
+        self.assertEqual({row["dtype"] for row in result["rows"] if "flops" in row}, {"f32"})
+
     def test_recorder(self):
         result = self.bench("recorder", *SMALL, "--model.vocab=2", ranks=2)
         rows = {row["implementation"]: row for row in result["rows"]}

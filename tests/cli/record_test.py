@@ -112,6 +112,12 @@ class Record(TrainingTest):
         rows = [row for row in self.lines("broken") if "loss_hex" in row]
         self.assertEqual(forward_passes("broken"), 2 * (len(rows) - 1))
 
+        # Only steps are traced, not what lies between them.
+        between = ("--train.eval_every=1", "--train.eval_tokens=64", f"--data.val={self.folder}/data/val.bin", "--train.sample_every=1")
+        for run, options in (("plain", ()), ("between", between)):
+            self.trained("--record.trace_steps=2", *options, run=run, steps=4)
+        self.assertEqual(len(self.spans("between")), len(self.spans("plain")))
+
         one = self.trained("--record.trace_steps=2", run="one", steps=1)
         self.assertIn("trace: none, the run ended before its second step", one)
         self.assertFalse((self.folder / "one/trace").exists())

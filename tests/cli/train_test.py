@@ -132,11 +132,17 @@ class Train(TrainingTest):
         self.assertIn(f"memory peak {json.loads(planned.stdout)['peak_bytes']} bytes", greedy[0].stderr)
         self.check_conversation(run)
         # Position 256 is the last, so of a longer prompt half as much is read.
+        # A path of any bytes is no obstacle.
+        odd = (self.folder / "run/config.toml").rename(self.folder / "c\udcff.toml")
+        apart = f"--checkpoint.dir={self.folder}/odd/checkpoints"
+        self.assertEqual(self.train("--config", odd, apart, run="odd", steps=1).returncode, 0)
+        odd.rename(self.folder / "run/config.toml")
         cut = program.run("sample", "--checkpoint", run, "--prompt", "x", "--prompt", "ab" * 150, "--tokens", 1)
         self.assertTrue(cut.stderr.startswith("warning: [sample] prompt 2: 300 tokens, model.max_seq is 256: the first 172 are cut, the "
                                               "model reads the last 128\nprefill 129 tokens"), cut.stderr)
         for option, value, expected in (("--stop", "", 'a text, got ""'), ("--min-p", 2, 'a number from 0 to 1, got "2"'),
-                                        ("--n", 0, 'an integer from 1 to 2147483647, got "0"')):
+                                        ("--n", 0, 'an integer from 1 to 2147483647, got "0"'),
+                                        ("--seed", -1, 'an integer from 0 to 9223372036854775807, got "-1"')):
             self.assert_error(program.run("sample", "--checkpoint", run, "--prompt", "x", option, value), 2,
                               f"[usage] {option}: expected {expected}")
         long = program.run("sample", "--checkpoint", run, "--prompt", "x", "--tokens", 700, "--top-k", 3, "--top-p", 0.9)

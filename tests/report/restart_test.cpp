@@ -196,7 +196,11 @@ TEST_CASE("restart: restarts make a table, and a finding if they cost enough", "
   CHECK(contains(page, "<p class=\"note\">Dotted: a restart.</p>"));
   CHECK(contains(markdown, "| Tokens per second, with restarts and repeated steps | "));
   // A cheap restart is only in the table; one without a step has dashes.
+  constexpr const char* kMark = "<path class=\"at\"";
   const std::string cheap = report_of(folder, start_line(2) + steps(1, 2000, 5, 100) + restart(2, "null", "null", 0.5));
+  CHECK_FALSE(contains(read_text(folder.path() / "report.html"), kMark));
+  report_of(folder, start_line(2) + restart(2, "0", "3", 0.5) + steps(1, 20, 5, 100));  // it began anew
+  CHECK(contains(read_text(folder.path() / "report.html"), kMark));
   CHECK(contains(cheap, "| 2 | rank 1 was killed (SIGKILL) | – | – | 2.00 | 1.50 | 0.00 | 0.50 |"));
   CHECK_FALSE(contains(cheap, "of the run's time"));
   CHECK_FALSE(contains(report_of(folder, start_line(2) + steps(1, 20, 5, 100)), "was restarted"));

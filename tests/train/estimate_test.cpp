@@ -100,6 +100,8 @@ TEST_CASE("MFU: the peak of a device is its variant's", "[estimate]") {
   CHECK(dense_tflops_bf16("NVIDIA H200") == 989.5);
   CHECK(dense_tflops_bf16("NVIDIA GH200 480GB") == 989.5);
   CHECK(dense_tflops_bf16("NVIDIA L4") == 0);
+  CHECK(dense_tflops_bf16("NVIDIA A100-SXM4-80GB") == 312);
+  CHECK(dense_tflops_bf16("NVIDIA RTX A1000 Laptop GPU") == 0);
 }
 
 TEST_CASE("estimate: a collective of one rank is not waited for", "[estimate]") {

@@ -45,8 +45,10 @@ const DeviceModel& find_device_model(std::string_view name) {
 const DeviceModel* device_model_of(std::string_view device_name) {
   std::string lower(device_name);
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  const auto found = std::find_if(std::begin(kDevices), std::end(kDevices),
-                                  [&](const DeviceModel& device) { return lower.find(device.name) != lower.npos; });
+  const auto found = std::find_if(std::begin(kDevices), std::end(kDevices), [&](const DeviceModel& device) {
+    const std::size_t at = lower.find(device.name), end = at + device.name.size();
+    return at != lower.npos && (end == lower.size() || lower[end] < '0' || lower[end] > '9');  // a100, but not a1000
+  });
   return found == std::end(kDevices) ? nullptr : &*found;
 }
 

@@ -14,8 +14,9 @@ Size Trial::limit_bytes(const Plan& plan) const {
 }
 
 FitTry Trial::judged(const Plan& plan) const {
-  return {plan.micro_batch,  plan.shard_size,
-          plan.peak_bytes,   std::max<Size>(0, plan.peak_bytes - limit_bytes(plan)),
+  // On the CPU copies of the state lie in the same memory.
+  const Size peak_bytes = plan.peak_bytes + (plan.machine.device == "cpu" ? plan.host_bytes : 0);
+  return {plan.micro_batch,  plan.shard_size,          peak_bytes, std::max<Size>(0, peak_bytes - limit_bytes(plan)),
           plan.tokens_per_s, plan.step_time.total_ms()};
 }
 

@@ -2,6 +2,7 @@
 #include "libtrain/train/planner.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -104,6 +105,12 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
     const DType dtype = use.dtype == DType::f16 ? (device.overlaps ? DType::bf16 : DType::f32) : use.dtype;
     use.rates = std::make_shared<RunRates>(
         *machine.rates, RatesUse{dtype, engine.batch_shape().seq, facts.head_dim, facts.gated_ffn, machine.cores});
+    if (use.rates->is_empty()) {
+      throw UsageError("plan",
+                       fmt::format("rates (--rates): expected rates in {}, found none in {}", dtype_name(dtype),
+                                   fmt::join(machine.rates->files, ", ")),
+                       "ltrain bench rates measures those of the configured train.dtype");
+    }
   }
   const auto clock = std::make_shared<StepClock>(use);
   const TimelineScope timeline(clock);

@@ -265,7 +265,8 @@ void write_run_files(const Config& resolved, const RunIdentity& identity, const 
   env["command"] = command;
   attempt("run.json", [&](const std::string&) { write_identity(resolved.run.dir, identity); });
   write_text("config.toml", to_toml(resolved));
-  write_text("env.json", env.dump(2) + "\n");
+  // A path on the command line may be any bytes.
+  write_text("env.json", env.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   for (const MemoryPlan* plan : plans) {
     if (plan->name == "step") write_text("arena.svg", arena_svg(*plan));
   }

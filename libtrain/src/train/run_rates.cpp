@@ -79,6 +79,13 @@ RunRates::RunRates(const MeasuredRates& rates, const RatesUse& use)
   }
 }
 
+bool RunRates::is_empty() const {
+  const bool has_rate = quantized_tflops_ > 0 || attention_tflops_ != decltype(attention_tflops_){} ||
+                        traffic_gb_s_ > 0 || optimizer_gb_s_ > 0;
+  return products_.empty() && !has_rate &&
+         std::ranges::all_of(curves_, [](const Curve& c) { return c.points.empty(); });
+}
+
 double RunRates::ms(Size M, Size N, Size K) const {
   double nearest = HUGE_VAL, flops = 0, ms = 0;
   for (const MeasuredRates::Product& row : products_) {

@@ -25,6 +25,8 @@ class RunRates final : public ProductTimes {
  public:
   RunRates(const MeasuredRates& rates, const RatesUse& use);
 
+  // Whether nothing of what was measured says anything of such a run.
+  bool is_empty() const;
   bool has_products() const { return !products_.empty(); }
   // At the rate of the measured product whose sizes are nearest by ratio. There must be products.
   double ms(Size M, Size N, Size K) const override;
