@@ -20,11 +20,11 @@ inline bool parse(const std::string& text, auto& value) {
 
 inline constexpr long kMostInteger = 2147483647;
 
-inline CLI::Validator integer_from(long least) {
-  return {[least](std::string& text) {
+inline CLI::Validator integer_from(long least, long most = kMostInteger) {
+  return {[least, most](std::string& text) {
             long value = 0;
-            if (parse(text, value) && value >= least && value <= kMostInteger) return std::string();
-            return fmt::format("expected an integer from {} to {}, got \"{}\"", least, kMostInteger, text);
+            if (parse(text, value) && value >= least && value <= most) return std::string();
+            return fmt::format("expected an integer from {} to {}, got \"{}\"", least, most, text);
           },
           ""};
 }

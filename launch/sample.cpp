@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -116,7 +117,9 @@ void add_sampling_options(CLI::App& app, SamplingOptions& sampling) {
   app.add_option("--n", sampling.continuations, "continuations of each prompt")
       ->check(integer_from(1))
       ->option_text("N = 1");
-  app.add_option("--seed", sampling.seed, "of the choice")->option_text("= 1337");
+  app.add_option("--seed", sampling.seed, "of the choice")
+      ->check(integer_from(0, std::numeric_limits<long>::max()))
+      ->option_text("= 1337");
 }
 
 }  // namespace
