@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -307,6 +308,18 @@ TEST_CASE("nccl: a collective that is given up ends its group, and nobody waits 
   cpu().broadcast("cpu", values, 1).wait();
   group.broadcast("others", others, 1).wait();
   CHECK(values_of(others) == values_of(values));
+}
+
+TEST_CASE("nccl: a group may end on another thread", "[comm][nccl]") {
+  if (skipped()) return;
+  const Tensor full = on_device(contribution(world().rank(), 840, DType::f32));
+  auto ended = std::make_unique<Group>(nccl().duplicate("ended"));
+  ended->broadcast("ended", full, 1).wait();
+  const Group group = nccl();
+  std::thread([&] { ended.reset(); }).join();
+  group.broadcast("others", full, 0).wait();
+  lt::Stream::compute(gpu()).synchronize();
+  CHECK(values_of(full).size() == 840);
 }
 
 TEST_CASE("nccl: abandoning a group ends what the device waits for", "[comm][nccl]") {
