@@ -1,4 +1,4 @@
-// How a rank's board treats background threads.
+// How a rank's board treats background threads, and what a leaver's last board says.
 #include "watchdog/board.h"
 
 #include "comm/call_log.h"
@@ -32,4 +32,21 @@ TEST_CASE("board: work in the background is the rank's progress while training w
   CHECK(board.groups[0].calls.size() == 1);
   write();
   CHECK(reader.read(1, false).still_s == 0);
+}
+
+TEST_CASE("board: a leaver's last one counts the calls of all its groups, also of those that have ended",
+          "[watchdog]") {
+  const auto call = [](CallLog& log) { log.end(log.begin(CollectiveOp::barrier, "barrier", 0, 0)); };
+  CallLog open({0, 2, 0, 2, "world", 1, true, 71});
+  {
+    CallLog ended({0, 2, 0, 2, "gather", 1, true, 72});
+    for (int i = 0; i < 20; ++i) call(ended);
+    const CallLog unused({0, 2, 0, 2, "reduce", 1, true, 73});
+  }
+  call(open);  // just now, so an ordinary board has no groups
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> counts;
+  for (const watchdog::GroupBoard& group : watchdog::last_board().groups) {
+    if (group.id > 70) counts.emplace_back(group.id, group.begun);
+  }
+  CHECK(counts == std::vector<std::pair<std::uint64_t, std::uint64_t>>{{71, 1}, {72, 20}});
 }

@@ -191,6 +191,24 @@ TEST_CASE("diagnosis: ranks wait for one that has ended, or failed", "[watchdog]
   CHECK(!diagnose(peers, {20, 60}));  // heartbeat_s, where it is longer
 }
 
+TEST_CASE("diagnosis: a rank that ended after it had come to the call is not awaited", "[watchdog]") {
+  std::vector<Peer> peers = waiting_for(2, 4, 61);
+  peers[3].link = Link::done, peers[3].silent_s = 61, peers[3].board.groups[0].calls.clear();
+  CHECK(message(peers).find("rank 2 (host c, pid 102): no progress for 61.0 s at step 41, in forward") == 0);
+}
+
+TEST_CASE("diagnosis: who knows only a part of a group grants the others the patience of a save", "[watchdog]") {
+  std::vector<Peer> peers = waiting_for(3, 4, 61);
+  peers.resize(3);  // rank 3 is unknown
+  peers[0].link = peers[1].link = Link::done, peers[0].silent_s = peers[1].silent_s = 61;
+  CHECK(!diagnose(peers, kLimits));
+  peers[2].board.still_s = lt::patience(Phase::save) * kLimits.collective_s + 1;
+  CHECK(message(peers) ==
+        "rank 2 (host c, pid 102): no progress for 601.0 s at step 41, in backward: reduce_scatter \"blocks.3 "
+        "gradients\" (#812 of group reduce, 24 MiB) does not end, and not all its ranks are known here");
+  CHECK(diagnose(peers, kLimits)->ranks == std::vector<int>{2});
+}
+
 TEST_CASE("diagnosis: only a rank that waits for nobody is to blame, over groups", "[watchdog]") {
   // 0 waits for 1 in one group, 1 for 2 in another.
   std::vector<Peer> peers = waiting_for(2, 3, 61);

@@ -65,6 +65,21 @@ class Verdicts(program.CliTest):
         line = self.verdict("end", 1, ranks=2)
         self.assertRegex(line, r"^rank 1 \(.*\): has ended its run at step 3; rank 0 waits for it in all_gather")
 
+    def test_both_monitors_end_early(self):
+        line = self.verdict("goodbye", "0,1", ranks=4)
+        self.assertRegex(line, r"^rank 0 \(.*\): has ended its run at step 3; rank [23] waits for it in all_gather")
+
+    def test_one_monitor_ends_and_the_other_is_stopped(self):
+        line = self.verdict("goodbye,stop", "0,1", ranks=3)
+        self.assertRegex(line, r"^rank 1 \(.*\): no sign of life for [\d.]+ s at step 3; rank 2 waits for it")
+        self.assert_found_in_time(line)
+        line = self.verdict("stop,goodbye", "0,1", ranks=3)
+        self.assertRegex(line, r"^rank 0 \(.*\): no sign of life for [\d.]+ s at step 3; rank 2 waits for it")
+
+    def test_a_rank_hangs_after_the_monitors_have_ended(self):
+        line = self.verdict("linger", 2, ranks=3, collective_s=1)
+        self.assertRegex(line, r"^rank 2 \(.*\): no progress for [\d.]+ s at step 5, in forward$")
+
     def test_a_rank_does_not_come(self):
         process = program.run("late", 1, HEARTBEAT_S, LONG_S, ranks=2)
         self.assertEqual([line for line in process.stderr.splitlines() if line.startswith("error: ")],

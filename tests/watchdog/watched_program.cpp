@@ -1,6 +1,6 @@
 // A program on several ranks with a watchdog. The rank given by the second argument performs the mode given by the
-// first, at step 3 or before the first step.
-//   watched_program MODE RANK HEARTBEAT_S COLLECTIVE_S [FOLDER]
+// first, at step 3, before the first step or after the last one. Lists such as "end,stop 0,1" give several.
+//   watched_program MODES RANKS HEARTBEAT_S COLLECTIVE_S [FOLDER]
 #include <unistd.h>
 
 #include <chrono>
@@ -8,8 +8,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "device/progress.h"
 #include "libtrain/comm/program.h"
@@ -27,15 +29,33 @@ void sleep_in(lt::Phase phase, std::chrono::milliseconds time) {
   std::this_thread::sleep_for(time);
 }
 
+std::vector<std::string> parts_of(const std::string& list) {
+  std::istringstream stream(list);
+  std::vector<std::string> parts;
+  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
+  return parts;
+}
+
 int run(const lt::World& world, int argc, char** argv) {
   if (argc < 5) return 2;
-  const std::string mode = argv[1];
-  const bool strikes = world.rank() == std::atoi(argv[2]);
+  const std::vector<std::string> modes = parts_of(argv[1]), ranks = parts_of(argv[2]);
+  std::string mode = modes[0];
+  bool strikes = false;
+  for (std::size_t i = 0; i < ranks.size() && !strikes; ++i) {
+    strikes = world.rank() == std::stoi(ranks[i]);
+    if (strikes && i < modes.size()) mode = modes[i];
+  }
   const double collective_s = std::atof(argv[4]);
   if (strikes && mode == "late") std::this_thread::sleep_for(kForEver);
   const double init_s = mode == "late" ? 1 : 60;
-  lt::Watchdog watchdog(world, {std::atof(argv[3]), collective_s, init_s});
-  if (argc > 5) watchdog.write_to(argv[5]);
+  std::optional<lt::Watchdog> watchdog(std::in_place, world,
+                                       lt::WatchdogOptions{std::atof(argv[3]), collective_s, init_s});
+  if (argc > 5) watchdog->write_to(argv[5]);
+  // Open MPI's launcher sometimes crashes if some ranks are in MPI_Finalize while another one aborts.
+  const auto say_goodbye = [&] {
+    watchdog.reset();
+    std::this_thread::sleep_for(kForEver);
+  };
   const lt::Group gather = world.group().duplicate("gather"), other = world.group().duplicate("other");
   const lt::Tensor full = lt::Tensor::zeros({1 << 16}, lt::DType::f32);
   const lt::Size part = lt::Group::part_size(full.elements(), world.size(), world.rank());
@@ -49,12 +69,15 @@ int run(const lt::World& world, int argc, char** argv) {
     if (now && mode == "save")
       sleep_in(lt::Phase::save, std::chrono::milliseconds(static_cast<int>(3e3 * collective_s)));
     if (now && mode == "end") return 0;
+    if (now && mode == "goodbye") say_goodbye();
     if (now && mode == "throw") throw lt::DataError("test", "step 3 fails");
     if (mode == "cross" && step == kFaultStep) (strikes ? gather : other).barrier();
     gather.all_gather("blocks.3", full, mine).wait();
     if (now && mode == "call") gather.barrier();
     gather.all_reduce("norm", full.narrow(0, 0, 1 << 10), lt::DType::f32);
   }
+  if (strikes && mode == "linger") sleep_in(lt::Phase::forward, kForEver);
+  if (mode == "linger") say_goodbye();
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "device/progress.h"
@@ -13,9 +14,12 @@ namespace {
 
 using LogClock = std::chrono::steady_clock;
 
+constexpr std::size_t kMostEnded = 64;
+
 struct Register {
   std::mutex mutex;
   std::vector<const CallLog*> logs;
+  std::deque<GroupCalls> ended;  // the last to end first
 };
 
 // Never destroyed: a group in a static variable may end late.
@@ -41,8 +45,13 @@ CallLog::CallLog(const GroupPlace& place) : place_(place), counts_(place.size > 
 
 CallLog::~CallLog() {
   if (!counts_) return;
+  GroupCalls last = calls(0, true);
+  last.place.hosts.clear();
   const std::lock_guard lock(all_logs().mutex);
   std::erase(all_logs().logs, this);
+  if (last.begun == 0) return;
+  all_logs().ended.push_front(std::move(last));
+  if (all_logs().ended.size() > kMostEnded) all_logs().ended.pop_back();
 }
 
 std::uint64_t CallLog::begin(CollectiveOp op, std::string_view name, Size bytes, Size whole, bool on_device) {
@@ -117,6 +126,11 @@ std::vector<GroupCalls> calls_of_groups(std::size_t most, bool as_device) {
     if (!calls.calls.empty()) all.push_back(std::move(calls));
   }
   return all;
+}
+
+std::vector<GroupCalls> ended_groups() {
+  const std::lock_guard lock(all_logs().mutex);
+  return {all_logs().ended.begin(), all_logs().ended.end()};
 }
 
 std::uint64_t device_progress() {

@@ -88,6 +88,19 @@ GroupBoard read_group(Reader& from) {
   return group;
 }
 
+void add(Board& board, const GroupCalls& group, std::uint32_t launches) {
+  if (board.groups.size() == kMostGroups) return;
+  GroupBoard& entry = board.groups.emplace_back();
+  const GroupPlace& place = group.place;
+  entry.id = place.id, entry.size = static_cast<std::uint32_t>(place.size);
+  entry.stride = place.is_even ? static_cast<std::uint32_t>(place.stride) : 0;
+  entry.first = static_cast<std::uint32_t>(place.run_rank - place.rank * place.stride);
+  entry.name = place.name, entry.launch = group.as_device ? launches : 0, entry.begun = group.begun;
+  for (const CollectiveRecord& call : group.calls) {
+    entry.calls.push_back({call.sequence, call.op, call.name, static_cast<std::uint64_t>(call.whole), call.ended});
+  }
+}
+
 }  // namespace
 
 Board BoardReader::read(double seconds, bool paused) {
@@ -99,17 +112,16 @@ Board BoardReader::read(double seconds, bool paused) {
   Board board{now.count + device, now.phase, now.step, now.slowest_step_s, still_s_, {}};
   if (moved) return board;
   for (const GroupCalls& group : calls_of_groups(kCallsOnBoard, true)) {
-    if ((group.in_background && !now.awaits_background) || board.groups.size() == kMostGroups) continue;
-    GroupBoard& entry = board.groups.emplace_back();
-    const GroupPlace& place = group.place;
-    entry.id = place.id, entry.size = static_cast<std::uint32_t>(place.size);
-    entry.stride = place.is_even ? static_cast<std::uint32_t>(place.stride) : 0;
-    entry.first = static_cast<std::uint32_t>(place.run_rank - place.rank * place.stride);
-    entry.name = place.name, entry.launch = group.as_device ? now.launches : 0, entry.begun = group.begun;
-    for (const CollectiveRecord& call : group.calls) {
-      entry.calls.push_back({call.sequence, call.op, call.name, static_cast<std::uint64_t>(call.whole), call.ended});
-    }
+    if (!group.in_background || now.awaits_background) add(board, group, now.launches);
   }
+  return board;
+}
+
+Board last_board() {
+  const Progress now = read_progress();
+  Board board{now.count + device_progress() + now.launches, now.phase, now.step, now.slowest_step_s, 0, {}};
+  for (const GroupCalls& group : calls_of_groups(kCallsOnBoard, true)) add(board, group, now.launches);
+  for (const GroupCalls& group : ended_groups()) add(board, group, now.launches);
   return board;
 }
 

@@ -58,6 +58,10 @@ class BoardReader {
   double still_s_ = 0;
 };
 
+// The board of a process that is leaving. Its ranks may still be in calls of groups that have ended here, so it also
+// counts the calls of those.
+Board last_board();
+
 std::string encode(const Board& board);
 // Empty if the bytes are not a board.
 std::optional<Board> decode(std::string_view bytes);

@@ -33,6 +33,9 @@ class Diagnosis {
     if (!suspicious) return std::nullopt;
     incomplete_ = incomplete_calls_of(peers_);
     for (const IncompleteCall& call : incomplete_) {
+      if (call.known < call.group->size) {
+        for (const Peer* peer : call.waiting) may_wait_[index_of(peer)] = true;
+      }
       if (call.missing.empty()) continue;
       for (const Peer* peer : call.waiting) waits_[index_of(peer)] = true;
       for (const Peer* peer : call.missing) is_awaited_[index_of(peer)] = true;
@@ -55,6 +58,10 @@ class Diagnosis {
   bool is_out_of_time(const Peer& peer) const {
     return peer.link == Link::open && !peer.is_traced &&
            peer.board.still_s > limit_s(peer.board, slowest_step_s_, limits_);
+  }
+  // The phase of the rank that it may wait for is unknown.
+  bool is_in_time_for_others(const Peer& peer) const {
+    return may_wait_[index_of(&peer)] && peer.board.still_s <= patience(Phase::save) * limits_.collective_s;
   }
   template <class Predicate>
   Peers those(Predicate&& predicate) const {
@@ -129,7 +136,7 @@ class Diagnosis {
   std::optional<Verdict> hang() {
     const Peers found = those([&](const Peer& peer) {
       const GroupBoard* group = nullptr;
-      return is_out_of_time(peer) && !waits_[index_of(&peer)] &&
+      return is_out_of_time(peer) && !waits_[index_of(&peer)] && !is_in_time_for_others(peer) &&
              (peer.board.phase != Phase::none || open_call(peer, group) != nullptr || is_awaited_[index_of(&peer)]);
     });
     if (found.empty()) return std::nullopt;
@@ -139,10 +146,14 @@ class Diagnosis {
     const std::string waiters = waiters_of(found, incomplete_);
     const GroupBoard* group = nullptr;
     if (const Call* const call = open_call(first, group)) {
+      const bool knows_all = !may_wait_[index_of(&first)];
       return blame(Fault::hang, found,
-                   fmt::format("{}: {} does not end, although all its ranks reached it{}", begin,
-                               text_of(*group, *call), waiters),
-                   "the network between the ranks, or a device: NCCL_DEBUG=INFO, and dmesg (Xid) on their hosts");
+                   fmt::format("{}: {} does not end, {}{}", begin, text_of(*group, *call),
+                               knows_all ? "although all its ranks reached it" : "and not all its ranks are known here",
+                               waiters),
+                   knows_all
+                       ? "the network between the ranks, or a device: NCCL_DEBUG=INFO, and dmesg (Xid) on their hosts"
+                       : "another rank of the group may be stopped or hang");
     }
     return blame(Fault::hang, found, begin + waiters,
                  fmt::format("gdb -p {} on host {} says where it is; work without its peers that takes longer wants a "
@@ -190,7 +201,8 @@ class Diagnosis {
   double slowest_step_s_ = 0;
   std::int64_t newest_step_ = 0;
   std::vector<IncompleteCall> incomplete_;
-  std::vector<bool> waits_ = std::vector<bool>(peers_.size()), is_awaited_ = waits_;  // by peer
+  // By peer. may_wait_: in a call of a group with ranks that are no peers.
+  std::vector<bool> waits_ = std::vector<bool>(peers_.size()), is_awaited_ = waits_, may_wait_ = waits_;
 };
 
 }  // namespace

@@ -45,7 +45,8 @@ struct Verdict {
 //   mismatch      ranks whose calls of the same number in a group differ, once one has waited for heartbeat_s
 //   ended         a rank has waited for heartbeat_s for one that said goodbye at least as long ago; both at least 10 s
 //                 if that one failed
-//   hang          a rank that waits for nobody makes no progress for limit_s()
+//   hang          a rank that waits for nobody makes no progress for limit_s(); at least that of a save if it may wait
+//                 for a rank that is no peer
 //   deadlock      ranks wait for each other
 std::optional<Verdict> diagnose(const std::vector<Peer>& peers, const Limits& limits);
 

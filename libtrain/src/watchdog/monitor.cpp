@@ -83,6 +83,10 @@ void Monitor::send_to_all(FrameKind kind, const std::string& bytes) {
   for (Entry& entry : entries_) entry.channel.send(kind, bytes);
 }
 
+void Monitor::flush(Clock::time_point deadline) {
+  for (Entry& entry : entries_) entry.channel.flush(deadline);
+}
+
 const std::vector<Peer>& Monitor::peers(Clock::time_point now, double suspicious_s) {
   for (Peer& peer : peers_) {
     const Entry& entry = entries_[static_cast<std::size_t>(peer.rank)];

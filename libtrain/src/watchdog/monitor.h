@@ -24,6 +24,7 @@ class Monitor {
   // Call it when this process did not run for a while: silence in that time means nothing.
   void forgive(Clock::time_point now);
   void send_to_all(FrameKind kind, const std::string& bytes = {});
+  void flush(Clock::time_point deadline);
   // The peers as of `now`. Inspects the processes of ranks on this machine that were silent for `suspicious_s`.
   const std::vector<Peer>& peers(Clock::time_point now, double suspicious_s);
   // Whether every rank except `silent` has answered a verdict or gone.

@@ -55,11 +55,13 @@ std::vector<IncompleteCall> incomplete_calls_of(const std::vector<Peer>& peers) 
     for (const GroupBoard& group : peer.board.groups) {
       const Call* const call = open_call(group);
       if (call == nullptr) continue;
-      const auto [at, is_new] = incomplete.try_emplace(key_of(group, *call), IncompleteCall{&group, call, {}, {}});
+      const auto [at, is_new] = incomplete.try_emplace(key_of(group, *call), IncompleteCall{&group, call, {}, {}, 0});
       at->second.waiting.push_back(&peer);
       if (!is_new) continue;
       for (const Peer& other : peers) {
-        if (is_member(other, group) && !has_come_to(other, group, *call)) at->second.missing.push_back(&other);
+        if (!is_member(other, group)) continue;
+        ++at->second.known;
+        if (!has_come_to(other, group, *call)) at->second.missing.push_back(&other);
       }
     }
   }

@@ -14,6 +14,7 @@ struct IncompleteCall {
   const GroupBoard* group;
   const Call* call;
   Peers waiting, missing;
+  std::size_t known = 0;  // the group's ranks among the peers
 };
 
 // The oldest call in flight; null if there is none.

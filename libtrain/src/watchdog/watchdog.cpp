@@ -36,8 +36,8 @@ constexpr double kBeatsPerHeartbeat = 5;
 constexpr std::chrono::milliseconds kMeetingTick{5};
 constexpr std::chrono::milliseconds kSayDeadline{1000}, kToldDeadline{1000}, kLeaveDeadline{2000},
     kGoodbyeDeadline{200};
-// If both monitors are gone, nobody decides who speaks. The lowest rank does at once, and the others give it time to
-// end the run.
+// If both monitors are gone, nobody decides who speaks. The lowest rank does at once, and each other one gives those
+// below it time to end the run: half a heartbeat, because ranks find a fault up to two beats apart, and at least this.
 constexpr std::chrono::milliseconds kBetweenSpeakers{100};
 constexpr int kMostSpeakers = 20;
 
@@ -88,7 +88,8 @@ struct MonitorLink {
   int rank;
   Channel channel;
   Clock::time_point heard;
-  bool ended = false;  // it said goodbye
+  Link state = Link::open;  // done or failed once it said goodbye
+  Board board = {};         // arrives with its goodbye
 };
 
 }  // namespace watchdog
@@ -121,6 +122,7 @@ struct Watchdog::Impl {
   std::vector<MonitorLink> links;  // used by the thread, once it has taken them from `connected`
   BoardReader reader;
   Board own;
+  std::optional<Clock::time_point> found_alone;  // when speak_alone() found the fault
 
   std::string record_folder;  // unchanged once `has_folder` is true
   std::atomic<bool> has_folder{false};
@@ -164,8 +166,12 @@ Watchdog::Impl::~Impl() {
   take_connected();
   const std::string how = std::uncaught_exceptions() > exceptions ? "failed" : "done";
   const auto deadline = Clock::now() + kGoodbyeDeadline;
-  if (monitor) monitor->send_to_all(FrameKind::goodbye, how);
-  for (MonitorLink& link : links) link.channel.send(FrameKind::goodbye, how), link.channel.flush(deadline);
+  // A rank may wait for others in a call that this one had come to.
+  const std::string last = encode(last_board());
+  for (MonitorLink& link : links) link.channel.send(FrameKind::board, last), link.channel.send(FrameKind::goodbye, how);
+  if (monitor) monitor->send_to_all(FrameKind::board, last), monitor->send_to_all(FrameKind::goodbye, how);
+  for (MonitorLink& link : links) link.channel.flush(deadline);
+  if (monitor) monitor->flush(deadline);
 }
 
 void Watchdog::Impl::run() {
@@ -186,7 +192,9 @@ void Watchdog::Impl::run() {
     if (monitor) monitor->receive(now);
     if (paused) {
       if (monitor) monitor->forgive(now);
-      for (MonitorLink& link : links) link.heard = now;
+      for (MonitorLink& link : links) {
+        if (link.state == Link::open) link.heard = now;
+      }
     }
     for (MonitorLink& link : links) listen(link, now);
     if (now < next_beat && !paused) {
@@ -218,7 +226,9 @@ void Watchdog::Impl::listen(MonitorLink& link, Clock::time_point now) {
   for (const Frame& frame : link.channel.receive()) {
     link.heard = now;
     if (frame.kind == FrameKind::verdict) follow(link, frame.bytes);
-    if (frame.kind == FrameKind::goodbye) link.ended = true;
+    if (frame.kind == FrameKind::goodbye) link.state = frame.bytes == "done" ? Link::done : Link::failed;
+    if (frame.kind != FrameKind::board) continue;
+    if (auto board = decode(frame.bytes)) link.board = std::move(*board);
   }
 }
 
@@ -235,24 +245,27 @@ void Watchdog::Impl::speak_alone(Clock::time_point now) {
   std::vector<Peer> peers;
   for (const MonitorLink& link : links) {
     const double silent_s = std::chrono::duration<double>(now - link.heard).count();
+    if (link.state == Link::open && silent_s <= options.heartbeat_s) {  // it watches
+      found_alone.reset();
+      return;
+    }
     const Place& place = meeting.places[static_cast<std::size_t>(link.rank)];
-    const bool is_lost = !link.ended && (!link.channel.is_open() || silent_s > options.heartbeat_s);
-    if (!is_lost) return;
-    peers.push_back({link.rank,
-                     place.host,
-                     place.pid,
-                     link.channel.is_open() ? Link::open : Link::closed,
-                     silent_s,
-                     {},
-                     false,
-                     {}});
-    const auto patience = milliseconds(options.heartbeat_s) + kBetweenSpeakers * std::min(rank, kMostSpeakers);
-    if (now - link.heard < patience) return;
+    const bool is_gone = link.state == Link::open && !link.channel.is_open();
+    peers.push_back(
+        {link.rank, place.host, place.pid, is_gone ? Link::closed : link.state, silent_s, {}, false, link.board});
   }
   if (peers.empty()) return;
   const Place& place = meeting.places[static_cast<std::size_t>(rank)];
   peers.push_back({rank, place.host, place.pid, Link::open, 0, {}, false, own});
-  if (const auto verdict = diagnose(peers, limits)) speak(*verdict);
+  const auto verdict = diagnose(peers, limits);
+  if (!verdict) {
+    found_alone.reset();
+    return;
+  }
+  if (!found_alone) found_alone = now;
+  const int before = rank - (meeting.monitors[1] < rank ? 2 : 1);  // lower ranks that are no monitors
+  const auto turn = std::max(kBetweenSpeakers, milliseconds(options.heartbeat_s / 2));
+  if (now - *found_alone >= turn * std::min(before, kMostSpeakers)) speak(*verdict);
 }
 
 void Watchdog::Impl::speak(const Verdict& verdict) {
