@@ -174,6 +174,30 @@ TEST_CASE("monitor: strangers and broken frames are shut out", "[watchdog]") {
   CHECK(greeted_by(meeting, std::string("libtrain watchdog 1, token ") + kToken + ", rank 1") == 1);
 }
 
+TEST_CASE("monitor: a rank that gave up an attempt connects with the next one", "[watchdog]") {
+  for (const bool was_welcomed : {false, true}) {
+    CAPTURE(was_welcomed);
+    Meeting meeting = meeting_of(0, 2);
+    Monitor monitor(meeting);
+    std::string problem;
+    Channel first = Channel::connect("127.0.0.1", meeting.listener->port(), soon(), problem);
+    first.send(FrameKind::hello, std::string("libtrain watchdog 1, token ") + kToken + ", rank 1");
+    for (const auto deadline = soon(); was_welcomed && first.receive().empty() && Clock::now() < deadline;) {
+      monitor.receive(Clock::now());
+    }
+    first.close();
+    auto second = std::async(std::launch::async, [&] {
+      return connect_to(meeting_of(1, 2, meeting.addresses[0]), 0, Clock::now() + std::chrono::seconds(2));
+    });
+    while (second.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) monitor.receive(Clock::now());
+    CHECK_NOTHROW(second.get().send(FrameKind::goodbye, "done"));
+    const auto now = Clock::now();
+    const auto has_heard = [&] { return monitor.peers(now, 1e9)[1].link == Link::done; };
+    for (const auto deadline = soon(); !has_heard() && Clock::now() < deadline;) monitor.receive(now);
+    CHECK(has_heard());
+  }
+}
+
 TEST_CASE("meeting: the addresses of another host are tried in order", "[watchdog]") {
   Meeting meeting = meeting_of(0, 2);
   meeting.listener.emplace(false);

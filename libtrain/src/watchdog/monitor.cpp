@@ -37,23 +37,26 @@ void Monitor::greet(Clock::time_point now) {
       continue;
     }
     const int rank = frames.front().kind == FrameKind::hello ? greeted_by(meeting_, frames.front().bytes) : -1;
-    if (rank >= 0 && !entries_[static_cast<std::size_t>(rank)].connected) {
+    if (rank >= 0 && stranger.channel.is_open()) {
       Entry& entry = entries_[static_cast<std::size_t>(rank)];
-      entry.channel = std::move(stranger.channel);
-      entry.channel.send(FrameKind::welcome);
-      entry.connected = true, entry.heard = now;
+      // A rank that was not welcomed in time has closed its connection and comes with another one.
+      if (!entry.channel.is_open()) {
+        entry.channel = std::move(stranger.channel);
+        entry.channel.send(FrameKind::welcome);
+        entry.connected = true, entry.heard = now;
+      }
     }
     stranger.channel.close();  // no effect if it was taken
   }
   std::erase_if(strangers_, [](const Stranger& stranger) { return !stranger.channel.is_open(); });
-  // Once all ranks are connected, nobody else is let in.
-  if (!std::all_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.connected; })) return;
+}
+
+void Monitor::admit_no_more() {
   meeting_.listener.reset();
   strangers_.clear();
 }
 
 void Monitor::receive(Clock::time_point now) {
-  greet(now);
   for (std::size_t r = 0; r < entries_.size(); ++r) {
     Entry& entry = entries_[r];
     if (!entry.channel.is_open()) continue;
@@ -62,6 +65,7 @@ void Monitor::receive(Clock::time_point now) {
     for (const Frame& frame : frames) take(static_cast<int>(r), frame);
     if (!entry.channel.is_open()) entry.closed = now;
   }
+  greet(now);  // last, because a rank comes again once its connection has closed
 }
 
 void Monitor::take(int rank, const Frame& frame) {

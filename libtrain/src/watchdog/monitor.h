@@ -15,8 +15,10 @@ class Monitor {
  public:
   explicit Monitor(Meeting& meeting);
 
-  // The listener's descriptor; -1 once all ranks are connected.
+  // The listener's descriptor; -1 after admit_no_more().
   int listener() const { return meeting_.listener ? meeting_.listener->descriptor() : -1; }
+  // Call it once all ranks know that they are connected. Until then a rank may come again.
+  void admit_no_more();
   // Takes connections, greetings and boards; never blocks.
   void receive(Clock::time_point now);
   void set_own(const Board& board) { peer(meeting_.rank).board = board; }

@@ -179,6 +179,7 @@ void Watchdog::Impl::run() {
   const auto beat = milliseconds(options.heartbeat_s / kBeatsPerHeartbeat), tick = beat / 2;
   auto last = Clock::now(), next_beat = last;
   while (!stops) {
+    if (monitor && armed) monitor->admit_no_more();
     pollfd entries[] = {{wake.get(), POLLIN, 0}, {monitor ? monitor->listener() : -1, POLLIN, 0}};
     const auto patience = armed ? tick : std::min(tick, kMeetingTick);
     ::poll(entries, 2, static_cast<int>(std::max<std::int64_t>(1, patience.count())));
