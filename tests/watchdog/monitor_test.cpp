@@ -198,6 +198,26 @@ TEST_CASE("monitor: a rank that gave up an attempt connects with the next one", 
   }
 }
 
+TEST_CASE("monitor: it listens only while it has room for strangers", "[watchdog]") {
+  Meeting meeting = meeting_of(0, 2);
+  Monitor monitor(meeting);
+  const auto start = Clock::now();
+  std::string problem;
+  std::vector<Channel> strangers;
+  for (int i = 0; i < 256; ++i) {
+    strangers.push_back(Channel::connect("127.0.0.1", meeting.listener->port(), soon(), problem));
+    CHECK(monitor.listener() >= 0);
+    monitor.receive(start);
+  }
+  for (const auto deadline = Clock::now() + std::chrono::seconds(2);
+       monitor.listener() >= 0 && Clock::now() < deadline;) {
+    monitor.receive(start);
+  }
+  CHECK(monitor.listener() == -1);
+  monitor.receive(start + std::chrono::seconds(6));  // they have sent nothing
+  CHECK(monitor.listener() >= 0);
+}
+
 TEST_CASE("meeting: the addresses of another host are tried in order", "[watchdog]") {
   Meeting meeting = meeting_of(0, 2);
   meeting.listener.emplace(false);

@@ -86,6 +86,10 @@ class Verdicts(program.CliTest):
                          ["error: [watchdog] the ranks did not meet within 1 s"])
         self.assertEqual(process.returncode, 4)
 
+    def test_monitors_listen_only_until_all_are_connected(self):
+        process = program.run("listen", "0,1", HEARTBEAT_S, LONG_S, ranks=3)
+        self.assertEqual((process.returncode, process.stderr), (0, ""))
+
     def test_a_long_heartbeat_delays_no_start(self):
         for _ in range(3):  # a greeting that comes with its connection, or after it
             process = program.run("none", 0, 86400, LONG_S, ranks=2)

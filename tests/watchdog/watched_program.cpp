@@ -1,6 +1,7 @@
 // A program on several ranks with a watchdog. The rank given by the second argument performs the mode given by the
 // first, at step 3, before the first step or after the last one. Lists such as "end,stop 0,1" give several.
 //   watched_program MODES RANKS HEARTBEAT_S COLLECTIVE_S [FOLDER]
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -29,6 +30,22 @@ void sleep_in(lt::Phase phase, std::chrono::milliseconds time) {
   std::this_thread::sleep_for(time);
 }
 
+int listeners() {
+  int count = 0;
+  for (int fd = 0; fd < 1024; ++fd) {
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0) count += listens;
+  }
+  return count;
+}
+
+// Whether the watchdog stops listening after the start.
+bool comes_to(int count) {
+  for (int i = 0; i < 1000 && listeners() != count; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  return listeners() == count;
+}
+
 std::vector<std::string> parts_of(const std::string& list) {
   std::istringstream stream(list);
   std::vector<std::string> parts;
@@ -48,9 +65,11 @@ int run(const lt::World& world, int argc, char** argv) {
   const double collective_s = std::atof(argv[4]);
   if (strikes && mode == "late") std::this_thread::sleep_for(kForEver);
   const double init_s = mode == "late" ? 1 : 60;
+  const int listeners_before = listeners();
   std::optional<lt::Watchdog> watchdog(std::in_place, world,
                                        lt::WatchdogOptions{std::atof(argv[3]), collective_s, init_s});
   if (argc > 5) watchdog->write_to(argv[5]);
+  if (strikes && mode == "listen" && !comes_to(listeners_before)) throw lt::CommError("the watchdog still listens");
   // Open MPI's launcher sometimes crashes if some ranks are in MPI_Finalize while another one aborts.
   const auto say_goodbye = [&] {
     watchdog.reset();

@@ -23,6 +23,10 @@ Monitor::Monitor(Meeting& meeting) : meeting_(meeting), entries_(meeting.places.
   }
 }
 
+int Monitor::listener() const {
+  return meeting_.listener && strangers_.size() < kMostStrangers ? meeting_.listener->descriptor() : -1;
+}
+
 void Monitor::greet(Clock::time_point now) {
   if (!meeting_.listener) return;
   while (strangers_.size() < kMostStrangers) {

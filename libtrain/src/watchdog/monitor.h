@@ -15,8 +15,8 @@ class Monitor {
  public:
   explicit Monitor(Meeting& meeting);
 
-  // The listener's descriptor; -1 after admit_no_more().
-  int listener() const { return meeting_.listener ? meeting_.listener->descriptor() : -1; }
+  // The listener's descriptor; -1 while there is no room for strangers, and after admit_no_more().
+  int listener() const;
   // Call it once all ranks know that they are connected. Until then a rank may come again.
   void admit_no_more();
   // Takes connections, greetings and boards; never blocks.
