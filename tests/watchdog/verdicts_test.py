@@ -81,9 +81,16 @@ class Verdicts(program.CliTest):
         self.assertRegex(line, r"^rank 2 \(.*\): no progress for [\d.]+ s at step 5, in forward$")
 
     def test_a_rank_does_not_come(self):
-        process = program.run("late", 1, HEARTBEAT_S, LONG_S, ranks=2)
-        self.assertEqual([line for line in process.stderr.splitlines() if line.startswith("error: ")],
-                         ["error: [watchdog] the ranks did not meet within 1 s"])
+        for rank in (0, 1):
+            process = program.run("late", rank, HEARTBEAT_S, LONG_S, ranks=3)
+            self.assertEqual([line for line in process.stderr.splitlines() if line.startswith("error: ")],
+                             ["error: [watchdog] the ranks did not meet within 1 s"])
+            self.assertEqual(process.returncode, 4)
+
+    def test_a_monitor_cannot_be_reached(self):
+        process = program.run("deaf", 0, HEARTBEAT_S, LONG_S, ranks=2)
+        self.assertRegex(process.stderr, r"^error: \[comm\] rank 1: the watchdog cannot connect to rank 0 on host \S+, "
+                                         r"port \d+; last tried 127.0.0.1: no welcome\nhint: .*\n$")
         self.assertEqual(process.returncode, 4)
 
     def test_monitors_listen_only_until_all_are_connected(self):

@@ -2,8 +2,10 @@
 // first, at step 3, before the first step or after the last one. Lists such as "end,stop 0,1" give several.
 //   watched_program MODES RANKS HEARTBEAT_S COLLECTIVE_S [FOLDER]
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -24,6 +26,8 @@ namespace {
 
 constexpr int kSteps = 5, kFaultStep = 3;
 constexpr std::chrono::seconds kForEver{1000};
+
+bool is_deaf = false;  // accepts no connection of the watchdog
 
 void sleep_in(lt::Phase phase, std::chrono::milliseconds time) {
   const lt::PhaseScope scope(phase);
@@ -64,7 +68,8 @@ int run(const lt::World& world, int argc, char** argv) {
   }
   const double collective_s = std::atof(argv[4]);
   if (strikes && mode == "late") std::this_thread::sleep_for(kForEver);
-  const double init_s = mode == "late" ? 1 : 60;
+  is_deaf = strikes && mode == "deaf";
+  const double init_s = mode == "late" ? 1 : mode == "deaf" ? 2 : 60;
   const int listeners_before = listeners();
   std::optional<lt::Watchdog> watchdog(std::in_place, world,
                                        lt::WatchdogOptions{std::atof(argv[3]), collective_s, init_s});
@@ -101,6 +106,13 @@ int run(const lt::World& world, int argc, char** argv) {
 }
 
 }  // namespace
+
+// Takes the place of the C library's.
+extern "C" int accept4(int listening, sockaddr* address, socklen_t* size, int flags) {
+  if (!is_deaf) return static_cast<int>(::syscall(SYS_accept4, listening, address, size, flags));
+  errno = EAGAIN;
+  return -1;
+}
 
 int main(int argc, char** argv) {
   return lt::run_program(argc, argv, [&](const lt::World& world) { return run(world, argc, argv); });

@@ -92,7 +92,7 @@ Channel connect_to(const Meeting& meeting, int monitor, Clock::time_point deadli
       problem = fmt::format("{}: {}", addresses[i], why);
     }
     if (Clock::now() >= deadline) break;
-    std::this_thread::sleep_for(kRetry);
+    std::this_thread::sleep_until(std::min(deadline, Clock::now() + kRetry));
   }
   const Place& place = places[static_cast<std::size_t>(monitor)];
   throw CommError(fmt::format("the watchdog cannot connect to rank {} on host {}, port {}; last tried {}", monitor,

@@ -40,6 +40,9 @@ constexpr std::chrono::milliseconds kSayDeadline{1000}, kToldDeadline{1000}, kLe
 // below it time to end the run: half a heartbeat, because ranks find a fault up to two beats apart, and at least this.
 constexpr std::chrono::milliseconds kBetweenSpeakers{100};
 constexpr int kMostSpeakers = 20;
+// A rank that cannot connect gives up before the timers end the run, because its error says more: a quarter of the time
+// left, at most this.
+constexpr Clock::duration kMostForError = std::chrono::seconds(5);
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(std::max<std::int64_t>(1, static_cast<std::int64_t>(seconds * 1e3)));
@@ -51,15 +54,13 @@ class MeetingTimer {
   MeetingTimer(int rank, double init_s) {
     thread_ = std::thread([this, rank, init_s] {
       std::unique_lock lock(mutex_);
-      // Rank 0 speaks. The others exit later, unless they are ended before.
-      const auto deadline = milliseconds(init_s) + (rank == 0 ? std::chrono::milliseconds(0) : kLeaveDeadline);
-      if (met_.wait_for(lock, deadline, [this] { return done_; })) return;
-      if (rank == 0) {
-        run_within(kSayDeadline, [&] {
-          say(fmt::format("the ranks did not meet within {} s", init_s),
-              "a rank has not started or does not answer; a larger watchdog.init_s waits longer", "");
-        });
-      }
+      // Rank 0 speaks, or else the lowest rank that is present. The launcher then ends the others.
+      const auto turn = kLeaveDeadline * std::min(rank, kMostSpeakers);
+      if (met_.wait_for(lock, milliseconds(init_s) + turn, [this] { return done_; })) return;
+      run_within(kSayDeadline, [&] {
+        say(fmt::format("the ranks did not meet within {} s", init_s),
+            "a rank has not started or does not answer; a larger watchdog.init_s waits longer", "");
+      });
       leave(static_cast<int>(ExitCode::communication), nullptr);
     });
   }
@@ -136,8 +137,9 @@ struct Watchdog::Impl {
 
 Watchdog::Impl::Impl(const World& world_, const WatchdogOptions& options_) : world(world_), options(options_) {
   const MeetingTimer timer(rank, options.init_s);
-  const auto deadline = Clock::now() + milliseconds(options.init_s);
+  const auto end = Clock::now() + milliseconds(options.init_s);
   meeting = meet(world.group());
+  const auto deadline = end - std::min((end - Clock::now()) / 4, kMostForError);
   if (meeting.is_monitor(rank)) monitor.emplace(meeting);
   thread = std::thread([this] { run(); });
   try {
