@@ -6,6 +6,7 @@
 #include "recorded_run.h"
 #include "step_identity.h"
 #include "table.h"
+#include "train/rank_device.h"
 #include "training.h"
 
 namespace lt::bench {

@@ -84,7 +84,8 @@ void bench_tune(const Config& given, const World& world, const Options& options)
   require_searchable(config, world);
   const StepOptions step = step_options_of_rank(config, world);
   Json result = new_result("tune", world, options);
-  result.update(Json{{"model", model_name(config)},
+  result.update(Json{{"device", device_word(step.device)},
+                     {"model", model_name(config)},
                      {"dtype", config.train.dtype},
                      {"products", search(config, world, step)},
                      {"kept_in", nullptr}});

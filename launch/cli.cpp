@@ -1,6 +1,7 @@
 // The whole program: parses the command line and runs the command on every rank.
 #include "libtrain/launch/cli.h"
 
+#include <poll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 
 #include "command_line.h"
 #include "libtrain/comm/program.h"
@@ -19,6 +21,16 @@
 
 namespace lt {
 namespace {
+
+// What a command printed may be its result, which a full disk can cut off. A reader that has left wants no more.
+void require_printed() {
+  const bool is_flushed = std::fflush(stdout) == 0;
+  if (is_flushed && std::ferror(stdout) == 0) return;
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  if (::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0) return;
+  const std::string reason = is_flushed ? "a part was lost" : std::strerror(errno);
+  throw DataError("output", "standard output: cannot write: " + reason);
+}
 
 int run(const World& world, const std::vector<std::string>& arguments, const Models& models) {
   launch::Parsed parsed;
@@ -30,15 +42,12 @@ int run(const World& world, const std::vector<std::string>& arguments, const Mod
     if (world.rank() == 0) std::fputs(parsed.text.c_str(), stdout);
     return 0;
   }
-  return static_cast<int>(parsed.run({world, parsed.config, parsed.command_line}));
-}
-
-// What a command printed may be its result, which a full disk can cut off.
-void require_printed() {
-  const bool is_flushed = std::fflush(stdout) == 0;
-  if (is_flushed && std::ferror(stdout) == 0) return;
-  const std::string reason = is_flushed ? "a part was lost" : std::strerror(errno);
-  throw DataError("output", "standard output: cannot write: " + reason);
+  try {
+    return static_cast<int>(parsed.run({world, parsed.config, parsed.command_line}));
+  } catch (const std::system_error&) {  // fmt::print() throws it
+    require_printed();
+    throw;
+  }
 }
 
 // Makes a rank under `ltrain launch` die with the daemon that started it, even if the daemon is killed.

@@ -8,6 +8,7 @@
 #include <limits>
 #include <set>
 
+#include "report/summary.h"
 #include "report/svg_chart.h"
 
 namespace lt::report {

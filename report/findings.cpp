@@ -54,7 +54,7 @@ void add_outside(Findings& findings, const Evidence& e) {
       {"outside", outside / seconds, "Evaluation and samples between the steps",
        fmt::format(
            "The run took {:.1f} s (event end), of which all steps took {:.1f} s. The other {:.1f} s, {} of the run, "
-           "went to {}{}. Evaluate less often, or on fewer batches ({}, {}).",
+           "went to {}{}. Evaluate less often, or on fewer tokens ({}, {}).",
            seconds, e.summary.train_s, outside, percent_text(outside / seconds),
            counted(static_cast<Size>(e.run.evals.size()), "evaluation"), e.run.samples.empty() ? "" : " and samples",
            e.setting("train.eval_every"), e.setting("train.eval_tokens"))});

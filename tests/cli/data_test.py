@@ -98,7 +98,8 @@ class Data(program.CliTest):
         self.assertRegex(self.trained(self.sources(1), "--data.epochs=0.5", run="sources"), "step +10/10 ")
         # 28 samples in steps of 4, 24 more in steps of 8, then 32 in steps of 4: samples count, not steps.
         for epochs, accum, steps, more in ((0.5, 1, 7, None), (1, 2, 10, "0.5 before, 1.0 now, 10 steps in all, of which 3 remain"),
-                                           (1.5, 1, 18, "1.0 before, 1.5 now, 18 steps in all, of which 8 remain")):
+                                           (1.5, 1, 18, "1.0 before, 1.5 now, 18 steps in all, of which 8 remain"),
+                                           (2, 1, 25, "1.5 before, 2.0 now, 25 steps in all, of which 7 remain")):
             out = self.trained(f"--data.train={self.a}", f"--data.epochs={epochs}", f"--train.accum={accum}", run="batches")
             self.assertRegex(out, f"step +{steps}/{steps} ")
             self.assertNotIn("train.steps: ", out)

@@ -1,6 +1,6 @@
-"""A file includes the header of this tree that defines a type it uses, itself or through other headers. A build with many
-files in one compilation does not notice where one is missing. Run with the root of the source tree; prints each
-violation as FILE:LINE."""
+"""A file includes the header of this tree that defines a type or a free function it uses, itself or through other headers.
+A build with many files in one compilation does not notice where one is missing. Names that are a member's, too, are not
+looked at. Run with the root of the source tree; prints each violation as FILE:LINE."""
 
 import functools
 import pathlib
@@ -10,8 +10,12 @@ import sys
 from includes import INCLUDE, ROOTS, code_of, find, report, sources
 
 DEFINITION = re.compile(r"^( *)(?:template <.*> )?(?:struct|class|enum class|using) (?:alignas\(.*\) )?([A-Z]\w+)")
+FUNCTION = re.compile(r"^( *)(?:template <.*> )?(?:[\w:<>,&*\[\]]+ )*[\w:<>,&*]+ [&*]*([a-z]\w+)\(")
+VARIABLE = re.compile(r"\b([a-z]\w+) = \[|[&*> ]([a-z]\w+)[,);]")  # a lambda, a parameter or a field
+OF_CUDA = {"exp", "sqrt"}
 TEMPLATE = re.compile(r"(?:class|typename)(?:\.\.\.)? ([A-Z]\w*)")
-USE = re.compile(r"(?<![\w.:>])(?:lt::)?([A-Z]\w+)")
+USE = re.compile(r"(?<![\w.:>])(?:lt::)?([A-Z]\w+|[a-z]\w+(?=\())")
+STATEMENTS = {"return", "else", "throw", "delete", "new", "co_return", "case", "goto"}
 
 
 def tree(root):
@@ -24,18 +28,18 @@ def tree(root):
 
 @functools.cache
 def defined_in(root, path):
-    """Types that a file defines or announces: those of a namespace, and those of a class."""
+    """What a file defines or announces: in a namespace, and in a class (or a function's body)."""
     found = set(), set()
     for line in (root / path).read_text().splitlines():
-        match = DEFINITION.match(line)
-        if match:
+        match = DEFINITION.match(line) or FUNCTION.match(line)
+        if match and line.split()[0] not in STATEMENTS:
             found[len(match[1]) > 0].add(match[2])
     return found
 
 
 @functools.cache
 def visible_in(root, path):
-    """Types of namespaces in a file and all that it includes."""
+    """What a file and all that it includes define in namespaces."""
     names = set(defined_in(root, path)[0])
     for line in (root / path).read_text().splitlines():
         match = INCLUDE.match(line)
@@ -50,13 +54,15 @@ def violations(root):
     headers, members = {}, set()
     for path in tree(root):
         of_namespace, of_class = defined_in(root, path)
-        members |= of_class
+        members |= of_class | OF_CUDA
         if path.suffix != ".cpp" and path.suffix != ".cu":
             for name in of_namespace:
                 headers.setdefault(name, set()).add(path)
     found, checked = [], 0
     for checked, path in enumerate(tree(root), 1):
-        seen = members | visible_in(root, path) | set(TEMPLATE.findall((root / path).read_text()))
+        text = (root / path).read_text()
+        seen = members | visible_in(root, path) | set(TEMPLATE.findall(text))
+        seen |= {name for pair in VARIABLE.findall(text) for name in pair}
         for number, line in enumerate((root / path).read_text().splitlines(), 1):
             for name in USE.findall(code_of(line)):
                 if name in headers and name not in seen:

@@ -1,4 +1,5 @@
-// The ring of calls of each group, the register of all rings, and each device's progress through its calls.
+// The ring of calls of each group, the register of all rings and of ended groups, and each device's progress through
+// its calls.
 #include "comm/call_log.h"
 
 #include <fmt/format.h>

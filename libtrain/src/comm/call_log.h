@@ -74,8 +74,7 @@ class CallLog {
 
 // CallLog::calls() of every group of the process that has more than one rank and has made a call.
 std::vector<GroupCalls> calls_of_groups(std::size_t most, bool as_device);
-// How many calls this process made in such groups that no longer exist, without the calls themselves: of the newest 64,
-// the last to end first.
+// The newest 64 of such groups that have ended, the last to end first. They have counts of calls and no calls.
 std::vector<GroupCalls> ended_groups();
 // Changes when a device makes progress.
 std::uint64_t device_progress();

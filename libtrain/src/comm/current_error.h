@@ -5,8 +5,8 @@
 
 namespace lt {
 
-// Call it in a handler: the exception that is handled. DataError for what the file system refuses, InternalError for
-// others that are no Error.
+// Returns the exception that is being handled. A filesystem_error becomes a DataError, any other foreign exception an
+// InternalError.
 Error current_error();
 
 }  // namespace lt

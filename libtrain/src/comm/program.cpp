@@ -70,7 +70,7 @@ int leave_with(const World& world, const Error& error) {
 }
 
 // Ranks cannot communicate before init(). An error that all of them meet alike is printed by rank 0.
-int leave_without_world(const Error& failure, bool is_alike) {
+int leave_without_world(const Error& failure, bool may_differ) {
   int rank = 0;
   try {
     rank = discover_ranks().rank;
@@ -78,7 +78,7 @@ int leave_without_world(const Error& failure, bool is_alike) {
   }
   if (rank == 0) {
     print(failure, -1);
-  } else if (!is_alike) {
+  } else if (may_differ) {
     print(failure, rank);
   }
   return exit_code(failure);
@@ -91,9 +91,10 @@ int run_program(int argc, char** argv, const std::function<int(const World&)>& b
   try {
     world = init(argc, argv, meeting);
   } catch (const MeetingError& error) {
-    return leave_without_world(error, false);
+    return leave_without_world(error, true);
   } catch (...) {
-    return leave_without_world(current_error(), true);
+    const Error error = current_error();
+    return leave_without_world(error, error.code() != ExitCode::usage && error.code() != ExitCode::communication);
   }
   try {
     return body(*world);

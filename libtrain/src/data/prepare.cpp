@@ -68,10 +68,10 @@ void require_text(const PrepareOptions& options, const std::vector<std::string>&
 // A field belongs to JSON lines, so one without any is a mistake.
 void require_json_lines(const PrepareOptions& options, const std::vector<std::string>& paths) {
   if (!options.field) return;
-  if (options.text_separator && std::ranges::find(paths, "-") != paths.end()) {
-    throw UsageError("data", "field: has no effect on standard input with text-separator, which reads text");
-  }
-  if (std::ranges::any_of(paths, [](const std::string& path) { return path == "-" || is_json_lines(path); })) return;
+  const auto has_fields = [&](const std::string& path) {
+    return is_json_lines(path) || (path == "-" && !options.text_separator);
+  };
+  if (std::ranges::any_of(paths, has_fields)) return;
   throw UsageError("data",
                    fmt::format("field: has no effect on text, and {}",
                                paths.size() == 1 ? paths[0] + " has nothing else" : "no input has anything else"),

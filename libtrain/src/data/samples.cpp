@@ -35,7 +35,7 @@ Samples::Samples(const std::vector<DataSource>& sources, Size seq, const DataOpt
     }
     Source& source = sources_.emplace_back(static_cast<Size>(files_.size()), std::vector<Size>{0});
     const std::vector<std::string> paths = expand_files(given.files);
-    allow_descriptors(2 * (files_.size() + paths.size()));  // each may have a mask
+    allow_descriptors(2 * paths.size());  // each may have a mask
     for (const std::string& path : paths) {
       const TokenFile& file = files_.emplace_back(path, options.format);
       if (file.tokens() < seq + 1) {

@@ -1,6 +1,7 @@
 // The polling wait, and the list of all threads' checks.
 #include "device/wait_checks.h"
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <thread>
@@ -21,9 +22,16 @@ constexpr std::chrono::microseconds kNap{50}, kBackgroundNap{1000};
 std::mutex mutex;
 WaitCheck* newest = nullptr;  // guarded by the mutex
 
+// Unlike a thread's id, no later thread has it.
+std::uint64_t number_of_thread() {
+  static std::atomic<std::uint64_t> last{0};
+  thread_local const std::uint64_t own = ++last;
+  return own;
+}
+
 }  // namespace
 
-WaitCheck::WaitCheck(std::function<void()> check) : check_(std::move(check)) {
+WaitCheck::WaitCheck(std::function<void()> check) : check_(std::move(check)), thread_(number_of_thread()) {
   const std::lock_guard lock(mutex);
   older_ = std::exchange(newest, this);
 }
@@ -45,7 +53,7 @@ void wait_until(const std::function<bool()>& ready) {
     if (now >= next_check) {
       const std::lock_guard lock(mutex);
       for (const WaitCheck* check = newest; check != nullptr; check = check->older_) {
-        if (check->thread_ == std::this_thread::get_id()) check->check_();
+        if (check->thread_ == number_of_thread()) check->check_();
       }
       next_check = WaitClock::now() + kBetweenChecks;
     }

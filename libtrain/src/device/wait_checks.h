@@ -3,8 +3,8 @@
 // since each query keeps the driver from the thread that feeds the device.
 #pragma once
 
+#include <cstdint>
 #include <functional>
-#include <thread>
 
 namespace lt {
 
@@ -21,7 +21,7 @@ class WaitCheck {
   friend void wait_until(const std::function<bool()>& ready);
 
   std::function<void()> check_;
-  std::thread::id thread_ = std::this_thread::get_id();
+  std::uint64_t thread_;  // the creating thread's number
   WaitCheck* older_;
 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 
 namespace lt {
@@ -39,9 +40,11 @@ std::size_t Descriptor::read_at(void* data, std::size_t bytes, std::int64_t offs
 
 void allow_descriptors(std::size_t count) {
   constexpr rlim_t kOthers = 1024;
+  static std::atomic<rlim_t> allowed{kOthers};
+  const rlim_t wanted = allowed += count;
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count + kOthers) return;
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, count + kOthers);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 

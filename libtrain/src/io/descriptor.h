@@ -34,8 +34,8 @@ class Descriptor {
   int fd_;
 };
 
-// Raises the soft limit of open descriptors, as far as the hard one permits, so that `count` of them find room beside
-// the rest of the process. Soft limits of 1,024 are common. Past the limit, what opens one reports it.
+// Raises the soft limit of open descriptors, as far as the hard one permits, so that there is room for `count` more of
+// them. All calls add up, beside 1,024 others. Past the limit, what opens a descriptor reports it.
 void allow_descriptors(std::size_t count);
 
 }  // namespace lt

@@ -40,8 +40,11 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   const bool in_epochs = earlier.data.epochs > 0 || config.data.epochs > 0;
   const char* const length = in_epochs ? "data.epochs" : "train.steps";
   for (const char* key : {length, "optim.schedule", "optim.lr", "optim.min_lr", "optim.warmup"}) {
-    if (before.at(key) == now.at(key)) continue;
-    lines.push_back(fmt::format("{}: {} before, {} now", key, before.at(key), now.at(key)));
+    const bool is_same = before.at(key) == now.at(key);
+    // The same epochs are other steps with another batch.
+    if (is_same && !(key == length && in_epochs && samples != shape.global_samples())) continue;
+    lines.push_back(is_same ? fmt::format("{}: {} as before", key, now.at(key))
+                            : fmt::format("{}: {} before, {} now", key, before.at(key), now.at(key)));
     if (key != length) continue;
     if (in_epochs) lines.back() += fmt::format(", {} steps in all", config.train.steps);
     lines.back() += fmt::format(", of which {} remain", config.train.steps - run.steps_done());

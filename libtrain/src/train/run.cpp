@@ -18,6 +18,7 @@
 #include "train/base_model.h"
 #include "train/checkpoint_room.h"
 #include "train/data_tokenizers.h"
+#include "train/device_model.h"
 #include "train/engine_checkpoint.h"
 #include "train/memory_restore.h"
 #include "train/rank_device.h"

@@ -42,7 +42,9 @@ void RunLog::say(const std::string& line) {
   note(line);
   if (!has_console_) return;
   has_console_ = std::puts(line.c_str()) >= 0 && std::fflush(stdout) == 0;
-  if (!has_console_) ::__fpurge(stdout);  // otherwise the program's exit would try to write the line again
+  if (has_console_) return;
+  ::__fpurge(stdout);     // otherwise the program's exit would try to write the line again
+  std::clearerr(stdout);  // a lost console is no error of the run
 }
 
 void RunLog::note(const std::string& line) {

@@ -29,7 +29,8 @@ double ratio(Size a, Size b) { return std::fabs(std::log(static_cast<double>(a) 
 }  // namespace
 
 RunRates::RunRates(const MeasuredRates& rates, const RatesUse& use)
-    : scale_(rates.gpu.empty() ? static_cast<double>(rates.threads) / use.cores : 1) {
+    : has_kernels_(!rates.products.empty() || !rates.attention.empty() || !rates.passes.empty()),
+      scale_(rates.gpu.empty() ? static_cast<double>(rates.threads) / use.cores : 1) {
   const auto mean_tflops = [&](DType dtype) {
     double flops = 0, ms = 0;
     for (const MeasuredRates::Product& product : rates.products) {
@@ -80,10 +81,10 @@ RunRates::RunRates(const MeasuredRates& rates, const RatesUse& use)
 }
 
 bool RunRates::is_empty() const {
-  const bool has_rate = quantized_tflops_ > 0 || attention_tflops_ != decltype(attention_tflops_){} ||
-                        traffic_gb_s_ > 0 || optimizer_gb_s_ > 0;
-  return products_.empty() && !has_rate &&
-         std::ranges::all_of(curves_, [](const Curve& c) { return c.points.empty(); });
+  const bool has_rate = !products_.empty() || quantized_tflops_ > 0 || attention_tflops_[0] > 0 ||
+                        attention_tflops_[1] > 0 || traffic_gb_s_ > 0 || optimizer_gb_s_ > 0;
+  const bool has_curve = std::ranges::any_of(curves_, [](const Curve& curve) { return !curve.points.empty(); });
+  return !has_rate && (has_kernels_ || !has_curve);
 }
 
 double RunRates::ms(Size M, Size N, Size K) const {

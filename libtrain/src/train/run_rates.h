@@ -25,7 +25,7 @@ class RunRates final : public ProductTimes {
  public:
   RunRates(const MeasuredRates& rates, const RatesUse& use);
 
-  // Whether nothing of what was measured says anything of such a run.
+  // Whether no measured rate applies to such a run. Collectives alone do, unless kernels were measured for other runs.
   bool is_empty() const;
   bool has_products() const { return !products_.empty(); }
   // At the rate of the measured product whose sizes are nearest by ratio. There must be products.
@@ -46,6 +46,7 @@ class RunRates final : public ProductTimes {
     double at(double sent) const;
   };
 
+  bool has_kernels_;  // of any dtype
   std::vector<MeasuredRates::Product> products_;
   double scale_;                                  // of times: measured threads over the run's cores
   double mean_tflops_ = 0;                        // of all products

@@ -58,8 +58,8 @@ class BoardReader {
   double still_s_ = 0;
 };
 
-// The board of a process that is leaving. Its ranks may still be in calls of groups that have ended here, so it also
-// counts the calls of those.
+// The board of a process that is leaving. Other ranks may still be in a call of a group that has ended here. So it
+// counts the calls of ended groups too, and has none of the calls themselves.
 Board last_board();
 
 std::string encode(const Board& board);

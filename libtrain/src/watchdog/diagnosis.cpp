@@ -33,7 +33,7 @@ class Diagnosis {
     if (!suspicious) return std::nullopt;
     incomplete_ = incomplete_calls_of(peers_);
     for (const IncompleteCall& call : incomplete_) {
-      if (call.known < call.group->size) {
+      if (call.group->stride != 0 && call.known < call.group->size) {
         for (const Peer* peer : call.waiting) may_wait_[index_of(peer)] = true;
       }
       if (call.missing.empty()) continue;

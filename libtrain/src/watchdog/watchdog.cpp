@@ -1,5 +1,5 @@
 // The watchdog thread of a rank: it sends beats and listens, and on the two monitors it checks all ranks. Rank 0's
-// monitor decides. The other one speaks only if rank 0 cannot. If both are gone, each other rank speaks for itself.
+// monitor decides. The other one speaks only if rank 0 cannot. If neither watches, each other rank speaks for itself.
 #include "libtrain/watchdog/watchdog.h"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ constexpr double kBeatsPerHeartbeat = 5;
 constexpr std::chrono::milliseconds kMeetingTick{5};
 constexpr std::chrono::milliseconds kSayDeadline{1000}, kToldDeadline{1000}, kLeaveDeadline{2000},
     kGoodbyeDeadline{200};
-// If both monitors are gone, nobody decides who speaks. The lowest rank does at once, and each other one gives those
+// If neither monitor watches, nobody decides who speaks. The lowest rank does at once, and each other one gives those
 // below it time to end the run: half a heartbeat, because ranks find a fault up to two beats apart, and at least this.
 constexpr std::chrono::milliseconds kBetweenSpeakers{100};
 constexpr int kMostSpeakers = 20;

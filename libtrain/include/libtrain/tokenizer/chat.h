@@ -40,7 +40,7 @@ class ChatTemplate {
   // the assistant's answer comes next.
   ChatTokens encode(std::span<const ChatMessage> messages, bool add_generation_prompt = false) const;
 
-  // How an answer ended that a model wrote: before its end, by end_of_turn_token(), or by the text end_of_turn().
+  // How a model's answer ended: cut off, by end_of_turn_token(), or by the text of end_of_turn().
   enum class AnswerEnd { none, token, text };
   // The tokens that follow such an answer: what it lacks, the user's next turn, and what comes before the next answer.
   Tokenizer::Ids encode_next_turn(const std::string& content, AnswerEnd ended) const;
