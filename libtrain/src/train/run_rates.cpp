@@ -29,7 +29,7 @@ double ratio(Size a, Size b) { return std::fabs(std::log(static_cast<double>(a) 
 }  // namespace
 
 RunRates::RunRates(const MeasuredRates& rates, const RatesUse& use)
-    : has_kernels_(!rates.products.empty() || !rates.attention.empty() || !rates.passes.empty()),
+    : has_kernels_(!rates.products.empty() || !rates.attention.empty()),
       scale_(rates.gpu.empty() ? static_cast<double>(rates.threads) / use.cores : 1) {
   const auto mean_tflops = [&](DType dtype) {
     double flops = 0, ms = 0;
