@@ -99,7 +99,8 @@ void cross_entropy_forward(CpuStream, const CrossEntropyForward& k) {
           lse[m] = most + std::log(row_sum_exp(x, V, most));
           losses[m] = lse[m] - load(x[targets_M[m]]);
           if (plain) continue;
-          const A of_all = lse[m] - row_sum(x, V) / static_cast<A>(V);
+          // A logit of -infinity makes the mean over all classes infinite, which 0 does not take back.
+          const A of_all = smoothing == 0 ? losses[m] : lse[m] - row_sum(x, V) / static_cast<A>(V);
           losses[m] += smoothing * (of_all - losses[m]) + z_loss * lse[m] * lse[m];
         }
       });

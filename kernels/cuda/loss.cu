@@ -95,9 +95,10 @@ __device__ Arithmetic<T> row_loss(const CrossEntropyForward& k, Size m, const Pa
   lse_M[m] = lse;
   losses[m] = lse - load(reinterpret_cast<const T*>(x)[k.targets_M[m]]);
   if constexpr (!kPlain) {
-    const A of_all = lse - total / static_cast<A>(V);
-    losses[m] +=
-        static_cast<A>(k.terms.label_smoothing) * (of_all - losses[m]) + static_cast<A>(k.terms.z_loss) * lse * lse;
+    // A logit of -infinity makes the mean over all classes infinite, which 0 does not take back.
+    const A smoothing = static_cast<A>(k.terms.label_smoothing);
+    const A of_all = smoothing == 0 ? losses[m] : lse - total / static_cast<A>(V);
+    losses[m] += smoothing * (of_all - losses[m]) + static_cast<A>(k.terms.z_loss) * lse * lse;
   }
   return lse;
 }

@@ -1,6 +1,7 @@
 // Dropout is a function of (seed, site, sample): the same wherever a sample is computed, and off outside training.
 #include <cmath>
 
+#include "libtrain/error.h"
 #include "nn/passes.h"
 #include "test_main/catch.h"
 
@@ -19,6 +20,12 @@ std::vector<float> dropped(Size first, Size samples, std::uint64_t seed = 1, std
 }
 
 }  // namespace
+
+TEST_CASE("dropout of a scalar is refused, and of nothing is nothing", "[nn]") {
+  const nn::ForwardScope scope({true, 1, 0, {}});
+  CHECK_THROWS_AS(nn::dropout(Tensor::zeros({}, DType::f32), 0.25, "site"), UsageError);
+  CHECK(nn::dropout(Tensor::zeros({0, 6}, DType::f32), 0.25, "site").elements() == 0);
+}
 
 TEST_CASE("a sample's mask is the same in every batch that holds it", "[nn]") {
   const std::vector<float> whole = dropped(0, 8);

@@ -1,4 +1,6 @@
 // Checks values, gradients and error messages of the general operations.
+#include <limits>
+
 #include "libtrain/error.h"
 #include "ops/gradient_check.h"
 
@@ -251,6 +253,11 @@ TEST_CASE("losses ignore targets, and have a z-loss and label smoothing", "[ops]
   const Tensor targets =
       Tensor::from(std::vector<std::int32_t>{kIgnoredTarget, 2, 0, kIgnoredTarget, 4, kIgnoredTarget}, {M});
   const ops::LossOptions terms{.z_loss = 0.02, .label_smoothing = 0.3};
+  // A class that is masked away has no share in the z-loss, and takes nothing from it.
+  const auto masked = [](double logit) { return Tensor::from(std::vector<double>{1, 2, logit}, {1, 3}); };
+  const Tensor target = Tensor::zeros({1}, DType::i32);
+  CHECK(ops::cross_entropy(masked(-std::numeric_limits<double>::infinity()), target, {.z_loss = 0.02}).item() ==
+        ops::cross_entropy(masked(-1e300), target, {.z_loss = 0.02}).item());
   check_gradient([&](auto& x) { return ops::cross_entropy(x[0], targets, terms); }, {normal({M, V}, 1)});
   check_gradient([&](auto& x) { return ops::head_cross_entropy(x[0], x[1], targets, terms); },
                  {normal({M, C}, 1), normal({V, C}, 2)});
@@ -278,7 +285,13 @@ TEST_CASE("wrong arguments are named", "[ops]") {
   CHECK(message([&] { ops::mul(a, Tensor::zeros({3}, DType::f64)); }) == "mul: b: expected f32, got f64");
   CHECK(message([&] { ops::gelu(Tensor()); }) == "gelu: x: expected a tensor, got none");
   CHECK(message([&] { ops::reshape(a, {7}); }) == "reshape: shape: expected 6 elements as in [2, 3], got [7]");
-  CHECK(message([&] { ops::slice(a, 1, 2, 2); }) == "slice: range: expected within [0, 3), got [2, 4)");
+  CHECK(message([&] { ops::slice(a, 1, 2, 2); }) == "slice: range: expected within [0, 3), got 2 from 2 on");
+  constexpr Size kMost = std::numeric_limits<Size>::max();
+  CHECK_THROWS_AS(ops::slice(a, 1, kMost, 1), UsageError);
+  CHECK_THROWS_AS(a.narrow(1, kMost, 1), UsageError);
+  const Tensor integers = Tensor::zeros({1, 2}, DType::i32);
+  CHECK_THROWS_AS(ops::embedding_with_positions(a, a, integers, kMost), UsageError);
+  CHECK(message([&] { Tensor(integers).set_requires_grad(); }) == "set_requires_grad: expected a floating dtype, got i32");
   CHECK(message([&] { ops::sum(a, 2); }) == "sum: dim: expected a dimension of shape [2, 3], got 2");
   CHECK(message([&] { ops::layer_norm(a, b, {}); }) == "layer_norm: weight: expected shape [3], got [4, 5]");
   CHECK(message([&] { ops::embedding(a, b); }) == "embedding: ids: expected i32, got f32");

@@ -1,4 +1,5 @@
 // The context of a forward pass, and the loss and the dropout that depend on it.
+#include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/ops/ops.h"
@@ -20,6 +21,8 @@ Tensor dropout(const Tensor& x, double p, std::string_view site) {
   // Evaluation and generation record nothing and drop nothing. A recomputed unit runs under the context of its first
   // forward.
   if (p == 0 || !ForwardContext::current().training) return x;
+  if (x.dims() == 0) throw UsageError("nn", "dropout: x: expected samples in its first dimension, got a scalar");
+  if (x.elements() == 0) return x;
   const ForwardContext& context = ForwardContext::current();
   const auto per_sample = static_cast<std::uint64_t>(x.elements() / x.dim(0));
   return ops::dropout(x, static_cast<float>(p), derive_key(context.seed, site),

@@ -111,8 +111,9 @@ Tensor attention_cached(Tensor qkv, const Heads& heads, KvCache& cache, Size win
   const Size capacity = cache.k.dims() == 3 ? cache.k.dim(1) : 0;
   require_shape("attention_cached", "cache.k", cache.k, {shape.B, capacity, kv});
   require_shape("attention_cached", "cache.v", cache.v, {shape.B, capacity, kv});
-  if (past + shape.T > capacity) {
-    fail("attention_cached", "cache", "room for " + std::to_string(past + shape.T) + " tokens",
+  if (past < 0 || shape.T > capacity - past) {
+    fail("attention_cached", "cache",
+         "room for " + std::to_string(shape.T) + " tokens after " + std::to_string(past) + " of them",
          std::to_string(capacity));
   }
   if (cache.lengths.defined()) {

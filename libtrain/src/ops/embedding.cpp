@@ -89,9 +89,9 @@ Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tens
   require_like("embedding_with_positions", "wpe", wpe, wte);
   if (ids.dims() != 2) fail("embedding_with_positions", "ids", "shape [B, T]", to_string(ids.shape()));
   require_shape("embedding_with_positions", "wpe", wpe, {wpe.dims() > 0 ? wpe.dim(0) : 0, wte.dim(1)});
-  if (first < 0 || first + ids.dim(1) > wpe.dim(0)) {
+  if (first < 0 || first > wpe.dim(0) - ids.dim(1)) {
     fail("embedding_with_positions", "ids", "positions below " + std::to_string(wpe.dim(0)),
-         std::to_string(first + ids.dim(1)) + " tokens");
+         std::to_string(ids.dim(1)) + " tokens from position " + std::to_string(first) + " on");
   }
   require_document_starts("embedding_with_positions", document_starts, ids.dim(0), ids.dim(1), first, wte);
   return record<Embedding>(wte, wpe, ids, first, document_starts, check);

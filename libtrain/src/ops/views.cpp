@@ -121,9 +121,9 @@ Tensor transpose(const Tensor& x, int dim0, int dim1) {
 Tensor slice(const Tensor& x, int dim, Size begin, Size length) {
   require_float("slice", "x", x);
   dim = require_dim("slice", x, dim);
-  if (begin < 0 || length < 0 || begin + length > x.dim(dim)) {
+  if (begin < 0 || length < 0 || length > x.dim(dim) - begin) {
     fail("slice", "range", "within [0, " + std::to_string(x.dim(dim)) + ")",
-         "[" + std::to_string(begin) + ", " + std::to_string(begin + length) + ")");
+         std::to_string(length) + " from " + std::to_string(begin) + " on");
   }
   return record<Slice>(x, dim, begin, length);
 }

@@ -220,7 +220,7 @@ Tensor Tensor::view(const Shape& shape) const {
 
 Tensor Tensor::narrow(int dim, Size begin, Size length) const {
   if (dim < 0) dim += dims();
-  if (dim < 0 || dim >= dims() || begin < 0 || length < 0 || begin + length > this->dim(dim)) {
+  if (dim < 0 || dim >= dims() || begin < 0 || length < 0 || length > this->dim(dim) - begin) {
     throw UsageError("tensor", "cannot take " + std::to_string(length) + " from " + std::to_string(begin) +
                                    " of dimension " + std::to_string(dim) + " of " + lt::to_string(shape()));
   }
@@ -285,10 +285,11 @@ bool Tensor::is_bound() const { return impl_->buffer != nullptr; }
 bool Tensor::requires_grad() const { return impl_ != nullptr && impl_->gradient != nullptr; }
 
 void Tensor::set_requires_grad() {
-  if (impl_->gradient == nullptr) {
-    impl_->gradient =
-        std::make_shared<GradientSlot>(GradientSlot{shape(), gradient_dtype(dtype()), device(), {}, false});
+  if (!is_floating(dtype())) {
+    throw UsageError("tensor", "set_requires_grad: expected a floating dtype, got " + std::string(dtype_name(dtype())));
   }
+  if (impl_->gradient != nullptr) return;
+  impl_->gradient = std::make_shared<GradientSlot>(GradientSlot{shape(), gradient_dtype(dtype()), device(), {}, false});
 }
 
 void Tensor::set_result_of_operation() {
