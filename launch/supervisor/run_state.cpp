@@ -48,11 +48,12 @@ RunState::RunState(const Config& config)
       before_(marks()) {}
 
 bool RunState::Saved::has_more_than(const Saved& before) const {
+  if (folder != before.folder) return !is_empty();
   return in_memory > before.in_memory || !std::ranges::includes(before.on_disk, on_disk);
 }
 
 RunState::Saved RunState::saved() const {
-  Saved saved{.on_disk = {}, .in_memory = copied_step()};
+  Saved saved{.on_disk = {}, .in_memory = copied_step(), .folder = inode(folder_)};
   for (const fs::path& entry : readable_entries(checkpoints_)) {
     const std::optional<Size> step = checkpoint::parse_step(entry.filename().string());
     std::error_code failed;

@@ -25,6 +25,7 @@ class RunState {
   struct Saved {
     std::set<Size> on_disk;  // steps with a committed checkpoint
     Size in_memory = -1;     // copied_step()
+    ino_t folder = 0;        // of the run: an attempt may have moved another one aside
 
     bool is_empty() const { return on_disk.empty() && in_memory < 0; }
     bool has_more_than(const Saved& before) const;

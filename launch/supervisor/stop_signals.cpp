@@ -46,11 +46,8 @@ void StopSignals::take() {
   while (read(descriptor_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal == SIGCHLD) continue;
-    if (first_ == 0) {
-      first_ = signal;
-    } else if (second_ == 0 && (signal == SIGINT || signal == SIGTERM)) {
-      second_ = signal;
-    }
+    if (first_ == 0) first_ = signal;
+    if ((signal == SIGINT || signal == SIGTERM) && ++demands_ == 2) second_ = signal;
   }
 }
 

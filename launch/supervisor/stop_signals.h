@@ -1,6 +1,6 @@
-// The signals that ask the supervisor to stop, read from a descriptor. The first one requests a save; a second SIGINT
-// or SIGTERM requests an immediate end. A signal that was ignored before stays ignored. SIGCHLD also wakes the
-// descriptor's reader.
+// The signals that ask the supervisor to stop, read from a descriptor. The first one requests a save; the second
+// that is SIGINT or SIGTERM requests an immediate end. A signal that was ignored before stays ignored. SIGCHLD also
+// wakes the descriptor's reader.
 #pragma once
 
 #include <csignal>
@@ -29,7 +29,7 @@ class StopSignals {
  private:
   sigset_t before_{};
   int descriptor_;
-  int first_ = 0, second_ = 0;
+  int first_ = 0, second_ = 0, demands_ = 0;
 };
 
 double now_s();  // of a monotonic clock

@@ -158,7 +158,7 @@ class Supervisor {
 
   // Returns 0 ranks if too few hosts are left.
   RankSpec ranks_of(int attempt, std::optional<TemporaryFile>& hostfile) {
-    there_ = attempt > 1 && least() < options_.ranks ? answering(hosts_) : hosts_;
+    there_ = attempt > 1 && options_.min_ranks > 0 ? answering(hosts_) : hosts_;
     RankSpec spec{options_.ranks, options_.hostfile, slots_of(there_), {}, current_environment()};
     spec.command = {std::filesystem::read_symlink("/proc/self/exe")};
     spec.command.insert(spec.command.end(), options_.arguments.begin(), options_.arguments.end());
@@ -178,7 +178,10 @@ class Supervisor {
       spec.ranks = 0;
       return spec;
     }
-    if (spec.ranks == options_.ranks) return spec;
+    if (spec.ranks == options_.ranks) {
+      say("{} of {} hosts answer: they have slots for {} ranks", there_.size(), hosts_.size(), spec.ranks);
+      return spec;
+    }
     spec.command.push_back(fmt::format("--train.global_batch={}", global_batch()));
     spec.command.emplace_back("--train.accum=1");  // the global batch determines it
     say("{} of {} hosts answer: {} ranks, the same global batch of {}", there_.size(), hosts_.size(), spec.ranks,

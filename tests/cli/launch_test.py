@@ -295,8 +295,13 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
                               launch=("--restarts", 1, "--hostfile", self.write("hosts-3", "localhost slots=1\nthere slots=5\ngone slots=2\n"),
                                       "--min-ranks", 3))
         self.assertIn("2 of 3 hosts answer: 4 ranks, the same global batch of 48\n", sharded.stderr)
+        spare = self.write("hosts-2", "localhost slots=2\nthere slots=6\ngone slots=8\n")
+        done = self.launch(ranks=8, run="spare", environment=environment,
+                           launch=("--restarts", 1, "--hostfile", spare, "--min-ranks", 8))
+        self.assertIn("2 of 3 hosts answer: they have slots for 8 ranks\n", done.stderr)
+        self.assertNotIn(str(spare), self.arguments(self.attempts()))
         done = self.launch(ranks=8, environment=environment, launch=("--restarts", 1, "--hostfile", hosts, "--min-ranks", 5))
-        self.assertEqual((done.returncode, self.attempts()), (75, 5))
+        self.assertEqual((done.returncode, self.attempts()), (75, 7))
         self.assertIn("hosts for 4 ranks answer, expected 5 or more", done.stderr)
 
     def test_the_template_of_slurm_counts_idle_attempts_and_leaves_no_file(self):

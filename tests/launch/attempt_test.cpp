@@ -63,6 +63,17 @@ Account account(const std::string& read) {
 
 }  // namespace
 
+TEST_CASE("signals: a demand after a warning is no second demand", "[launch]") {
+  StopSignals stop;
+  const auto send = [&](int signal) { ::raise(signal), stop.take(); };
+  send(SIGUSR1);
+  CHECK(stop.first() == SIGUSR1);
+  send(SIGTERM);
+  CHECK_FALSE(stop.at_once());
+  send(SIGINT);
+  CHECK(stop.second() == SIGINT);
+}
+
 TEST_CASE("attempt: of plain processes the first that fails gives code and cause", "[launch]") {
   Pipe says_pid;
   // Rank 0 fails after rank 1 has ended and was waited for.

@@ -34,6 +34,21 @@ TEST_CASE("saved: a checkpoint older than a damaged one is more than before", "[
   CHECK_FALSE(run.saved().has_more_than(before));
 }
 
+TEST_CASE("saved: a run that moved another one aside has what it saved itself", "[launch]") {
+  const TempFolder temp;
+  Config config;
+  config.run.dir = temp / "run";
+  const launch::RunState run(config);
+  const auto save = [&](const std::string& step) { temp.write("run/checkpoints/" + step + "/manifest.json", "{}"); };
+  save("step-00000100"), save("step-00000200");
+  const launch::RunState::Saved before = run.saved();
+  std::filesystem::rename(temp / "run", temp / "run.old-1");
+  std::filesystem::create_directories(temp / "run/checkpoints");
+  CHECK_FALSE(run.saved().has_more_than(before));
+  save("step-00000100");
+  CHECK(run.saved().has_more_than(before));
+}
+
 TEST_CASE("restart event: not among the metrics of another run that is at work in the folder", "[launch]") {
   const TempFolder temp;
   Config config;
