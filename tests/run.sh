@@ -49,7 +49,8 @@ if bash launch/deps.sh --fuzz; then
 else
   echo "== no clang: nothing is fuzzed"
 fi
-if ! command -v nvcc > /dev/null && [ ! -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
+export PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin  # where NVIDIA's packages put nvcc, and CMake does not look
+if ! command -v nvcc > /dev/null; then
   echo "== no nvcc: the CUDA configuration is not built"
 elif ! bash launch/deps.sh --cuda; then
   echo "== nvcc without the above: the CUDA configuration is not built"

@@ -6,7 +6,7 @@
 #
 # BASE is the folder to tune, with a tokenizer.json that has the marks of ChatML; without it make_base.py makes a small one
 # of random weights. CONVERSATIONS is a file of JSON lines (those of conversations.py), LTRAIN the program
-# (build/cpu/ltrain), RANKS the number of ranks (2), SEQ the length of a packed row (128), QUESTION what the chat asks,
+# (build/release/ltrain or build/cpu/ltrain), RANKS the number of ranks (2), SEQ the length of a packed row (128), QUESTION what the chat asks,
 # PYTHON an interpreter with torch, transformers and tokenizers (python3), MPIRUN the launcher (mpirun --oversubscribe).
 # Under five minutes on two processor cores. Started again in the same OUT, the run goes on where it was, or is complete. With
 # other data or options of the model and optimizer it is refused; --checkpoint.resume=never --run.force begins anew.
@@ -14,9 +14,12 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?expected a folder for everything that is made: bash examples/finetune/finetune.sh OUT}
 shift
-ltrain=${LTRAIN:-$here/../../build/cpu/ltrain} python=${PYTHON:-python3} ranks=${RANKS:-2} seq=${SEQ:-128}
+ltrain=${LTRAIN:-$here/../../build/release/ltrain} python=${PYTHON:-python3} ranks=${RANKS:-2} seq=${SEQ:-128}
 question=${QUESTION:-Which country is Cori in?}
 read -ra mpirun <<< "${MPIRUN:-mpirun --oversubscribe}"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+[ -n "${LTRAIN:-}" ] || [ -x "$ltrain" ] || ltrain=$here/../../build/cpu/ltrain
+[ -x "$(command -v "$ltrain")" ] || { echo "error: [finetune] $ltrain: expected the program, found none; LTRAIN names another" >&2; exit 2; }
 mkdir -p "$out"
 "$python" -c 'import tokenizers, torch, transformers' || { echo "skipped: $python lacks one of them"; exit 77; }
 
