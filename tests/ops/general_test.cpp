@@ -291,7 +291,8 @@ TEST_CASE("wrong arguments are named", "[ops]") {
   CHECK_THROWS_AS(a.narrow(1, kMost, 1), UsageError);
   const Tensor integers = Tensor::zeros({1, 2}, DType::i32);
   CHECK_THROWS_AS(ops::embedding_with_positions(a, a, integers, kMost), UsageError);
-  CHECK(message([&] { Tensor(integers).set_requires_grad(); }) == "set_requires_grad: expected a floating dtype, got i32");
+  CHECK(message([&] { Tensor(integers).set_requires_grad(); }) ==
+        "set_requires_grad: expected a floating dtype, got i32");
   CHECK(message([&] { ops::sum(a, 2); }) == "sum: dim: expected a dimension of shape [2, 3], got 2");
   CHECK(message([&] { ops::layer_norm(a, b, {}); }) == "layer_norm: weight: expected shape [3], got [4, 5]");
   CHECK(message([&] { ops::embedding(a, b); }) == "embedding: ids: expected i32, got f32");
