@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.relpath(__file__))  # results name paths as the caller sees them
 SETTLE_S = 0.3  # a program's idle threads spin for a while after its last step
 
 
