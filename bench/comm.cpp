@@ -241,8 +241,7 @@ void bench_comm(const World& world, const CommOptions& options) {
   require_collectives(world, options);
   Json rows = measure_collectives(world, options);
   if (world.rank() != 0) return;
-  Json result = new_result("comm", world, options);
-  result["device"] = device_word(options.device);
+  Json result = new_result("comm", world, options, options.device);
   write_result(std::move(result), std::move(rows), options.out);
 }
 

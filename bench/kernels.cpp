@@ -13,6 +13,7 @@
 #include "table.h"
 #include "timing.h"
 #include "train/rank_device.h"
+#include "train/run_rates.h"
 
 namespace lt::bench {
 namespace {
@@ -148,9 +149,7 @@ void print_kernel_row(const std::string& name, const Json& row) {
 // What estimates read: products but those of generation, attention as steps run it, and the passes of a block and of
 // the optimizer, in the dtype of the run.
 bool is_rate(const KernelCase& c, const StepOptions& step, Device device) {
-  // Estimates of f16 take these rates.
-  const DType dtype =
-      step.dtype != DType::f16 ? step.dtype : (device.type == DeviceType::cuda ? DType::bf16 : DType::f32);
+  const DType dtype = dtype_of_rates(step.dtype, device.type == DeviceType::cuda);
   if (c.dtype != dtype && !(step.fp8 && c.dtype == DType::e4m3)) return false;
   if (c.name.ends_with(".decode")) return false;
   if (c.name.starts_with("attention.")) {
@@ -206,8 +205,7 @@ void bench_kernels(const Config& given, const World& world, const Options& optio
   const Device device = step_options_of_rank(config, world).device;
   const KernelResult measured = measure(chosen_cases(config, device, filter), device, options);
   print_kernels(measured);
-  Json result = new_result("kernels", world, options);
-  result["device"] = device_word(device);
+  Json result = new_result("kernels", world, options, device);
   result["peaks"] = measured.peaks;
   result["left_out"] = measured.left_out;
   write_result(std::move(result), measured.rows, options.out);

@@ -22,8 +22,7 @@ void bench_rates(const Config& given, const World& world, const CommOptions& opt
     for (Json& row : measure_collectives(world, comm)) rows.push_back(std::move(row));
   }
   if (world.rank() != 0) return;
-  Json result = new_result("rates", world, options);
-  result["device"] = device_word(comm.device);
+  Json result = new_result("rates", world, options, comm.device);
   result["peaks"] = kernels.peaks;
   result["left_out"] = kernels.left_out;
   write_result(std::move(result), std::move(rows), options.out);

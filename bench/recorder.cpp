@@ -76,8 +76,7 @@ void bench_recorder(const Config& given, const World& world, const Options& opti
   for (std::size_t m = 0; m < kRecordModes.size(); ++m) {
     print_recorder_row(rows.emplace_back(row_of(kRecordModes[m], measured[m], off_ms, config, world.size())));
   }
-  Json result = new_result("recorder", world, options);
-  result["device"] = device_word(step_options_of_rank(config, world).device);
+  Json result = new_result("recorder", world, options, step_options_of_rank(config, world).device);
   result["files"] = run.files();
   write_result(std::move(result), std::move(rows), options.out);
 }

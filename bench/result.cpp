@@ -58,9 +58,14 @@ void require_one_rank(std::string_view benchmark, const World& world) {
                    "run it without mpirun");
 }
 
-Json new_result(std::string_view benchmark, const World& world, const Options& options) {
-  return {{"schema", kSchema},         {"benchmark", benchmark},   {"command", options.command},
-          {"machine", machine(world)}, {"warmup", options.warmup}, {"iterations", options.iterations}};
+Json new_result(std::string_view benchmark, const World& world, const Options& options, Device device) {
+  return {{"schema", kSchema},
+          {"benchmark", benchmark},
+          {"command", options.command},
+          {"machine", machine(world)},
+          {"warmup", options.warmup},
+          {"iterations", options.iterations},
+          {"device", device.type == DeviceType::cuda ? "cuda" : "cpu"}};
 }
 
 namespace {

@@ -29,9 +29,6 @@ struct Options {
   std::string command;              // as a shell would read it
 };
 
-// The field `device` of a result: "cpu" or "cuda".
-inline std::string_view device_word(Device device) { return device.type == DeviceType::cuda ? "cuda" : "cpu"; }
-
 double median(std::vector<double> values);  // at least one
 // {"min", "median", "max"}.
 Json spread(const std::vector<double>& values);
@@ -50,7 +47,7 @@ Json times(const std::vector<std::vector<double>>& blocks);
 void require_one_rank(std::string_view benchmark, const World& world);
 
 // A result without its rows.
-Json new_result(std::string_view benchmark, const World& world, const Options& options);
+Json new_result(std::string_view benchmark, const World& world, const Options& options, Device device);
 
 // Appends the rows to the result and writes it to `out`, unless that is empty. Call it before all rows exist as well,
 // so that an interrupted measurement leaves a result. Throws DataError.

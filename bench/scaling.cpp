@@ -124,11 +124,7 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
   const bool speaks = world.rank() == 0;
   Json rows = Json::array();
   if (speaks) print_header(kScalingColumns);
-  const auto result = [&] {
-    Json made = new_result("scaling", world, options);
-    made["device"] = device_word(step.device);
-    return made;
-  };
+  const auto result = [&] { return new_result("scaling", world, options, step.device); };
   const auto keep = [&](Json row) {
     rows.push_back(std::move(row));
     if (!speaks) return;

@@ -82,15 +82,15 @@ void bench_step(const Config& given, const World& world, const Options& options)
     ms.push_back(sum(step));
     for (std::size_t p = 0; p < kActivities; ++p) activities[p].push_back(step[p]);
   }
-  const Size peak_bytes = memory_peak_bytes(world, step_options_of_rank(config, world).device);
+  const Device device = step_options_of_rank(config, world).device;
+  const Size peak_bytes = memory_peak_bytes(world, device);
   if (world.rank() != 0) return;
 
   const double median_s = median(ms) / 1e3, tokens = static_cast<double>(training.tokens());
   Json breakdown;
   for (std::size_t p = 0; p < kActivities; ++p) breakdown[std::string(kActivityNames[p])] = spread(activities[p]);
-  Json result = new_result("step", world, options);
-  result.update(Json{{"device", device_word(step_options_of_rank(config, world).device)},
-                     {"model", model_name(config)},
+  Json result = new_result("step", world, options, device);
+  result.update(Json{{"model", model_name(config)},
                      {"dtype", config.train.dtype},
                      {"strategy", config.parallel.strategy},
                      {"recompute", config.parallel.recompute},

@@ -83,9 +83,8 @@ void bench_tune(const Config& given, const World& world, const Options& options)
   const Config config = with_accum(resolve(given), world.size());
   require_searchable(config, world);
   const StepOptions step = step_options_of_rank(config, world);
-  Json result = new_result("tune", world, options);
-  result.update(Json{{"device", device_word(step.device)},
-                     {"model", model_name(config)},
+  Json result = new_result("tune", world, options, step.device);
+  result.update(Json{{"model", model_name(config)},
                      {"dtype", config.train.dtype},
                      {"products", search(config, world, step)},
                      {"kept_in", nullptr}});

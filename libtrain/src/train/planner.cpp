@@ -102,7 +102,7 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
       device, {plan.ranks, plan.machine.ranks_per_node}, machine.cores, engine.options().dtype, facts.head_dim};
   if (device.overlaps) use.loss_to_transfer = kLossToTransfer, use.loss_to_waiting = kLossToWaiting;
   if (machine.rates != nullptr) {
-    const DType dtype = use.dtype == DType::f16 ? (device.overlaps ? DType::bf16 : DType::f32) : use.dtype;
+    const DType dtype = dtype_of_rates(use.dtype, device.overlaps);
     use.rates = std::make_shared<RunRates>(
         *machine.rates, RatesUse{dtype, engine.batch_shape().seq, facts.head_dim, facts.gated_ffn, machine.cores});
     if (use.rates->is_empty()) {
