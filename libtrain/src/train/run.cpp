@@ -64,7 +64,9 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
     if (world.rank() == 0) start = examine_run_folder(config, data_files);
   });
   load_state();
-  collectively(control, [&] { config = with_steps(config, world.size(), steps_done(), engine->samples_done()); });
+  if (steps_done() > 0) {  // data.epochs counts the samples that are left
+    collectively(control, [&] { config = with_steps(config, world.size(), steps_done(), engine->samples_done()); });
+  }
   const Size bytes = checkpoint_bytes(*engine, control);
   collectively(control, [&] {
     if (world.rank() != 0) return;
