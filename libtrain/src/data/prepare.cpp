@@ -57,12 +57,15 @@ void require_no_tokens(const PrepareOptions& options) {
                    "choose another --out; --force writes over the token files there");
 }
 
+// Ends the refusal of an option that has an effect on no input.
+std::string none_else(const std::vector<std::string>& paths) {
+  return paths.size() == 1 ? paths[0] + " has nothing else" : "no input has anything else";
+}
+
 // A separator divides text alone, so one without text to divide is a mistake.
 void require_text(const PrepareOptions& options, const std::vector<std::string>& paths) {
   if (!options.text_separator || !std::ranges::all_of(paths, is_json_lines)) return;
-  throw UsageError("data",
-                   fmt::format("text-separator: has no effect on JSON lines, and {}",
-                               paths.size() == 1 ? paths[0] + " has nothing else" : "no input has anything else"));
+  throw UsageError("data", "text-separator: has no effect on JSON lines, and " + none_else(paths));
 }
 
 // A field belongs to JSON lines, so one without any is a mistake.
@@ -72,9 +75,7 @@ void require_json_lines(const PrepareOptions& options, const std::vector<std::st
     return is_json_lines(path) || (path == "-" && !options.text_separator);
   };
   if (std::ranges::any_of(paths, has_fields)) return;
-  throw UsageError("data",
-                   fmt::format("field: has no effect on text, and {}",
-                               paths.size() == 1 ? paths[0] + " has nothing else" : "no input has anything else"),
+  throw UsageError("data", "field: has no effect on text, and " + none_else(paths),
                    "a name that ends in .jsonl makes JSON lines of a file, and so does standard input: --input -");
 }
 

@@ -36,9 +36,7 @@ class Spool {
   // Opens the folder, or makes it. Goes on from the state in it if that is of the same `identity`, else begins anew.
   // An empty identity is never the same. Before it begins anew it calls `on_new`, which may throw; nothing is lost
   // then. Throws DataError for what the system refuses, and UsageError if another process works there.
-  Spool(
-      const std::string& folder, std::string identity, const SpoolShape& shape,
-      const std::function<void()>& on_new = [] {});
+  Spool(const std::string& folder, std::string identity, const SpoolShape& shape, const std::function<void()>& on_new);
 
   bool resumed() const { return resumed_; }
   // Whether a later process can go on from a state that is on disk.
