@@ -6,8 +6,9 @@
 #
 # BASE is the folder to tune, with a tokenizer.json that has the marks of ChatML; without it make_base.py makes a small one
 # of random weights. CONVERSATIONS is a file of JSON lines (those of conversations.py), LTRAIN the program
-# (build/release/ltrain or build/cpu/ltrain), RANKS the number of ranks (2), SEQ the length of a packed row (128), QUESTION what the chat asks,
-# PYTHON an interpreter with torch, transformers and tokenizers (python3), MPIRUN the launcher (mpirun --oversubscribe).
+# (build/release/ltrain or build/cpu/ltrain), RANKS the number of ranks (2), SEQ the length of a packed row (128), QUESTION
+# what the chat asks, PYTHON an interpreter with torch, transformers and tokenizers (python3), MPIRUN the launcher
+# (mpirun --oversubscribe).
 # Under five minutes on two processor cores. Started again in the same OUT, the run goes on where it was, or is complete. With
 # other data or options of the model and optimizer it is refused; --checkpoint.resume=never --run.force begins anew.
 set -euo pipefail

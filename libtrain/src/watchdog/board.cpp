@@ -122,8 +122,8 @@ Board last_board() {
   Board board{now.count + device_progress() + now.launches, now.phase, now.step, now.slowest_step_s, 0, {}};
   for (const GroupCalls& group : calls_of_groups(kCallsOnBoard, true)) add(board, group, now.launches);
   for (const GroupCalls& group : ended_groups()) add(board, group, now.launches);
-  for (GroupBoard& group : board.groups)
-    group.calls.clear();  // who leaves waits in none, and a goodbye should be short
+  // Who leaves waits in no call, and a goodbye should be short.
+  for (GroupBoard& group : board.groups) group.calls.clear();
   return board;
 }
 

@@ -170,8 +170,10 @@ Watchdog::Impl::~Impl() {
   const auto deadline = Clock::now() + kGoodbyeDeadline;
   // A rank may wait for others in a call that this one had come to.
   const std::string last = encode(last_board());
-  for (MonitorLink& link : links) link.channel.send(FrameKind::board, last), link.channel.send(FrameKind::goodbye, how);
-  if (monitor) monitor->send_to_all(FrameKind::board, last), monitor->send_to_all(FrameKind::goodbye, how);
+  for (const auto& [kind, bytes] : {std::pair{FrameKind::board, last}, {FrameKind::goodbye, how}}) {
+    for (MonitorLink& link : links) link.channel.send(kind, bytes);
+    if (monitor) monitor->send_to_all(kind, bytes);
+  }
   for (MonitorLink& link : links) link.channel.flush(deadline);
   if (monitor) monitor->flush(deadline);
 }
