@@ -76,6 +76,7 @@ TEST_CASE("documents: attention, rope and positions are those of each document a
   check_gradient([&](auto& t) { return ops::embedding_with_positions(t[0], t[1], ids, 0, starts); }, {wte, wpe});
   CHECK_THROWS_WITH(ops::attention(qkv, heads, 0, starts.narrow(1, 0, 8)),
                     "attention: document_starts: expected shape [1, 9], got [1, 8]");
+  CHECK_THROWS_WITH(ops::rope(qkv, heads, 1e4, -1), "rope: first: expected at least 0, got -1");
   CHECK_THROWS_WITH(ops::rope(qkv, heads, 1e4, 1, {}, starts), "rope: first: expected 0 with document_starts, got 1");
   CHECK_THROWS_WITH(ops::embedding_with_positions(wte, wpe, ids, 0, qkv),
                     "embedding_with_positions: document_starts: expected i32, got f64");

@@ -331,6 +331,25 @@ TEST_CASE("wrong arguments are named", "[ops]") {
         }) == "head_cross_entropy: targets: expected ids from 0 to 3, got -1 at sample 1, position 0");
 }
 
+TEST_CASE("weights without elements are refused", "[ops]") {
+  const Tensor none = Tensor::zeros({2, 0}, DType::f32), x = Tensor::zeros({2, 3}, DType::f32);
+  CHECK_THROWS_WITH(ops::linear(none, none), "linear: weight: expected sizes of at least 1, got [2, 0]");
+  CHECK_THROWS_WITH(ops::gelu_ffn(x, x, {}, Tensor::zeros({0, 2}, DType::f32), {}),
+                    "gelu_ffn: down: expected sizes of at least 1, got [0, 2]");
+  CHECK_THROWS_WITH(ops::head_cross_entropy(x, Tensor::zeros({0, 3}, DType::f32), Tensor::zeros({2}, DType::i32)),
+                    "head_cross_entropy: weight: expected sizes of at least 1, got [0, 3]");
+}
+
+TEST_CASE("operations refuse one tensor where one kernel writes two gradients", "[ops]") {
+  const Tensor x = Tensor::zeros({2, 4}, DType::f32), w = Tensor::zeros({4}, DType::f32);
+  CHECK_THROWS_WITH(ops::rms_norm(w, w), "rms_norm: weight: expected a tensor other than x, got the same");
+  CHECK_THROWS_WITH(ops::layer_norm(x, w, w), "layer_norm: bias: expected a tensor other than weight, got the same");
+  CHECK_THROWS_WITH(ops::qk_norm(Tensor::zeros({1, 2, 12}, DType::f32), {1, 1, 4}, w, w),
+                    "qk_norm: k_weight: expected a tensor other than q_weight, got the same");
+  CHECK_THROWS_WITH(ops::embedding_with_positions(x, x, Tensor::zeros({1, 2}, DType::i32)),
+                    "embedding_with_positions: wpe: expected a tensor other than wte, got the same");
+}
+
 TEST_CASE("on meta, operations compute shapes and allocate, and run nothing", "[ops]") {
   const Tensor x = Tensor::empty({2, 3, 8}, DType::f32, kMeta), w = Tensor::empty({5, 8}, DType::f32, kMeta);
   CHECK(ops::linear(x, w).shape() == Shape{2, 3, 5});

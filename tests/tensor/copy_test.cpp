@@ -63,6 +63,8 @@ TEST_CASE("copy refuses other shapes and devices", "[tensor]") {
   CHECK_THROWS_AS(copy(Tensor::empty({2, 3}, DType::f32, kMeta), x), UsageError);
   CHECK_THROWS_WITH(copy(Tensor::empty({6}, DType::f32), x), "cannot copy [2, 3] of cpu to [6] of cpu");
   CHECK_NOTHROW(copy(Tensor::empty({0}, DType::f32), Tensor::empty({0}, DType::f32)));
+  CHECK_THROWS_WITH(copy(Tensor::empty({2, 3}, DType::i32), x),
+                    "copy: expected i32, got f32; only floating dtypes convert");
 }
 
 TEST_CASE("zeros, and fill_zero of a view, which leaves what lies around it", "[tensor]") {
@@ -79,6 +81,9 @@ TEST_CASE("from and to_vector, item", "[tensor]") {
   CHECK(Tensor::from(std::vector<double>{0.1}, {1}).to_vector<float>() == std::vector<float>{0.1f});
   CHECK(Tensor::from(std::vector<bf16>{bf16(0.5f)}, {}).item() == 0.5);
   CHECK(Tensor::from(std::vector<double>{0.1}, {1, 1}).item() == 0.1);
+  const Tensor ids = Tensor::from(std::vector<std::int32_t>{1, 2, 3, 4}, {2, 2});
+  CHECK(ids.transposed(0, 1).to_vector<std::int32_t>() == std::vector<std::int32_t>{1, 3, 2, 4});
+  CHECK_THROWS_AS(ids.to_vector<float>(), UsageError);
   CHECK_THROWS_AS(ramp({2}).item(), UsageError);
   CHECK_THROWS_WITH(Tensor::from(std::vector<float>{1, 2, 3}, {2, 2}), "shape [2, 2] has 4 elements, got 3");
   CHECK_THROWS_AS(ramp({2}).data<double>(), InternalError);

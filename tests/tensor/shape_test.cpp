@@ -33,8 +33,11 @@ TEST_CASE("shape: equal where dimensions and sizes are", "[tensor]") {
   CHECK(shape == Shape{4});
 }
 
-TEST_CASE("shape: too many dimensions and negative sizes are refused", "[tensor]") {
+TEST_CASE("shape: too many dimensions, negative and too large sizes are refused", "[tensor]") {
   CHECK(Shape{1, 2, 3, 4, 5, 6}.elements() == 720);
   CHECK_THROWS_AS((Shape{1, 1, 1, 1, 1, 1, 1}), UsageError);
   CHECK_THROWS_AS((Shape{2, -1}), UsageError);
+  constexpr Size kLarge = Size{1} << 62;
+  CHECK_THROWS_AS((Shape{kLarge, 4}.elements()), UsageError);
+  CHECK_THROWS_AS(Tensor::empty({0, kLarge, 4}, DType::f32, kMeta), UsageError);  // no elements, but strides
 }

@@ -1,6 +1,8 @@
 // Checks the arguments of operations.
 #include "ops/check.h"
 
+#include <fmt/format.h>
+
 #include "libtrain/device/context.h"
 #include "libtrain/kernels/ignored_target.h"
 #include "tensor/id_checks.h"
@@ -99,11 +101,29 @@ void require_document_starts(std::string_view op, const Tensor& document_starts,
   if (first != 0) fail(op, "first", "0 with document_starts", std::to_string(first));
 }
 
+void require_weight(std::string_view op, std::string_view name, const Tensor& weight, const Tensor& x, Size K,
+                    const char* rows) {
+  require_like(op, name, weight, x);
+  if (weight.dims() != 2 || weight.dim(1) != K) {
+    fail(op, name, fmt::format("shape [{}, {}]", rows, K), to_string(weight.shape()));
+  }
+  if (weight.elements() == 0) fail(op, name, "sizes of at least 1", to_string(weight.shape()));
+}
+
 void check_norm(std::string_view op, std::string_view weight_name, const Tensor& x, const Tensor& weight) {
   require_float(op, "x", x);
   require_min_dims(op, "x", x, 1);
   require_like(op, weight_name, weight, x);
   require_shape(op, weight_name, weight, {x.dim(-1)});
+}
+
+void require_distinct(std::string_view op, NamedTensors tensors) {
+  for (const auto* b = tensors.begin(); b != tensors.end(); ++b) {
+    for (const auto* a = tensors.begin(); a != b; ++a) {
+      if (!b->second->defined() || !b->second->is_same(*a->second)) continue;
+      fail(op, b->first, fmt::format("a tensor other than {}", a->first), "the same");
+    }
+  }
 }
 
 int require_dim(std::string_view op, const Tensor& tensor, int dim) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kernels/common.h"
 #include "kernels/id_check.h"
@@ -41,8 +43,18 @@ inline const std::int32_t* starts_of(const Tensor& document_starts) {
   return document_starts.defined() ? document_starts.data<std::int32_t>() : nullptr;
 }
 
+// weight [N, K] of a product with rows of K channels, of the dtype and device of `x`. Both sizes are at least 1. `rows`
+// is what the message calls N.
+void require_weight(std::string_view op, std::string_view name, const Tensor& weight, const Tensor& x, Size K,
+                    const char* rows = "N");
+
 // x [..., C], a norm's weight [C].
 void check_norm(std::string_view op, std::string_view weight_name, const Tensor& x, const Tensor& weight);
+
+// No two of the tensors are the same one. One kernel writes all their gradients, so it could not add to one of them
+// twice.
+using NamedTensors = std::initializer_list<std::pair<std::string_view, const Tensor*>>;
+void require_distinct(std::string_view op, NamedTensors tensors);
 
 // Returns the index of a dimension, counting from the end if `dim` is negative. Throws if it is out of range.
 int require_dim(std::string_view op, const Tensor& tensor, int dim);

@@ -93,6 +93,7 @@ Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tens
     fail("embedding_with_positions", "ids", "positions below " + std::to_string(wpe.dim(0)),
          std::to_string(ids.dim(1)) + " tokens from position " + std::to_string(first) + " on");
   }
+  require_distinct("embedding_with_positions", {{"wte", &wte}, {"wpe", &wpe}});
   require_document_starts("embedding_with_positions", document_starts, ids.dim(0), ids.dim(1), first, wte);
   return record<Embedding>(wte, wpe, ids, first, document_starts, check);
 }

@@ -70,10 +70,7 @@ struct GeluFfn final : Function {
 Tensor gelu_ffn(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down, const Tensor& down_bias,
                 const Tensor& residual) {
   check_linear("gelu_ffn", x, "up", up, "up_bias", up_bias);
-  require_like("gelu_ffn", "down", down, x);
-  if (down.dims() != 2 || down.dim(1) != up.dim(0)) {
-    fail("gelu_ffn", "down", "shape [N, " + std::to_string(up.dim(0)) + "]", to_string(down.shape()));
-  }
+  require_weight("gelu_ffn", "down", down, x, up.dim(0));
   if (down_bias.defined()) {
     require_like("gelu_ffn", "down_bias", down_bias, x);
     require_shape("gelu_ffn", "down_bias", down_bias, {down.dim(0)});

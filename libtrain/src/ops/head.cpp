@@ -165,10 +165,7 @@ Size head_chunk_rows(DeviceType device, Size M, Size V) {
 Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets, const LossOptions& options) {
   require_float("head_cross_entropy", "x", x);
   require_min_dims("head_cross_entropy", "x", x, 1);
-  require_like("head_cross_entropy", "weight", weight, x);
-  if (weight.dims() != 2 || weight.dim(1) != x.dim(-1)) {
-    fail("head_cross_entropy", "weight", "shape [V, " + std::to_string(x.dim(-1)) + "]", to_string(weight.shape()));
-  }
+  require_weight("head_cross_entropy", "weight", weight, x, x.dim(-1), "V");
   require_targets("head_cross_entropy", targets, "x", x, options);
   const kernels::IdCheck check = require_ids("head_cross_entropy", "targets", targets, weight.dim(0), true);
   const bool is_first = options.started_from == nullptr || *options.started_from == nullptr;

@@ -72,10 +72,7 @@ void check_linear(std::string_view op, const Tensor& x, std::string_view weight_
                   std::string_view bias_name, const Tensor& bias) {
   require_float(op, "x", x);
   require_min_dims(op, "x", x, 1);
-  require_like(op, weight_name, weight, x);
-  if (weight.dims() != 2 || weight.dim(1) != x.dim(-1)) {
-    fail(op, weight_name, "shape [N, " + std::to_string(x.dim(-1)) + "]", to_string(weight.shape()));
-  }
+  require_weight(op, weight_name, weight, x, x.dim(-1));
   if (!bias.defined()) return;
   require_like(op, bias_name, bias, x);
   require_shape(op, bias_name, bias, {weight.dim(0)});

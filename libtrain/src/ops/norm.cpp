@@ -161,11 +161,13 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, flo
     require_like("layer_norm", "bias", bias, x);
     require_shape("layer_norm", "bias", bias, {x.dim(-1)});
   }
+  require_distinct("layer_norm", {{"x", &x}, {"weight", &weight}, {"bias", &bias}});
   return record<LayerNorm>(x, weight, bias, eps);
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps) {
   check_norm("rms_norm", "weight", x, weight);
+  require_distinct("rms_norm", {{"x", &x}, {"weight", &weight}});
   return record<RmsNorm>(x, weight, eps);
 }
 

@@ -65,6 +65,7 @@ Tensor qk_norm(const Tensor& qkv, const Heads& heads, const Tensor& q_weight, co
     require_like("qk_norm", name, *weight, qkv);
     require_shape("qk_norm", name, *weight, {heads.head_dim});
   }
+  require_distinct("qk_norm", {{"q_weight", &q_weight}, {"k_weight", &k_weight}});
   return record<QkNorm>(qkv, heads, q_weight, k_weight, eps);
 }
 

@@ -60,6 +60,7 @@ Tensor rope(Tensor qkv, const Heads& heads, double base, Size first, const RopeS
   require_packed_rows("rope", qkv, heads);
   if (heads.head_dim % 2 != 0) fail("rope", "head_dim", "an even number", std::to_string(heads.head_dim));
   kernels::require_rotated_channels(target_of(qkv.device()), heads.head_dim);
+  if (first < 0) fail("rope", "first", "at least 0", std::to_string(first));
   require_document_starts("rope", document_starts, qkv.dim(0), qkv.dim(1), first, qkv);
   return record<Rope>(qkv, heads, base, first, scaling, document_starts);
 }

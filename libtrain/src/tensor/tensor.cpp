@@ -6,13 +6,12 @@
 #include <utility>
 
 #include "device/copy_bytes.h"
-#include "kernels/elementwise.h"
+#include "kernels/common.h"
 #include "libtrain/error.h"
 #include "libtrain/tensor/autograd.h"
 #include "memory/buffer.h"
 #include "profile/activity_clock.h"
-#include "tensor/dispatch.h"
-#include "tensor/id_checks.h"
+#include "tensor/read_bytes.h"
 #include "tensor/storage.h"
 
 namespace lt {
@@ -36,37 +35,18 @@ struct Tensor::Impl {
 
 namespace {
 
-Shape contiguous_strides(const Shape& shape) {
-  Shape strides = shape;
-  Size stride = 1;
-  for (int i = shape.dims() - 1; i >= 0; --i) strides[i] = stride, stride *= shape[i];
-  return strides;
-}
-
 [[noreturn]] void throw_too_large(const Shape& shape) {
   throw UsageError("tensor", "a tensor has at most 2^63 - 1 bytes, " + to_string(shape) + " would have more");
 }
 
-// Copies to the host. The bytes have arrived when it returns. Throws UsageError if a kernel before met a bad id.
-void read_bytes(Device device, void* to, const void* from, Size bytes) {
-  copy_bytes(device, to, from, bytes);
-  IdChecks* const ids = IdChecks::on(device);
-  std::uint64_t bad_id = 0;
-  if (ids != nullptr) ids->receive(bad_id);
-  Stream::compute(device).synchronize();
-  if (bad_id == 0) return;
-  if (ids != Context::current().ids) ids->reset();  // an engine's stays, and with it the end of its steps
-  ids->require_none(bad_id);
-}
-
-kernels::Strided strided_space(const Tensor& dst, const Tensor& src) {
-  kernels::Strided space;
-  space.dims = dst.dims();
-  for (int i = 0; i < space.dims; ++i) {
-    const auto k = static_cast<std::size_t>(i);
-    space.sizes[k] = dst.dim(i), space.out[k] = dst.strides()[i], space.a[k] = src.strides()[i];
+Shape contiguous_strides(const Shape& shape) {
+  Shape strides = shape;
+  Size stride = 1;
+  for (int i = shape.dims() - 1; i >= 0; --i) {
+    strides[i] = stride;
+    if (__builtin_mul_overflow(stride, shape[i], &stride)) throw_too_large(shape);
   }
-  return space;
+  return strides;
 }
 
 }  // namespace
@@ -191,6 +171,7 @@ std::vector<T> Tensor::to_vector() const {
 }
 template std::vector<float> Tensor::to_vector() const;
 template std::vector<double> Tensor::to_vector() const;
+template std::vector<std::int32_t> Tensor::to_vector() const;
 
 double Tensor::item() const {
   if (elements() != 1) throw UsageError("tensor", "item(): expected one element, got shape " + lt::to_string(shape()));
@@ -334,66 +315,6 @@ void TensorStorage::forget(const Tensor& tensor) { tensor.impl_->recipe = {}; }
 
 void Tensor::release_values() const {
   if (impl_->recipe.values) impl_->buffer.reset();
-}
-
-namespace {
-
-// Copies between devices move raw bytes. The source device converts the dtype and makes the values contiguous; the
-// destination device applies dst's layout.
-void copy_across(const Tensor& dst, const Tensor& src) {
-  if (!src.is_contiguous() || src.dtype() != dst.dtype()) {
-    const Tensor staged = Tensor::empty(src.shape(), dst.dtype(), src.device());
-    copy(staged, src);
-    return copy(dst, staged);
-  }
-  if (!dst.is_contiguous()) {
-    const Tensor staged = Tensor::empty(dst.shape(), dst.dtype(), dst.device());
-    copy(staged, src);
-    return copy(dst, staged);
-  }
-  if (src.device() == kCpu) return copy_bytes(dst.device(), dst.data(), src.data(), dst.bytes());
-  read_bytes(src.device(), dst.data(), src.data(), dst.bytes());
-}
-
-}  // namespace
-
-void copy(const Tensor& dst, const Tensor& src) {
-  const bool across = dst.device() != src.device();
-  if (!(dst.shape() == src.shape()) || (across && (dst.device().is_meta() || src.device().is_meta()))) {
-    throw UsageError("tensor", "cannot copy " + to_string(src.shape()) + " of " + to_string(src.device()) + " to " +
-                                   to_string(dst.shape()) + " of " + to_string(dst.device()));
-  }
-  if (dst.elements() == 0) return;
-  detail::require_values(src), detail::require_values(dst);
-  if (across) return copy_across(dst, src);
-  if (dst.is_contiguous() && src.is_contiguous()) {
-    dispatch(dst.device(), [&](auto stream) {
-      kernels::convert(stream, dst.dtype(), dst.data(), src.dtype(), src.data(), dst.elements(), false);
-    });
-    return;
-  }
-  if (dst.dtype() != src.dtype()) {
-    // A kernel either moves strided elements or converts contiguous ones: move, convert, move.
-    const Tensor staged = Tensor::empty(src.shape(), src.is_contiguous() ? dst.dtype() : src.dtype(), src.device());
-    copy(staged, src);
-    return copy(dst, staged);
-  }
-  dispatch(dst.device(), [&](auto stream) {
-    kernels::copy_strided(stream, dst.dtype(), strided_space(dst, src), dst.data(), src.data(), false);
-  });
-}
-
-void fill_zero(const Tensor& dst) {
-  detail::require_values(dst);
-  if (!dst.is_contiguous()) return copy(dst, Tensor::zeros(dst.shape(), dst.dtype(), dst.device()));
-  dispatch(dst.device(), [&](auto stream) { kernels::fill_zero(stream, dst.data(), dst.bytes()); });
-}
-
-void fill(const Tensor& dst, double value) {
-  detail::require_values(dst);
-  if (!dst.is_contiguous())
-    throw UsageError("tensor", "fill: expected a contiguous tensor, its shape is " + to_string(dst.shape()));
-  dispatch(dst.device(), [&](auto stream) { kernels::fill(stream, dst.dtype(), dst.data(), value, dst.elements()); });
 }
 
 }  // namespace lt

@@ -73,7 +73,7 @@ Tensor softmax(const Tensor& x);
 Tensor gelu(const Tensor& x);
 Tensor silu(const Tensor& x);
 
-// Over the last dimension, of size C. weight [C], bias [C] (may be undefined).
+// Over the last dimension, of size C. weight [C], bias [C] (may be undefined). No two of the arguments are one tensor.
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps = 1e-5f);
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps = 1e-5f);
 

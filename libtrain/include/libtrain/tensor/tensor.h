@@ -80,7 +80,8 @@ class Tensor {
   void* data() const;
   template <class T>
   T* data() const;  // also checks the dtype
-  // Copies all elements to the host, converted to T (float or double).
+  // Copies all elements to the host, converted to T: float, double, or std::int32_t for i32. Other conversions of
+  // integers throw UsageError.
   template <class T>
   std::vector<T> to_vector() const;
   // The only element of a one-element tensor, converted to double.
@@ -126,7 +127,8 @@ class Tensor {
   std::shared_ptr<Impl> impl_;
 };
 
-// dst = src, converting the dtype. Same shape; both may be views. Devices may differ, but both or none are meta.
+// dst = src, converting between floating dtypes. Same shape; both may be views. Devices may differ, but both or none
+// are meta.
 void copy(const Tensor& dst, const Tensor& src);
 // dst = 0.
 void fill_zero(const Tensor& dst);
