@@ -8,13 +8,13 @@ import pathlib
 import sys
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results"
-FOUR = [f"2026-11-27-h200-4x-{model}" for model in ("gpt2-124m-64x1024", "gpt2-1.5b-16x1024", "llama-1b-4x4096")]
+FOUR = ["2026-11-27-h200-4x-gpt2-124m-64x1024", "2026-11-28-h200-4x-gpt2-1.5b-16x1024", "2026-11-28-h200-4x-llama-1b-4x4096"]
 # A title, the strategy that is compared, and files.
 BESIDE = [("one H200, GPT-2 tuned", "ddp", ["2026-11-28-h200-1x-gpt2-124m-64x1024-tuned",
                                             "2026-11-28-h200-1x-gpt2-1.5b-16x1024-tuned",
                                             "2026-11-28-h200-1x-llama-1b-4x4096"]),
           ("four H200, beside DDP", "ddp", FOUR),
-          ("four H200, ZeRO-3 beside FSDP2", "zero3", FOUR),
+          ("four H200, ZeRO-3 beside FSDP2", "zero3", [*FOUR, "2026-11-28-h200-4x-llama-8b-2x4096"]),
           ("eight H200, ZeRO-3 beside FSDP2", "zero3", ["2026-11-26-h200-8x-llama-8b-2x4096"])]
 LEARNING = "2026-11-27-h200-1x-learning-llama-1b"
 SCALING = "2026-11-26-h200-8x-scaling-gpt2-1.5b"  # all its numbers are from one call on one machine
