@@ -211,6 +211,9 @@ class Program(program.CliTest):
                           "[comm] torchrun variables says rank 0 of 2: expected a launcher that MPI knows, found none")
         second = program.run("--version", environment={"RANK": "1", "LOCAL_RANK": "1", **variables})
         self.assertEqual((second.returncode, second.stderr), (4, ""))
+        other_host = program.run("--version", environment={"RANK": "1", "LOCAL_RANK": "0", **variables})
+        self.assert_error(other_host, 4, "[comm] rank 1: torchrun variables says rank 1 of 2: expected a launcher that MPI "
+                          "knows, found none")
 
 
 if __name__ == "__main__":

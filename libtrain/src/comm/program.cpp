@@ -69,17 +69,25 @@ int leave_with(const World& world, const Error& error) {
   world.abort(exit_code(error));
 }
 
-// Ranks cannot communicate before init(). An error that all of them meet alike is printed by rank 0.
-int leave_without_world(const Error& failure, bool may_differ) {
-  int rank = 0;
+enum class Occurs { on_all_ranks, on_all_of_a_host, on_one };
+
+// Where an error of this kind occurs before the ranks have met. One host may lack a driver or a library.
+Occurs occurrence_of(const Error& error) {
+  if (error.code() == ExitCode::usage) return Occurs::on_all_ranks;
+  return error.code() == ExitCode::communication ? Occurs::on_all_of_a_host : Occurs::on_one;
+}
+
+// Ranks cannot communicate before init(). An error that several of them meet alike is printed by the first of these.
+int leave_without_world(const Error& failure, Occurs occurs) {
+  LaunchInfo place;
   try {
-    rank = discover_ranks().rank;
+    place = discover_ranks();
   } catch (const Error&) {  // the variables are invalid, as `failure` says
   }
-  if (rank == 0) {
+  if (place.rank == 0) {
     print(failure, -1);
-  } else if (may_differ) {
-    print(failure, rank);
+  } else if (occurs == Occurs::on_one || (occurs == Occurs::on_all_of_a_host && place.local_rank == 0)) {
+    print(failure, place.rank);
   }
   return exit_code(failure);
 }
@@ -91,10 +99,10 @@ int run_program(int argc, char** argv, const std::function<int(const World&)>& b
   try {
     world = init(argc, argv, meeting);
   } catch (const MeetingError& error) {
-    return leave_without_world(error, true);
+    return leave_without_world(error, Occurs::on_one);
   } catch (...) {
     const Error error = current_error();
-    return leave_without_world(error, error.code() != ExitCode::usage && error.code() != ExitCode::communication);
+    return leave_without_world(error, occurrence_of(error));
   }
   try {
     return body(*world);
