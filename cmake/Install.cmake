@@ -53,8 +53,12 @@ if(BUILD_SHARED_LIBS)
   set(libraries "")
 endif()
 list(JOIN libraries " " LIBTRAIN_PKGCONFIG_LIBS)
-set(folder ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${folder} OUTPUT_VARIABLE LIBTRAIN_PKGCONFIG_PREFIX)
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig
+           OUTPUT_VARIABLE LIBTRAIN_PKGCONFIG_PREFIX)
+foreach(folder LIBDIR INCLUDEDIR)  # absolute, or below the prefix
+  cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_${folder} BASE_DIRECTORY "\${prefix}"
+             OUTPUT_VARIABLE LIBTRAIN_PKGCONFIG_${folder})
+endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/libtrain.pc.in ${PROJECT_BINARY_DIR}/package/libtrain.pc.in @ONLY)
 file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/package/libtrain.pc INPUT ${PROJECT_BINARY_DIR}/package/libtrain.pc.in)
 install(FILES ${PROJECT_BINARY_DIR}/package/libtrain.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)

@@ -44,8 +44,9 @@ constexpr int kMostSpeakers = 20;
 // left, at most this.
 constexpr Clock::duration kMostForError = std::chrono::seconds(5);
 
+// 1 ms at least, and at most 30 years, which a clock can add to the present.
 std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(std::max<std::int64_t>(1, static_cast<std::int64_t>(seconds * 1e3)));
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::clamp(seconds, 1e-3, 1e9) * 1e3));
 }
 
 // Ends the process if the ranks do not meet in time, because one may never arrive.
