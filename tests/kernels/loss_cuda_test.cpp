@@ -1,5 +1,7 @@
 // Softmax and cross-entropy on CUDA against the CPU's, also at the vocabularies of GPT-2 and Llama 3, and arrays of
 // more than 2^31 elements. Each element is judged by its row's own scale, since one probability of many is small.
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "kernels/elementwise.h"
@@ -63,6 +65,34 @@ TEST_CASE("cuda: softmax and cross-entropy, by the scale of each row", "[cuda]")
             4);
       }
     }
+  });
+}
+
+TEST_CASE("cuda: a class of -infinity has no gradient, also with a z-loss", "[cuda]") {
+  constexpr Size R = 5, C = 300, kMasked = 7;
+  for_floats([&](DType dtype) {
+    const LossTerms terms{.z_loss = 0.01};
+    Array logits = random_array(dtype, R * C, 1, 5);
+    for (Size r = 0; r < R; ++r) logits.set(r * C + kMasked, -std::numeric_limits<double>::infinity());
+    OnBoth both;
+    const int x = both.exact(both.add(std::move(logits))), losses = both.array(gradient_dtype(dtype), R),
+              lse = both.array(gradient_dtype(dtype), R), dl = both.array(dtype, R * C), targets = both.ids(R, kMasked);
+    both.by_element(dl, C);
+    both.run(
+        [&](auto s, auto at) {
+          cross_entropy_forward(s, {dtype, R, C, at(losses), at(lse), at(x), targets_at(at(targets)), terms});
+          cross_entropy_backward(s, {.dtype = dtype,
+                                     .M = R,
+                                     .V = C,
+                                     .dlogits_MV = at(dl),
+                                     .logits_MV = at(x),
+                                     .lse_M = at(lse),
+                                     .targets_M = targets_at(at(targets)),
+                                     .d_loss = nullptr,
+                                     .scale = kScale,
+                                     .terms = terms});
+        },
+        4);
   });
 }
 
