@@ -82,6 +82,13 @@ constexpr std::string_view kHarmless[] = {"_name_or_path",
                                           "encoder_no_repeat_ngram_size",
                                           "num_return_sequences",
                                           "reorder_and_upcast_attn",
+                                          "n_special",
+                                          "predict_special_tokens",
+                                          "output_past",
+                                          "num_labels",
+                                          "_num_labels",
+                                          "is_llama_config",
+                                          "transformers.js_config",
                                           "is_encoder_decoder"};
 
 // Keys that must have this value where they are there, beside the families' own.
@@ -172,18 +179,24 @@ const nn::ModelFamily& family_of(const Json& config) {
 // Reads one value into a field of the description. Null leaves the field to its default.
 void read_field(nn::TransformerSpec& spec, const nn::SpecField& field, const std::string& key, const Json& value) {
   if (value.is_null()) return;
-  const auto number = [&](auto& to, bool right_type, const char* what) {
-    if (!right_type || !(value.get<double>() >= field.low && value.get<double>() <= field.high)) {
-      refuse(key, fmt::format("{} of {} to {}", what, field.low, field.high), value);
+  const auto integer = [&](Size& to) {
+    if (!value.is_number_integer() || !(value.get<double>() >= field.low && value.get<double>() <= field.high)) {
+      refuse(key, fmt::format("an integer of {} to {}", field.low, field.high), value);
+    }
+    value.get_to(to);
+  };
+  const auto real = [&](auto& to) {  // 0 would stand for the family's default
+    if (!value.is_number() || !(value.get<double>() > field.low && value.get<double>() <= field.high)) {
+      refuse(key, fmt::format("a number above {} and at most {}", field.low, field.high), value);
     }
     value.get_to(to);
   };
   if (const auto* const member = std::get_if<Size nn::TransformerSpec::*>(&field.member)) {
-    number(spec.**member, value.is_number_integer(), "an integer");
-  } else if (const auto* const real = std::get_if<float nn::TransformerSpec::*>(&field.member)) {
-    number(spec.**real, value.is_number(), "a number");
+    integer(spec.**member);
+  } else if (const auto* const single = std::get_if<float nn::TransformerSpec::*>(&field.member)) {
+    real(spec.**single);
   } else if (const auto* const wide = std::get_if<double nn::TransformerSpec::*>(&field.member)) {
-    number(spec.**wide, value.is_number(), "a number");
+    real(spec.**wide);
   } else if (const auto* const flag = std::get_if<std::optional<bool> nn::TransformerSpec::*>(&field.member)) {
     if (!value.is_boolean()) refuse(key, "true or false", value);
     spec.** flag = value.get<bool>();
@@ -242,7 +255,7 @@ void read_entries(const Json& config, const nn::HfFormat& format, nn::Transforme
       if (entry.field != nullptr) {
         const Json absent = entry.absent == nullptr ? Json() : Json::parse(entry.absent);
         read_field(spec, field_of(entry.field), key, value == nullptr ? absent : *value);
-      } else if (value != nullptr && *value != Json::parse(entry.constant)) {
+      } else if (value != nullptr && !value->is_null() && *value != Json::parse(entry.constant)) {
         const bool same_function = key == "activation_function" && *value == "gelu_pytorch_tanh";
         const bool unused = key == "sliding_window";  // use_sliding_window must be false
         if (!same_function && !unused) refuse(key, entry.constant, *value);
@@ -315,7 +328,7 @@ nn::TransformerSpec parse_hf_config(const std::string& text) {
   read_entries(config, family.hf, spec, known);
   for (const auto& [key, expected] : kRequired) {
     const Json* const value = find(config, key);
-    if (value != nullptr && *value != Json::parse(expected)) refuse(key, expected, *value);
+    if (value != nullptr && !value->is_null() && *value != Json::parse(expected)) refuse(key, expected, *value);
     known.insert(key);
   }
   if (family.rotary) read_rope(config, spec, known);

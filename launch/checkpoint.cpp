@@ -9,11 +9,13 @@
 #include <memory>
 
 #include "checkpoints/memory_folder.h"
+#include "checkpoints/model_json.h"
 #include "command.h"
 #include "libtrain/error.h"
 #include "model_options.h"
 #include "record/short_text.h"
 #include "tokenizer/tokenizer_json.h"
+#include "train/base_model.h"
 #include "train/run_identity.h"
 
 namespace lt::launch {
@@ -80,6 +82,19 @@ void warn_of_bytes(const std::string& folder, const std::string& out) {
       out);
 }
 
+// PEFT's format has no fields for positions, so PEFT takes those of the base.
+void warn_of_positions(const std::string& folder, const std::string& out) {
+  const checkpoint::RunState state = checkpoint::read_state(folder);
+  const auto base = state.base.empty() ? std::nullopt : model_at(state.base);
+  if (!base) return;
+  const nn::TransformerSpec spec = checkpoint::model_from_json(state.model).spec;
+  if (spec.rope_base == base->rope_base && spec.rope_scaling == base->rope_scaling) return;
+  fmt::print(stderr,
+             "warning: [checkpoint] {}: the run has model.rope_base {} and model.rope_scaling \"{}\", the base {} and "
+             "\"{}\", which PEFT will use; without --adapter the export has the run's\n",
+             out, spec.rope_base, spec.rope_scaling, base->rope_base, base->rope_scaling);
+}
+
 // Frees the run's in-memory copies on this host.
 ExitCode free_memory(const std::string& run_dir) {
   const std::string id = read_identity(run_dir).id;
@@ -125,7 +140,7 @@ Run set_up_checkpoint(CLI::App& app, const Models& models) {
           const checkpoint::HfExportOptions chosen{.weights = options.weights, .dtype = dtype};
           options.adapter ? checkpoint::export_adapters(folder, options.out, chosen)
                           : checkpoint::export_hf(folder, options.out, chosen);
-          if (!options.adapter) warn_of_bytes(folder, options.out);
+          options.adapter ? warn_of_positions(folder, options.out) : warn_of_bytes(folder, options.out);
           fmt::print("{}: exported {}\n", options.out, folder);
           return ExitCode::ok;
         });

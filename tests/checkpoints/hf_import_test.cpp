@@ -179,6 +179,12 @@ TEST_CASE("hf import: a config.json that says another model is refused by key", 
   CHECK(with("/use_cache", true) == "no error was thrown");
   CHECK(with("/attention_dropout", 0.5) == "no error was thrown");
   CHECK(with("/some_new_key", nullptr) == "no error was thrown");
+  CHECK(with("/hidden_act", nullptr) == "no error was thrown");
+  // Of gpt2-medium and SmolLM2-135M.
+  CHECK(with("/predict_special_tokens", true) == "no error was thrown");
+  CHECK(with("/n_special", 0) == "no error was thrown");
+  CHECK(with("/is_llama_config", true) == "no error was thrown");
+  CHECK(with("/rms_norm_eps", 0) == "config.json: rms_norm_eps: expected a number above 0 and at most 1, found 0");
   CHECK(with("/some_new_key", 3) ==
         "config.json: some_new_key: expected no such key, since it may change the model, found 3");
   CHECK(with("/model_type", "bert") ==
