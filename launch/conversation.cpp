@@ -83,6 +83,7 @@ GenerationTiming converse(LoadedModel& loaded, const ChatTemplate& chat, const S
   std::optional<AnswerEnd> ended;  // of the last answer
   std::string line;
   for (ask(); std::getline(std::cin, line); ask()) {
+    if (line.ends_with('\r')) line.pop_back();
     if (line.empty()) continue;
     const std::array<ChatMessage, 1> turn{{{"user", line}}};
     const Tokenizer::Ids tokens =

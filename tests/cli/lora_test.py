@@ -105,6 +105,13 @@ class Lora(training.TrainingTest):
         again = program.run("sample", "--checkpoint", self.folder / "merged", *greedy, "--tokenizer", "byte")
         self.assertEqual((sampled.returncode, sampled.stdout), (0, again.stdout), sampled.stderr + again.stderr)
 
+        # PEFT's folder has no place for positions of the run's own.
+        self.tune(base, "--model.rope_scaling=linear:4", run="stretched", steps=1)
+        alone = program.run("checkpoint", "export", self.folder / "stretched", "--adapter", "--out", self.folder / "peft")
+        self.assertEqual(alone.returncode, 0)
+        self.assertRegex(alone.stderr, r'^warning: \[checkpoint\] .*/peft: the run has model.rope_base \d+ and model.rope_scaling '
+                         r'"linear:4", the base \d+ and "", which PEFT will use; without --adapter the export has the run\'s\n$')
+
     def test_without_a_folder_the_base_is_that_of_the_seed(self):
         self.trained(LORA, "--optim.lr=0.1", model=LLAMA)
         out = self.folder / "hf"
@@ -136,7 +143,7 @@ class Lora(training.TrainingTest):
         self.assertFalse((self.folder / "hf").exists())
         # PEFT's folder does not need it.
         alone = program.run("checkpoint", "export", self.folder / "run", "--adapter", "--out", self.folder / "adapters")
-        self.assertEqual(alone.returncode, 0, alone.stderr)
+        self.assertEqual((alone.returncode, alone.stderr), (0, ""))
         self.trained("--train.seed=5", run="another", steps=0, model=LLAMA)
         shutil.copytree(self.folder / "another/checkpoints/step-00000000", moved)
         wrong = program.run("eval", "--checkpoint", self.folder / "run", "--data", self.folder / "data/val.bin")
@@ -176,6 +183,9 @@ class Lora(training.TrainingTest):
                    for path, more in ((adapters, ()), (base, (LORA,)))]
         self.assertGreater(json.loads(planned[0])["weight_bytes"], 0)
         self.assertEqual(*planned)
+        self.trained("--train.dtype=bf16", run="bf16", steps=1, model=LLAMA)
+        in_bf16 = program.run("plan", "--sample", f"--model.from={self.folder}/bf16", "--train.seq=16", "--json")
+        self.assertEqual(json.loads(in_bf16.stdout)["dtype"], "bf16", in_bf16.stderr)
         self.assert_error(program.run("checkpoint", "export", base, "--adapter", "--out", self.folder / "y"), 3,
                           f"[checkpoint] {base}/manifest.json: model.lora: expected adapters, found none")
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -40,7 +41,7 @@ Question question_of(const std::string& path, const JsonLine& line) {
   };
   Question question;
   question.text = field("question", "a string", is_text).get<std::string>();
-  question.choices = field("choices", "a list of texts", is_list).get<std::vector<std::string>>();
+  question.choices = field("choices", "a list of texts that are not empty", is_list).get<std::vector<std::string>>();
   const auto is_index = [&](const nlohmann::json& value) {
     return value.is_number_unsigned() && value.get<std::uint64_t>() < question.choices.size();
   };
@@ -58,8 +59,9 @@ Batch row_of(const LoadedModel& loaded, const Question& question, const std::str
   const Tokenizer::Ids ids = loaded.tokenizer->encode(question.text + choice);
   const auto own = loaded.tokenizer->encode(question.text).size();
   const auto length = static_cast<Size>(ids.size()) - 1;
-  if (length < 1 || length > most || own >= ids.size()) {
-    throw DataError("data", fmt::format("{}: expected a question and a choice of 2 to {} tokens, found {} and {}",
+  if (own < 1 || own >= ids.size() || length > most) {
+    throw DataError("data", fmt::format("{}: expected a question and a choice of at least 1 token each, in all at most "
+                                        "{}, found {} and {}",
                                         where, most + 1, own, ids.size() - std::min(own, ids.size())));
   }
   for (const std::uint32_t id : ids) {
@@ -101,6 +103,10 @@ ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, con
       for (const std::string& choice : question.choices) {
         const BatchLoss loss = loss_of(*loaded.model, row_of(loaded, question, choice, where));
         sums.push_back(-loss.loss * loss.counted);
+        if (!std::isfinite(sums.back())) {
+          throw DataError("data", fmt::format("{}: expected a finite log-probability of the choice \"{}\", got {}",
+                                              where, choice, sums.back()));
+        }
         normalized.push_back(sums.back() / static_cast<double>(choice.size()));
       }
       const auto is_best = [&](const std::vector<double>& values) {

@@ -2,7 +2,12 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
+#include "hf_folder.h"
+#include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/train/config.h"
 #include "libtrain/train/generate.h"
 #include "libtrain/train/plan_sample.h"
 #include "libtrain/train/run_options.h"
@@ -16,9 +21,24 @@ namespace lt {
 
 namespace {
 
+// `sample` computes in the dtype in which the run was trained, with FP8 in bf16. Empty if `from` is no run's.
+std::string dtype_of_run(const std::string& from) {
+  if (checkpoint::is_hf_folder(from)) return "";
+  const std::vector<checkpoint::Listing> candidates = checkpoint::candidates(from, checkpoint::kAnyRun);
+  const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
+  const std::string text = newest == nullptr ? "" : checkpoint::read_state(newest->path).config;
+  if (text.empty()) return "";
+  const std::string dtype = config_from_toml(text, newest->path).train.dtype;
+  return dtype == kFp8 ? "bf16" : dtype;
+}
+
 // `ltrain sample` loads a checkpoint of adapters with their base, which model.from of a training cannot name.
-Config with_adapters_of_base(Config config) {
+Config with_dtype_and_adapters_of_base(Config config) {
   if (config.model.from.empty()) return config;
+  if (!config.origins.contains("train.dtype")) {
+    const std::string dtype = dtype_of_run(config.model.from);
+    if (!dtype.empty()) config.train.dtype = dtype;
+  }
   const auto there = model_at(config.model.from);
   if (!there || !nn::has_adapters(*there)) return config;
   for (const nn::SpecField& field : nn::spec_fields()) {
@@ -32,7 +52,7 @@ Config with_adapters_of_base(Config config) {
 
 SamplePlan plan_sample(const Config& given, Size rows, const PlanMachine& machine) {
   const Config config =
-      resolve(with_adapters_of_base(given), machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda);
+      resolve(with_dtype_and_adapters_of_base(given), machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda);
   const auto model = nn::make_transformer(model_spec(config));
   const StepOptions options = step_options(config);
   const Device device = meta_for(options.device);
