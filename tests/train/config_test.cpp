@@ -284,6 +284,13 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
   Config wider = lt::config_from_toml(text, "again");
   wider.model.width = 128;
   CHECK(lt::model_spec(lt::resolve(wider, lt::DeviceType::cpu)).head_dim == 32);
+  // No scaling can be asked for where the preset has one. A file has every key, so an empty one says nothing there.
+  const lt::nn::TransformerSpec scaled = model_of({{"model.preset", "llama-3.2-1b"}});
+  CHECK(scaled.rope_scaling == "llama3:32,1,4,8192");
+  CHECK(model_of({{"model.preset", "llama-3.2-1b"}, {"model.rope_scaling", ""}}).rope_scaling.empty());
+  const std::string printed = lt::to_toml(lt::load_config("", {{"model.preset", "llama-3.2-1b"}}));
+  const Config again = lt::config_from_toml(printed, "again");
+  CHECK(lt::model_spec(lt::resolve(again, lt::DeviceType::cpu)).rope_scaling == scaled.rope_scaling);
   // A given value that is the family's default stays where the preset has another.
   CHECK(model_of({{"model.preset", "qwen3-0.6b"}, {"model.head_dim", "64"}}).head_dim == 64);
   CHECK(model_of({{"model.preset", "qwen3-0.6b"}}).head_dim == 128);

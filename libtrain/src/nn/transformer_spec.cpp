@@ -76,14 +76,16 @@ const std::vector<SpecField>& spec_fields() {
       {"max_seq", &T::max_seq, 1, kMostChannels, "longest sequence, tokens"},
       {"norm_eps", &T::norm_eps, 0, 1, "added to the variance in norms; 0: the family's", false, false},
       {"rope_base", &T::rope_base, 0, 1e12, "base of rotary positions; 0: the family's", false, false},
-      {"rope_scaling", &T::rope_scaling, 0, 0, "linear:FACTOR or llama3:FACTOR,LOW,HIGH,ORIGINAL; empty: none", true},
+      {"rope_scaling", &T::rope_scaling, 0, 0,
+       "linear:FACTOR or llama3:FACTOR,LOW,HIGH,ORIGINAL; empty: none, in a file the preset's", true},
       {"tie_embeddings", &T::tie_embeddings, 0, 0, "the head uses the embedding's table; auto: the preset's"},
       {"qk_norm", &T::qk_norm, 0, 0, "RMSNorm of each query and key head; auto: the family's", true},
       {"qkv_bias", &T::qkv_bias, 0, 0, "biases of queries, keys and values; auto: the family's", true},
       {"window", &T::window, 0, kMostChannels, "positions that a token sees; 0: the preset's, or all", true},
       {"lora", &T::lora, 0, 0,
        "low-rank adapters, which alone are trained: a table of rank, alpha, targets; JSON outside a file", true, false},
-      {"dropout", &T::dropout, 0, 1, "probability of dropping a value in training", false, false},
+      {"dropout", &T::dropout, 0, 1, "probability of dropping a value in training; 0 in a file: that of model.from",
+       false, false},
   };
   // clang-format on
   return fields;

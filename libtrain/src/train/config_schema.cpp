@@ -118,7 +118,7 @@ std::vector<Key> schema(const ModelTable& models) {
                : "initial weights: a checkpoint; empty: from train.seed"),
     LT_KEY(model, freeze, any(), "patterns of parameters that are not trained, * for any text"),
 
-    LT_KEY(data, train, text(), "token files or glob patterns, separated by commas"),
+    LT_KEY(data, train, text(), "token files or glob patterns: a list, outside a file separated by commas"),
     LT_KEY(data, val, text(), "the same, for evaluation"),
     LT_KEY(data, sources, any(), "in place of train: tables of files, weight; JSON outside a file"),
     LT_KEY(data, documents, one_of({"cross", "mask"}),
@@ -137,7 +137,7 @@ std::vector<Key> schema(const ModelTable& models) {
            "library of the collectives; auto: nccl on cuda, mpi on cpu"),
 
     LT_KEY(train, steps, at_least(0), "optimizer steps; 0: save the initial state and exit"),
-    LT_KEY(train, max_minutes, at_least(0), "stop after this time; 0: no limit"),
+    LT_KEY(train, max_minutes, at_least(0), "stop after this time since the start of the program; 0: no limit"),
     LT_KEY(train, micro_batch, at_least(1), "samples per forward and backward pass, per rank"),
     LT_KEY(train, accum, at_least(1), "micro-batches per step"),
     LT_KEY(train, global_batch, at_least(0),

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -39,16 +40,25 @@ nn::TransformerSpec base_of(const Config& config) {
   return nn::preset(config.model.preset);
 }
 
+// Whether the empty value of a key says that there is no dropout, or no scaling. Elsewhere it stands for the value of
+// the preset or of model.from, also in a file, since to_toml() writes every key.
+bool means_none(const nn::SpecField& field, const Config& config) {
+  if (field.name != "dropout" && field.name != "rope_scaling") return false;
+  const auto origin = config.origins.find(fmt::format("model.{}", field.name));
+  return origin != config.origins.end() && origin->second.starts_with("from the ");
+}
+
 // Derives missing parts of the shape if only some are given: a changed width resets the feed-forward width, changed
 // heads reset the key/value heads, and either one resets head_dim.
-nn::TransformerSpec completed(nn::TransformerSpec spec, const ModelConfig& model) {
+nn::TransformerSpec completed(nn::TransformerSpec spec, const Config& config) {
+  const ModelConfig& model = config.model;
   const bool new_width = model.width != 0 && model.width != spec.width;
   const bool new_heads = model.heads != 0 && model.heads != spec.heads;
   if (new_width) spec.ffn = 0;
   if (new_heads) spec.kv_heads = 0;
   if (new_width || new_heads) spec.head_dim = 0;
   for (const nn::SpecField& field : nn::spec_fields()) {
-    if (nn::is_set(model, field)) nn::copy_field(spec, model, field);
+    if (nn::is_set(model, field) || means_none(field, config)) nn::copy_field(spec, model, field);
   }
   return nn::with_defaults(spec);
 }
@@ -59,7 +69,7 @@ nn::TransformerSpec spec_of(const Config& config) {
                      fmt::format("model.family: expected a transformer, got {}",
                                  config.model.family.empty() ? "the program's own model" : config.model.family));
   }
-  const nn::TransformerSpec spec = completed(base_of(config), config.model);
+  const nn::TransformerSpec spec = completed(base_of(config), config);
   nn::validate(spec);
   return spec;
 }
@@ -76,7 +86,7 @@ void fill_in_model(Config& config) {
   }
   const std::string& from = config.model.from;
   if (nn::has_adapters(config.model) && !from.empty()) checkpoint::find_base(from);  // here it is an error of its own
-  const nn::TransformerSpec base = base_of(config), spec = completed(base, config.model);
+  const nn::TransformerSpec base = base_of(config), spec = completed(base, config);
   nn::validate(spec);
   ModelConfig& model = config.model;
   const nn::ModelFamily& family = nn::find_family(spec.family);
@@ -89,9 +99,9 @@ void fill_in_model(Config& config) {
   // is used with another width or family.
   for (const nn::SpecField& field : nn::spec_fields()) {
     if (!is_left_open(field) || !nn::is_default(spec, field)) continue;
-    ModelConfig without = model;
-    nn::copy_field(without, {.family = ""}, field);
-    if (nn::is_equal(completed(base, without), spec, field)) model = without;
+    Config without = config;
+    nn::copy_field(without.model, {.family = ""}, field);
+    if (nn::is_equal(completed(base, without), spec, field)) model = without.model;
   }
 
   if (config.train.seq == 0) config.train.seq = spec.max_seq;
@@ -142,10 +152,14 @@ void fill_in(Config& config, DeviceType automatic) {
     if (static_cast<float>(decay) < 1) continue;
     throw UsageError("config", fmt::format("optim.{}: expected a number below 1 in f32, got {}", key, decay));
   }
-  for (const auto& [key, value] : {std::pair{"eps", config.optim.eps}, {"clip", config.optim.clip}}) {
-    if (value == 0 || static_cast<float>(value) > 0) continue;
-    throw UsageError("config",
-                     fmt::format("optim.{}: expected a number that f32 does not round to 0, got {}", key, value));
+  for (const auto& [key, value] : {std::pair{"eps", config.optim.eps},
+                                   {"clip", config.optim.clip},
+                                   {"lr", config.optim.lr},
+                                   {"weight_decay", config.optim.weight_decay}}) {
+    const float rounded = static_cast<float>(value);
+    if (value == 0 || (rounded > 0 && std::isfinite(rounded))) continue;
+    throw UsageError("config", fmt::format("optim.{}: expected a number that f32 does not round to {}, got {}", key,
+                                           rounded == 0 ? "0" : "infinity", value));
   }
   for (OptimGroupConfig& group : config.optim.groups) {
     if (group.optimizer.empty()) group.optimizer = config.optim.name;
