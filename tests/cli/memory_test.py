@@ -63,6 +63,15 @@ class Memory(TrainingTest):
         saved = f"{self.folder}/run/checkpoints/step-00000003"
         self.assertEqual(self.starts(), [(0, None), (3, saved), (3, saved)])
 
+    def test_a_save_that_is_made_up_has_the_loss_of_its_evaluation(self):
+        options = ("--checkpoint.every=4", "--train.eval_every=4", f"--data.val={self.folder}/data/val.bin")
+        self.killed(*options, step=4, point="save-shard")
+        self.trained(*ALWAYS, *options, ranks=2, steps=8)
+        self.assertIn(self.starts()[1], [(4, "memory"), (3, "memory")])  # the copy of step 4 may have been in flight
+        manifest = json.loads((self.folder / "run/checkpoints/step-00000004/manifest.json").read_text())
+        losses = [row["loss"] for row in self.lines() if row.get("event") == "eval" and row["step"] == 4]
+        self.assertEqual({*losses, manifest["eval_loss"]}, {losses[0]})
+
     def test_a_save_that_was_interrupted_is_made_up(self):
         for background in ("false", "true"):
             options = ("--checkpoint.every=2", "--checkpoint.keep=2", "--checkpoint.keep_every=4", f"--checkpoint.async={background}")

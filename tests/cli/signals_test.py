@@ -107,6 +107,17 @@ class Signals(TrainingTest):
         self.stopped_run(signal.SIGTERM, "step:0:5:stop", 5)
         self.goes_on()
 
+    def test_the_next_start_makes_up_for_an_evaluation_and_a_sample(self):
+        due = ("--train.eval_every=2", "--train.sample_every=4")
+        self.stopped_run(signal.SIGUSR1, "step:0:4:stop", 4, *due, ranks=2)
+        self.assertEqual([event["step"] for event in self.events("run", "eval")], [2])
+        self.goes_on(*due, ranks=2)
+        losses = {run: [(event["step"], event["loss"]) for event in self.events(run, "eval")] for run in ("run", "run-whole")}
+        self.assertEqual([step for step, _ in losses["run"]], [2, 4, 6])
+        self.assertEqual(losses["run"], losses["run-whole"])
+        samples = [(self.folder / run / "samples/step-00000004.txt").read_bytes() for run in losses]
+        self.assertEqual(*samples)
+
     def test_under_the_supervisor_all_ranks_save_and_nothing_is_started_again(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             run = signal.Signals(number).name

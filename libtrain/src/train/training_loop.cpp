@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -75,6 +76,7 @@ class TrainingLoop {
     const ContextMemberScope<&Context::notices> notices(&notices_);
     set_fault_step(steps_done());
     fault_point("start");
+    catch_up();
     if (saver_.has_missed()) saver_.save();
     if (steps_done() < train.steps) stop_signal_ = agree_on_stop(run_.control);
     if (is_stopped()) return End::signal;
@@ -103,6 +105,20 @@ class TrainingLoop {
       if (is_stopped()) return finish_issued(), End::signal;
     }
     return End::steps;
+  }
+
+  // Does what was due after the step that the run goes on from, if the start before it was stopped or lost the result.
+  // Comes before a missed save, which records the loss.
+  void catch_up() {
+    const TrainConfig& train = run_.config.train;
+    const Size n = steps_done();
+    if (n == 0 || run_.config.checkpoint.resume != "auto") return;
+    const auto is_missing = [&](const auto& has_result) {  // rank 0 decides
+      const bool missing = run_.control.rank() == 0 && !has_result();
+      return run_.control.broadcast_bytes(missing ? "missing" : "there", 0) == "missing";
+    };
+    if (is_due(train.eval_every, n) && is_missing([&] { return run_.eval_loss.has_value(); })) evaluate();
+    if (is_due(train.sample_every, n) && is_missing([&] { return std::filesystem::exists(sample_file()); })) sample();
   }
 
   // A signal is ignored after the last step or when the time is over, because the run ends anyway.
@@ -258,14 +274,14 @@ class TrainingLoop {
         if (run_.world.rank() != 0) return;
         const auto tokens = lt::sample(dynamic_cast<nn::Transformer&>(run_.model), run_.tokenizer->encode("\n"),
                                        run_.config.train.seed);
-        run_.log.keep("samples", [&] {
-          write_whole_file("record", run_.log.in_folder("samples", fmt::format("step-{:08}.txt", steps_done())),
-                           run_.tokenizer->decode(tokens) + "\n");
-        });
+        run_.log.keep("samples",
+                      [&] { write_whole_file("record", sample_file(), run_.tokenizer->decode(tokens) + "\n"); });
       });
     });
     leave_out_of_step_time();
   }
+
+  std::string sample_file() const { return run_.log.in_folder("samples", fmt::format("step-{:08}.txt", steps_done())); }
 
   // Opening the run, evaluation, samples and a trace's begin and end do not count as step time.
   void leave_out_of_step_time() {
@@ -325,10 +341,9 @@ ExitCode run_training(const Config& config, const World& world, const TrainingPa
   // With train.steps = 0 the initial state is saved once.
   const Size steps = run.config.train.steps;
   if (run.steps_done() >= steps && (steps > 0 || !run.start.checkpoint.folder.empty()) && run.start.memory_step == 0) {
-    const std::string& where = config.checkpoint.resume == "auto" ? config.run.dir : run.start.checkpoint.folder;
     run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}", counted(run.steps_done(), "step"),
-                            run.steps_done() == 1 ? "is" : "are", where, steps));
-    if (config.checkpoint.resume == "auto") remove_memory(run.control, run.start.identity.id);
+                            run.steps_done() == 1 ? "is" : "are", config.run.dir, steps));
+    remove_memory(run.control, run.start.identity.id);
     return ExitCode::ok;
   }
   RestartRecord restarted(run, restart);
