@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import program
 from training import LAYERS, TrainingTest
@@ -54,6 +55,19 @@ class Resume(TrainingTest):
         self.assertEqual(self.steps(), ["step-00000001", "step-00000002"])
         self.assertEqual([path.name for path in self.folder.glob("run*")], ["run"])
         self.trained(f"--checkpoint.resume={inside}", run="elsewhere", steps=2)
+
+    def test_an_old_run_is_moved_aside_under_any_spelling_of_its_folder_but_not_with_the_data(self):
+        self.trained(steps=1)
+        anew, hint = ("--checkpoint.resume=never", "--run.force=true"), "choose another --run.dir for the new run"
+        inside = shutil.copy(self.folder / "data/train.bin", self.folder / "run/own.bin")
+        self.assert_error(self.train(*anew, f"--data.train={inside}"), 2, f"[config] data.train {inside}: expected files outside "
+                          f"of run.dir {self.folder}/run, which would be moved aside", hint)
+        within = program.run("train", *LAYERS, f"--data.train={self.folder}/data/train.bin", "--run.dir=.", *anew,
+                             cwd=self.folder / "run")
+        self.assert_error(within, 2, "[config] run.dir .: expected a new or empty folder with checkpoint.resume=never, found a run, "
+                          "and the program's working directory in it", hint)
+        self.trained(*anew, f"--run.dir={self.folder}/run/", steps=1)
+        self.assertEqual(sorted(path.name for path in self.folder.glob("run*")), ["run", "run.old-1"])
 
     def test_a_folder_that_no_checkpoint_can_be_written_to_is_refused_before_the_first_step(self):
         for folder in (self.write("notes.txt", "mine") / "checkpoints", "/proc/nowhere/checkpoints"):

@@ -62,8 +62,10 @@ class Train(TrainingTest):
         self.trained()
         self.assertIn("complete: 6 steps are done", self.trained())
         checkpoint = self.folder / "run/checkpoints/step-00000006"
-        self.assertIn(f"complete: 6 steps are done in {checkpoint}, train.steps is 5",
-                      self.trained(f"--checkpoint.resume={checkpoint}", run="elsewhere", steps=5))
+        self.assert_error(self.train(f"--checkpoint.resume={checkpoint}", run="elsewhere", steps=6), 2, "[config] train.steps: "
+                          f"expected more than the 6 of checkpoint.resume {checkpoint}, got 6",
+                          "train.steps counts them too")
+        self.assertFalse((self.folder / "elsewhere").exists())
         self.trained("--parallel.strategy=zero2", "--record.every=2", steps=7)  # these may change
         refused = self.train("--optim.lr=0.5", "--model.layers=3", steps=8)
         self.assertEqual(refused.returncode, 2)
@@ -165,6 +167,9 @@ class Train(TrainingTest):
         wrong = self.write("wrong.jsonl", '{"question": "x", "choices": ["a"], "answer": 1}\n')
         self.assert_error(program.run("eval", "--checkpoint", run, "--choices", wrong), 3,
                           f'[data] {wrong}:1: field "answer": expected an index of choices, 0 to 0, found 1')
+        empty = self.write("empty.jsonl", '{"question": "", "choices": ["ck"], "answer": 0}\n')
+        self.assert_error(program.run("eval", "--checkpoint", run, "--choices", empty), 3, f"[data] {empty}:1: expected a question and "
+                          "a choice of at least 1 token each, in all at most 257, found 0 and 2")
         self.assert_error(program.run("eval", "--checkpoint", run), 2,
                           "[usage] expected --data FILE... or --choices FILE.jsonl, got neither")
         short = self.write("short.bin", val.read_bytes()[:8] + bytes([3]) + bytes(1015) + b"a\0b\0c\0")
@@ -199,7 +204,7 @@ class Train(TrainingTest):
     def check_conversation(self, run):
         """A conversation gives the answers that its text gives, turn by turn."""
         greedy = ("sample", "--checkpoint", run, "--temperature", 0, "--tokens", 20)
-        done = subprocess.run([program.ltrain(), *map(str, greedy), "--chat", "plain"], input="The qui\n\nbrown\n",
+        done = subprocess.run([program.ltrain(), *map(str, greedy), "--chat", "plain"], input="The qui\n\r\nbrown\r\n",
                               env=program.clean_environment(), capture_output=True, text=True)
         answers = done.stdout.split("\n")
         self.assertEqual((done.returncode, len(answers)), (0, 3), done.stderr)

@@ -69,11 +69,16 @@ std::shared_ptr<void> removing_if_empty(std::shared_ptr<void> lock, const std::s
 }
 
 void move_aside(const std::string& dir) {
+  fs::path path = fs::absolute(dir).lexically_normal();
+  if (path.filename().empty()) path = path.parent_path();  // "runs/first/"
   for (int k = 1;; ++k) {
-    const std::string aside = fmt::format("{}.old-{}", dir, k);
+    const std::string aside = fmt::format("{}.old-{}", path.string(), k);
     if (fs::exists(aside)) continue;
-    fs::rename(dir, aside);
-    return;
+    std::error_code failed;
+    fs::rename(path, aside, failed);
+    if (!failed) return;
+    throw DataError("config", fmt::format("run.dir {}: cannot be moved aside to {}: {}", dir, aside, failed.message()),
+                    "another --run.dir leaves it alone");
   }
 }
 
@@ -90,15 +95,24 @@ bool require_fresh(const Config& resolved) {
   const std::string expected = fmt::format("run.dir {}: expected a new or empty folder with checkpoint.resume={}", dir,
                                            resolved.checkpoint.resume);
   if (!holds_a_run(dir)) throw UsageError("config", expected + ", found files that do not belong to a run");
-  const auto require_outside = [&](const char* key, const std::string& path) {
+  if (is_within(fs::current_path(), dir)) {
+    throw UsageError("config", expected + ", found a run, and the program's working directory in it",
+                     "choose another --run.dir for the new run");
+  }
+  const auto require_outside = [&](const char* key, const std::string& path, const char* what = "a folder") {
     if (!is_within(path, dir)) return;
     throw UsageError(
         "config",
-        fmt::format("{} {}: expected a folder outside of run.dir {}, which would be moved aside", key, path, dir),
+        fmt::format("{} {}: expected {} outside of run.dir {}, which would be moved aside", key, path, what, dir),
         "choose another --run.dir for the new run");
   };
   if (resolved.checkpoint.resume != "never") require_outside("checkpoint.resume", resolved.checkpoint.resume);
   if (!resolved.model.from.empty()) require_outside("model.from", resolved.model.from);
+  for (const std::string& path : resolved.data.train) require_outside("data.train", path, "files");
+  for (const std::string& path : resolved.data.val) require_outside("data.val", path, "files");
+  for (const DataSource& source : resolved.data.sources) {
+    for (const std::string& path : source.files) require_outside("data.sources", path, "files");
+  }
   if (!resolved.run.force) {
     throw UsageError("config", expected + ", found a run",
                      "another --run.dir leaves it alone, --checkpoint.resume=auto goes on with it, --run.force=true "
@@ -219,6 +233,12 @@ void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_by
   } else if (resolved.checkpoint.resume != "never") {
     if (folder.empty())
       throw checkpoint::no_valid_checkpoint(resolved.checkpoint.resume, start.notes, "checkpoint.resume");
+    if (state.step >= resolved.train.steps) {
+      throw UsageError("config",
+                       fmt::format("train.steps: expected more than the {} of checkpoint.resume {}, got {}", state.step,
+                                   folder, resolved.train.steps),
+                       "train.steps counts them too");
+    }
     start.identity.parent = state.run;
   }
   if (!start.complete) {
