@@ -111,7 +111,13 @@ Size Model::parameter_count() const {
 }
 
 void Model::borrow(const Module& user, const Module& owner) {
-  units_[static_cast<std::size_t>(index_of(user))].borrows.push_back(index_of(owner));
+  const int of_user = index_of(user), of_owner = index_of(owner);
+  UnitInfo& unit = units_[static_cast<std::size_t>(of_user)];
+  if (of_owner >= of_user) {
+    throw UsageError("nn", "borrow(): expected an owner among the units before " + unit.name + ", got " +
+                               units_[static_cast<std::size_t>(of_owner)].name);
+  }
+  unit.borrows.push_back(of_owner);
 }
 
 int Model::index_of(const Module& unit) const {

@@ -53,6 +53,17 @@ struct UnitNode final : TapeNode {
 
 }  // namespace
 
+namespace {
+
+Tensor output_of(const std::function<Tensor()>& body, const std::string& unit) {
+  Tensor output = body();
+  if (!output.defined())
+    throw UsageError("nn", "run(): expected a tensor from the body of unit " + unit + ", got none");
+  return output;
+}
+
+}  // namespace
+
 Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
   const int index = index_of(unit);
   const UnitInfo& info = units_[static_cast<std::size_t>(index)];
@@ -66,21 +77,21 @@ Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
   Tensor output;
   if (outer == nullptr || (observer_ != nullptr && !observer_->wants_backward(index))) {
     const TapeScope no_recording(nullptr);
-    output = body();
+    output = output_of(body, name);
     output.require_values();  // while the unit's parameters are here
     TensorStorage::forget(output);
   } else {
     auto node = std::make_shared<UnitNode>(observer_, index, info, mode);
     if (mode == Recompute::full) {
       const TapeScope no_recording(nullptr);
-      output = body().detach();
+      output = output_of(body, name).detach();
       output.set_result_of_operation();
       node->body = body;
       node->context = ForwardContext::current();
       node->output = output.gradient_slot();
     } else {
       const TapeScope recording(&node->tape);
-      output = body();
+      output = output_of(body, name);
       output.require_values();
       node->tape.release_values(output);
     }

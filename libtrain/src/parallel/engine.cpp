@@ -21,6 +21,7 @@
 #include "memory/allocator.h"
 #include "parallel/engine_impl.h"
 #include "parallel/group_member.h"
+#include "parallel/named_units.h"
 #include "parallel/transform_scope.h"
 #include "profile/activity_clock.h"
 #include "profile/work_count.h"
@@ -32,6 +33,7 @@ namespace lt {
 // for one that has given up.
 Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const OptimizerGroups& optimizers,
                const StepOptions& step) {
+  require_named_units(model);
   require_whole(optimizers, members_of(model));
   const Sharding sharding = make_sharding(world, parallel, step);
   collectively(sharding.control, [&] { impl_ = std::make_unique<Impl>(model, sharding, parallel, optimizers, step); });
@@ -88,6 +90,7 @@ StepResult Engine::step(const Batch& batch) {
   const PhaseScope phase(Phase::step, impl.options.device);
   const DeviceTurn turn(impl.options.device);
   impl.require_sound();
+  impl.bind_model_again();
   impl.make_ready(impl.step_slots[static_cast<std::size_t>(impl.steps % 2)], batch);
   impl.runs_as_graph(batch) ? impl.run_graph(batch) : impl.run(kStepName, &Impl::step, batch);
   ++impl.steps_of_engine;
@@ -264,7 +267,7 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
     const PhaseScope phase(Phase::forward, options.device);
     fault_point("forward");
     const TapeScope recording(&tape);
-    result = model.loss(rows);
+    result = loss_of(rows);
     if (!takes_terms) require_no_terms();
     if (started_from != nullptr && started_from != result.gradient_slot()) leave_gradients_to_backward();
     if (fault_makes_nan("forward")) fill(result, std::numeric_limits<double>::quiet_NaN());
@@ -275,6 +278,12 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
   fault_point("backward");
   lt::backward(tape, result, seed_gradient);
   return result.detach().view({1});
+}
+
+Tensor Engine::Impl::loss_of(const Batch& batch) {
+  Tensor loss = model.loss(batch);
+  if (!loss.defined()) throw UsageError("engine", "loss(): expected a tensor of one element, got none");
+  return loss;
 }
 
 void Engine::Impl::average_losses(const Tensor& all, const Tensor& mean) {
@@ -329,6 +338,7 @@ void Engine::Impl::update() {
     }
   }
   const TransformScope scope(sharding, room_bytes);
+  updating = true;
   const auto at = [&](Size i, auto&& stage) {
     if (i >= 0 && i < count) stage(units[static_cast<std::size_t>(i)]);
   };
@@ -338,6 +348,7 @@ void Engine::Impl::update() {
     at(i - 2, [&](ShardedUnit& unit) { unit.return_matrices(); });
     at(i - 3, [&](ShardedUnit& unit) { unit.end_update(numbers); });
   }
+  updating = false;
 }
 
 kernels::GroupRates Engine::Impl::group_rates() const {

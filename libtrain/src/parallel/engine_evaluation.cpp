@@ -5,6 +5,7 @@
 #include "device/device_turn.h"
 #include "kernels/loss.h"
 #include "libtrain/device/phase.h"
+#include "libtrain/error.h"
 #include "parallel/engine_impl.h"
 #include "profile/activity_clock.h"
 #include "tensor/dispatch.h"
@@ -16,6 +17,10 @@ std::vector<BatchLoss> Engine::evaluate(const Batch& batch) {
   const PhaseScope phase(Phase::evaluation, impl.options.device);
   const DeviceTurn turn(impl.options.device);
   impl.require_sound();
+  if (!batch.inputs.defined() || batch.inputs.dims() == 0) {
+    throw UsageError("engine", "batch.inputs: expected samples, got none");
+  }
+  impl.bind_model_again();
   impl.make_ready(impl.evaluation_slot, batch);
   impl.run(kEvaluationName, &Impl::evaluate, batch);
   impl.attempt([&] { impl.slot->finish(); });
@@ -32,7 +37,7 @@ void Engine::Impl::evaluate(const Batch& given) {
   const Tensor all = Tensor::zeros({2 * control.size()}, DType::f32, options.device);
   const Tensor own = all.narrow(0, 2 * control.rank(), 2), counted = own.narrow(0, 1, 1);
   const Tensor& targets = batch.targets;
-  copy(own.narrow(0, 0, 1), model.loss(batch).view({1}));
+  copy(own.narrow(0, 0, 1), loss_of(batch).view({1}));
   if (targets.defined() && targets.dtype() == DType::i32) {
     dispatch(options.device, [&](auto stream) {
       kernels::count_targets(stream, counted.template data<float>(), targets.template data<std::int32_t>(),
@@ -60,12 +65,14 @@ void Engine::with_parameters(const std::function<void()>& body) {
     Impl& engine;
     bool gathering = false;
     ~Restore() {
+      engine.lends_parameters = false;
       engine.model.set_observer(engine.schedule.get());
       // Gathers that failed are not waited for: a peer may be gone.
       if (gathering) engine.failed = true;
       for (ShardedUnit& unit : engine.units) gathering ? unit.abandon() : unit.release();
     }
   } restore{impl};
+  impl.bind_model_again();
   collectively(impl.control, [&] {
     for (ShardedUnit& unit : impl.units) unit.make_room();
   });
@@ -73,6 +80,7 @@ void Engine::with_parameters(const std::function<void()>& body) {
   for (ShardedUnit& unit : impl.units) unit.start_gather();
   for (ShardedUnit& unit : impl.units) unit.finish_gather();
   restore.gathering = false;
+  impl.lends_parameters = true;
   impl.model.set_observer(nullptr);
   const TapeScope no_recording(nullptr);
   body();

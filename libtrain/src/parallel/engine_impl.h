@@ -88,6 +88,11 @@ struct Engine::Impl {
     model.set_observer(schedule.get());
   }
 
+  // Another engine may have taken the model since, or have ended.
+  void bind_model_again() {
+    if (!lends_parameters && model.observer() != schedule.get()) bind_model();
+  }
+
   void step(const Batch& batch);
   void evaluate(const Batch& batch);
   // At the beginning and the end of either.
@@ -143,6 +148,8 @@ struct Engine::Impl {
   // The factor by which a mean over all targets of the global batch becomes one over those that count: [1], f32.
   // Undefined, which stands for 1, without StepOptions::ignored_targets.
   Tensor count_targets(const Tensor& own);
+  // Throws UsageError where the model's loss() returns no tensor.
+  Tensor loss_of(const Batch& batch);
   Tensor forward_and_backward(const Batch& micro_batch, Size micro, const Tensor& target_weight);
   void update();
   kernels::GroupRates group_rates() const;
@@ -174,6 +181,8 @@ struct Engine::Impl {
   RunIds run_ids;
   Size steps_of_engine = 0;  // made by this engine; those of a checkpoint do not count
   Size graph_launches = 0;
+  bool updating = false;           // or an update ended half-way with an error
+  bool lends_parameters = false;   // with_parameters() runs
   bool makes_host_values = false;  // found by a rehearsal: loss() makes tensors from values of the host
   bool has_fp8_products = false;   // found by a rehearsal of a step
   // How a step or an evaluation runs, as its rehearsal found it.

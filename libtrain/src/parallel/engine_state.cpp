@@ -35,6 +35,10 @@ void Engine::set_loss_scale(const LossScale& scale) {
 void Engine::hold_update_for(const Stream& stream) { impl_->update_gate.emplace().record(stream); }
 
 ShardMap Engine::shard_map() const {
+  if (impl_->updating) {
+    throw UsageError("engine", "expected an engine whose updates succeeded: one ended half-way with an error",
+                     "make a new engine and load a checkpoint");
+  }
   ShardMap map;
   for (const ShardedUnit& unit : impl_->units) unit.add_to(map);
   map.kinds = {{kMaster, weight_dtype(impl_->optimizers, impl_->options.dtype)}};

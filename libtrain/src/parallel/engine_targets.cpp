@@ -32,6 +32,11 @@ void Engine::Impl::require_no_terms() const {
                                            "nn::cross_entropy, got {1}",
                                            name, value));
   };
+  if (options.ignored_targets) {
+    throw UsageError("engine",
+                     "targets that do not count (StepOptions::ignored_targets): expected a model whose loss() calls "
+                     "nn::cross_entropy, which makes the mean one over the global batch");
+  }
   require_zero("z_loss", options.z_loss);
   require_zero("label_smoothing", options.label_smoothing);
 }

@@ -41,6 +41,7 @@ ShardedUnit::ShardedUnit(const std::string& name, const std::vector<nn::NamedPar
       frozen_(layout_of(name, parameters, world_size, groups, true), sharding, false),
       optimizer_(trained_.layout(), groups, updated_part(), master_dtype_, sharding.device, seed),
       matrices_(trained_.layout(), groups, sharding, updated_part(), owners) {
+  close_gradients();
   if (!is_trained()) return;
   const Device device = sharding_.device;
   if (has_masters()) master_ = flat_zeros(updated_part().size, master_dtype_, device, MemoryOwner::optimizer);
@@ -49,6 +50,11 @@ ShardedUnit::ShardedUnit(const std::string& name, const std::vector<nn::NamedPar
   if (is_sharded(sharding_.strategy.gradients) || needs_accumulator) {
     gradient_part_ = flat_zeros(trained_.shard().size, DType::f32, device, MemoryOwner::gradients);
   }
+}
+
+// The slots may outlive the unit and its names.
+ShardedUnit::~ShardedUnit() {
+  for (const Tensor& parameter : trained_.tensors()) parameter.gradient_slot()->closed_parameter = nullptr;
 }
 
 Size ShardedUnit::bytes_in_place() const {
@@ -127,6 +133,14 @@ void ShardedUnit::bind_gradients(bool first_micro_batch) {
     GradientSlot& slot = *trained_.tensors()[i].gradient_slot();
     slot.value = gradient_.narrow(0, range.begin, range.elements).view(slot.shape);
     slot.written = slot.written && keep;
+    slot.closed_parameter = nullptr;
+  }
+}
+
+// What arrives before bind_gradients() or after complete_gradients() would be lost.
+void ShardedUnit::close_gradients() {
+  for (std::size_t i = 0; i < trained_.tensors().size(); ++i) {
+    trained_.tensors()[i].gradient_slot()->closed_parameter = &trained_.layout().ranges()[i].name;
   }
 }
 
@@ -135,6 +149,7 @@ void ShardedUnit::complete_gradients() {
     const GradientSlot& slot = *parameter.gradient_slot();
     if (!slot.written) fill_zero(slot.value);
   }
+  close_gradients();
   gradients_bound_ = false;
   if (fault_makes_nan("backward")) fill(gradient_, std::numeric_limits<double>::quiet_NaN());
 }

@@ -29,6 +29,9 @@ class ShardedUnit {
   ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
               const Sharding& sharding, const OptimizerGroups& groups, LeastLoaded& owners, std::uint64_t seed,
               bool gathers_late);
+  ~ShardedUnit();
+  ShardedUnit(const ShardedUnit&) = delete;
+  ShardedUnit& operator=(const ShardedUnit&) = delete;
   // Call next: allocates what peers may write, the parameters in use and replicated gradients; in a window that is a
   // collective.
   void make_shared();
@@ -60,7 +63,7 @@ class ShardedUnit {
   void abandon();  // see GatheredParameters
 
   // Gradients, for trained units only. bind_gradients() points the parameters' slots into the full buffer.
-  // complete_gradients() zeroes gradients that no operation wrote.
+  // complete_gradients() zeroes gradients that no operation wrote. Outside of the two the slots refuse contributions.
   void bind_gradients(bool first_micro_batch);
   void complete_gradients();
   // With `is_last` also starts sum_squares() where that needs no further reduction.
@@ -100,6 +103,7 @@ class ShardedUnit {
   void add_to(ShardMap& map) const;
 
  private:
+  void close_gradients();
   bool reduction_ends_on_this_group() const { return sharding_.replicas.size() == 1; }
   bool is_sharded(Placement placement) const { return placement == Placement::sharded; }
   Tensor shard_of(const Tensor& full) const { return full.narrow(0, trained_.shard().begin, trained_.shard().size); }

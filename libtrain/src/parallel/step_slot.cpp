@@ -17,14 +17,16 @@ void StepSlot::make_ready(const Batch& batch, const kernels::StepRates& rates) {
 }
 
 void StepSlot::take(const Tensor& values, Stage& stage) {
-  if (!values.defined() || is_on(values, device_) || device_.is_meta()) return;
-  if (values.device() != kCpu) {
+  if (!values.defined() || device_.is_meta()) return;
+  const bool is_here = is_on(values, device_);
+  if (values.device().is_meta() || (!is_here && values.device() != kCpu)) {
     throw UsageError("engine", "expected the batch on the CPU or on " + to_string(device_) + ", got it on " +
                                    to_string(values.device()));
   }
   if (!values.is_contiguous()) {
     throw UsageError("engine", "expected a contiguous batch, got strides " + to_string(values.strides()));
   }
+  if (is_here) return;
   if (!stage || stage->bytes() < values.bytes()) {
     graph.reset();  // it reads the stage
     stage.emplace(device_, values.bytes());

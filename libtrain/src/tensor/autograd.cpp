@@ -9,7 +9,20 @@
 
 namespace lt {
 
+namespace {
+
+void require_open(const GradientSlot& slot) {
+  if (slot.closed_parameter == nullptr) return;
+  throw UsageError("engine",
+                   "parameter " + *slot.closed_parameter +
+                       ": expected loss() to use it inside run() of its unit, found a use outside",
+                   "compute the term in that unit's body; Model::borrow() declares that a later unit uses a parameter");
+}
+
+}  // namespace
+
 GradientTarget GradientSlot::next() {
+  require_open(*this);
   if (!value.defined()) value = Tensor::empty(shape, dtype, device);
   detail::require_values(value);
   const bool accumulate = written;
@@ -18,6 +31,7 @@ GradientTarget GradientSlot::next() {
 }
 
 void GradientSlot::add(Tensor gradient) {
+  require_open(*this);
   if (!(gradient.shape() == shape)) {
     throw InternalError("autograd", "expected a gradient of shape " + to_string(shape) +
                                         ", the shape of its tensor, got " + to_string(gradient.shape()));

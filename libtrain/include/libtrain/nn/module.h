@@ -170,6 +170,7 @@ class Model : public Module {
   void materialize(Device device, DType dtype, std::uint64_t seed);
   // Allocates the buffers alone.
   void materialize_buffers(Device device, DType dtype);
+  const UnitObserver* observer() const { return observer_; }
   void set_observer(UnitObserver* observer) { observer_ = observer; }
   // Leaves another observer in its place.
   void remove_observer(const UnitObserver* observer) {
@@ -190,7 +191,8 @@ class Model : public Module {
     for (const NamedParameter& entry : module.parameters()) entry.parameter->put_in_block();
     return module;
   }
-  // Declares that `user` needs the parameters of `owner` too.
+  // Declares that `user` needs the parameters of `owner` too, such as a head that multiplies by the embedding's table.
+  // Throws UsageError unless `owner` was added before `user`.
   void borrow(const Module& user, const Module& owner);
   // Runs one unit's forward pass and records its backward pass. Recomputation runs `body` a second time, so `body` must
   // capture its inputs by value, and only the tensor that it returns may be used outside of it: another one that it

@@ -58,7 +58,7 @@ struct StepOptions {
   bool fp8 = false;
   // Whether targets of a step may be kIgnoredTarget. Then targets are i32, and the ranks count those that count before
   // the forward pass, for the mean over the global batch. A step in which none counts updates nothing. A step in which
-  // all count has the same bits as without this option.
+  // all count has the same bits as without this option. For losses of nn::cross_entropy() and transformers.
   bool ignored_targets = false;
   // Terms of the training loss, not of evaluations: ops::LossOptions. For losses of nn::cross_entropy() and
   // transformers.
@@ -118,8 +118,9 @@ class Engine {
  public:
   // Binds `model`, which must outlive the engine, and initialises it. All ranks of `world` must construct the engine
   // alike. Throws UsageError for a shard_size that does not divide the world, for dtypes that the engine does not
-  // train, and for optimizers that OptimizerGroups does not allow. If one rank has too little memory, all ranks throw:
-  // here, in rehearse() and in with_parameters().
+  // train, for optimizers that OptimizerGroups does not allow, and for parameters outside of units or with names that a
+  // checkpoint cannot hold. If one rank has too little memory, all ranks throw: here, in rehearse() and in
+  // with_parameters().
   // One process may have several engines, in one thread or in several. Engines that share CUDA devices and span several
   // ranks must be stepped by one thread, in the same order on all ranks: a step holds its device's turn while it waits
   // for its peers, so threads in different orders could wait for each other forever.

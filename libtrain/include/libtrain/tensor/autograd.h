@@ -34,6 +34,8 @@ struct GradientSlot {
   Device device;
   Tensor value;  // allocated by the first contribution, or bound beforehand to a range of a flat buffer
   bool written = false;
+  // The name of a parameter whose engine takes no contribution now. Then next() and add() throw UsageError.
+  const std::string* closed_parameter = nullptr;
 
   // For an operation that can accumulate: returns where to write, and counts it as written.
   GradientTarget next();

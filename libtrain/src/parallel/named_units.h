@@ -1,0 +1,11 @@
+// What an engine requires of the units of a model.
+#pragma once
+
+#include "libtrain/nn/module.h"
+
+namespace lt {
+
+// Throws UsageError unless every parameter belongs to a unit and has a name of its own that a checkpoint can hold.
+void require_named_units(const nn::Model& model);
+
+}  // namespace lt

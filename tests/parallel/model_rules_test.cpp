@@ -1,0 +1,159 @@
+// What an engine requires of a model of one's own, of its batches and of its user: what breaks a rule is refused by
+// name.
+#include <functional>
+#include <utility>
+
+#include "libtrain/error.h"
+#include "libtrain/nn/layers.h"
+#include "libtrain/parallel/engine.h"
+#include "parallel/synthetic.h"
+#include "test_main/catch.h"
+#include "test_main/message_of.h"
+
+using namespace lt;
+using namespace lt_test;
+
+namespace {
+
+constexpr Size kVocab = 32, kWidth = 8, kSeq = 4;
+const StepOptions kOptions{.micro_batch = 2, .seq = kSeq};
+
+Batch tokens(Size first = 0) { return synthetic_batch(first, 2, kSeq, kVocab); }
+
+// An embedding and a head; `loss_of` makes the loss of a batch.
+struct Pair : nn::Model {
+  using LossOf = std::function<Tensor(Pair&, const Batch&)>;
+  explicit Pair(LossOf loss_of_ = usual)
+      : embed(add_unit<nn::Embedding>("embed", kVocab, kWidth, nn::Init::normal(0.5f))),
+        head(add_unit<nn::Embedding>("head", kVocab, kWidth, nn::Init::normal(0.5f))),
+        loss_of(std::move(loss_of_)) {}
+  using Model::add_parameter, Model::add_unit, Model::borrow, Model::run;
+  Tensor loss(const Batch& batch) override { return loss_of(*this, batch); }
+
+  static Tensor logits_of(const Tensor& x, const nn::Embedding& table) { return ops::linear(x, table.weight()); }
+  static Tensor usual(Pair& pair, const Batch& batch) { return pair.loss_with(batch, pair.head); }
+  Tensor loss_with(const Batch& batch, const nn::Embedding& table) {
+    const Tensor x = run(embed, [this, batch] { return embed(batch.inputs); });
+    return run(head, [x, batch, &table] { return nn::cross_entropy(logits_of(x, table), batch.targets); });
+  }
+
+  nn::Embedding &embed, &head;
+  LossOf loss_of;
+};
+
+std::string refusal_of(Pair::LossOf loss, const ParallelOptions& parallel = {}, const StepOptions& options = kOptions) {
+  Pair model(std::move(loss));
+  Engine engine(model, ranks(), parallel, AdamW{}, options);
+  return message_of<UsageError>([&] { engine.step(tokens()); });
+}
+
+}  // namespace
+
+TEST_CASE("a parameter that loss() uses outside of its unit is refused, not trained by half", "[parallel]") {
+  const auto with_penalty = [](Pair& pair, const Batch& batch) {
+    const Tensor loss = Pair::usual(pair, batch), w = pair.embed.weight();
+    return ops::add(loss, ops::scale(ops::sum(ops::mul(w, w)), 100));
+  };
+  const auto tied = [](Pair& pair, const Batch& batch) { return pair.loss_with(batch, pair.embed); };
+  for (const Strategy& strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2}) {
+    for (const bool arena : {false, true}) {
+      StepOptions options = kOptions;
+      options.arena = arena;
+      for (const Pair::LossOf& loss : {Pair::LossOf(with_penalty), Pair::LossOf(tied)}) {
+        CHECK(refusal_of(loss, {.strategy = strategy}, options) ==
+              "parameter embed.weight: expected loss() to use it inside run() of its unit, found a use outside");
+      }
+    }
+  }
+}
+
+TEST_CASE("a unit borrows from units before it alone", "[parallel]") {
+  Pair model;
+  CHECK_NOTHROW(model.borrow(model.head, model.embed));
+  CHECK_THROWS_WITH(model.borrow(model.embed, model.head),
+                    "borrow(): expected an owner among the units before embed, got head");
+}
+
+TEST_CASE("names that no checkpoint can hold, and parameters outside of units, are refused before training",
+          "[parallel]") {
+  const auto refused = [](const std::function<void(Pair&)>& extend) {
+    Pair model;
+    extend(model);
+    return message_of<UsageError>([&] { Engine(model, ranks(), {}, AdamW{}, kOptions); });
+  };
+  const nn::Init init = nn::Init::normal(1);
+  CHECK(refused([&](Pair& pair) { pair.add_unit<nn::Embedding>("head", kVocab, kWidth, init); }) ==
+        "parameter head.weight: expected a name of its own, found two of this name");
+  CHECK(refused([&](Pair& pair) { pair.add_unit<nn::Embedding>("a/b", kVocab, kWidth, init); }) ==
+        "parameter 'a/b.weight': expected a name without slashes");
+  CHECK(refused([&](Pair& pair) { pair.add_parameter("stray", {2}, init); }) ==
+        "parameter stray: expected it in a unit of the model, found it outside of all");
+}
+
+TEST_CASE("a loss or a unit without a tensor is refused", "[parallel]") {
+  CHECK(refusal_of([](Pair& pair, const Batch& batch) {
+          Pair::usual(pair, batch);
+          return Tensor();
+        }) == "loss(): expected a tensor of one element, got none");
+  CHECK(refusal_of([](Pair& pair, const Batch&) { return pair.run(pair.embed, [] { return Tensor(); }); }) ==
+        "run(): expected a tensor from the body of unit embed, got none");
+}
+
+TEST_CASE("targets that do not count need nn::cross_entropy", "[parallel]") {
+  StepOptions options = kOptions;
+  options.ignored_targets = true;
+  const auto own = [](Pair& pair, const Batch& batch) {
+    const Tensor x = pair.run(pair.embed, [&pair, batch] { return pair.embed(batch.inputs); });
+    return pair.run(pair.head,
+                    [&pair, x, batch] { return ops::cross_entropy(Pair::logits_of(x, pair.head), batch.targets); });
+  };
+  CHECK(
+      refusal_of(own, {}, options).starts_with("targets that do not count (StepOptions::ignored_targets): expected a"));
+  CHECK(refusal_of(Pair::usual, {}, options) == "no error was thrown");
+}
+
+TEST_CASE("batches that are strided, empty or without values are refused, and the engine goes on", "[parallel]") {
+  Pair model;
+  Engine engine(model, ranks(), {}, AdamW{}, kOptions);
+  const Tensor row = synthetic_batch(0, 2, kSeq + 1, kVocab).inputs;
+  const Batch strided{row.narrow(1, 0, kSeq), row.narrow(1, 1, kSeq)};
+  CHECK_THROWS_WITH(engine.step(strided), "expected a contiguous batch, got strides [5, 1]");
+  CHECK_THROWS_AS(engine.step(model.batch_on_meta(2, kSeq)), UsageError);
+  CHECK_THROWS_WITH(engine.evaluate(Batch{}), "batch.inputs: expected samples, got none");
+  CHECK(engine.step(tokens()).loss() > 0);
+}
+
+TEST_CASE("several engines of one model each train their own parameters", "[parallel]") {
+  const auto losses = [](bool beside_another) {
+    Pair model;
+    Engine a(model, ranks(), {}, AdamW{.lr = 0.1f}, kOptions);
+    std::vector<float> numbers;
+    for (Size step = 0; step < 4; ++step) {
+      if (beside_another) {
+        Engine b(model, ranks(), {}, AdamW{.lr = 0.1f}, kOptions);
+        b.step(tokens(step));
+        a.with_parameters([] {});
+        b.step(tokens(step));
+      }
+      const StepResult result = a.step(tokens(2 * step));
+      numbers.push_back(result.loss()), numbers.push_back(result.norm());
+    }
+    return numbers;
+  };
+  CHECK(losses(true) == losses(false));
+}
+
+TEST_CASE("an engine whose update ended half-way is not saved", "[parallel]") {
+  Optimizer failing = AdamW{};
+  const auto update = failing.update;
+  Size left = 2;  // ranges that are updated
+  failing.update = [&](const UpdateRange& range) {
+    if (!range.weights.device().is_meta() && left-- == 0) throw UsageError("test", "no more");
+    update(range);
+  };
+  Pair model;
+  Engine engine(model, ranks(), {}, failing, kOptions);
+  CHECK_NOTHROW(engine.step(tokens()));
+  CHECK_THROWS_WITH(engine.step(tokens()), "no more");
+  CHECK_THROWS_WITH(engine.shard_map(), "expected an engine whose updates succeeded: one ended half-way with an error");
+}
