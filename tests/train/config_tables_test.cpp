@@ -44,6 +44,13 @@ groups = [{match = "a"}, {match = "b", optimizer = "adamw"}]
   many.optim.groups.assign(8, {"a", 1, -1, "muon"});
   CHECK(refusal([&] { lt::resolve(many, lt::DeviceType::cpu); }).message.find("optim.groups: expected at most 16") ==
         0);
+  many.optim.groups = {{"a", 1, 1e39, ""}};
+  CHECK(refusal([&] {
+          lt::resolve(many, lt::DeviceType::cpu);
+        }).message.starts_with("optim.groups: weight_decay: expected a number that f32 does not round to infinity"));
+  many.optim.groups.clear(), many.optim.lr = 1e39;
+  CHECK(refusal([&] { lt::resolve(many, lt::DeviceType::cpu); }).message ==
+        "optim.lr: expected a number that f32 does not round to infinity, got 1e+39");
   for (const auto& [text, expected] :
        {std::pair<const char*, const char*>{"x", "optim.groups: expected tables, got 'x'"},
         {"[1]", "optim.groups: expected tables"},

@@ -1,4 +1,4 @@
-// lt::Trainer with a model that is no transformer: what its options say of the model.
+// lt::Trainer: what its options say of the model.
 #include "libtrain/train/trainer.h"
 
 #include <string>
@@ -6,6 +6,7 @@
 
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/nn/layers.h"
+#include "libtrain/nn/models.h"
 #include "test_main/catch.h"
 #include "test_main/temp_folder.h"
 #include "test_main/world.h"
@@ -70,4 +71,29 @@ TEST_CASE("Trainer: a run begins from the weights of another, and leaves frozen 
 
   options.run.dir = folder / "third", options.model.from = folder / "nowhere";
   CHECK_THROWS_WITH(train(options), "model.from " + options.model.from + ": no such file or folder");
+}
+
+TEST_CASE("Trainer: a program's transformer must be that of model.from, also where it lacks something", "[train]") {
+  struct Tokens : BatchSource {
+    Batch next() override {
+      const std::vector<std::int32_t> ids(8, 1);
+      return {Tensor::from(ids, {1, 8}), Tensor::from(ids, {1, 8})};
+    }
+    void seek(Size) override {}
+    Size tokens() const override { return 0; }
+  };
+  const auto train_with = [](Size window, const TrainerOptions& options) {
+    nn::TransformerSpec spec = nn::preset("llama-tiny");
+    spec.family = "mistral", spec.layers = 1, spec.max_seq = 8, spec.window = window;
+    const auto model = nn::make_transformer(spec);
+    Tokens batches;
+    return Trainer(lt_test::world(), *model, options).train(batches);
+  };
+  const TempFolder folder;
+  TrainerOptions options = options_in(folder / "first");
+  CHECK(train_with(4, options) == ExitCode::ok);
+  options.model.from = options.run.dir, options.run.dir = folder / "second";
+  CHECK_THROWS_WITH(train_with(0, options),
+                    "model.window: expected 4, as model.from " + options.model.from + " has, got 0 (from the program)");
+  CHECK(train_with(4, options) == ExitCode::ok);
 }

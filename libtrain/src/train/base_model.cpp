@@ -55,8 +55,7 @@ std::string value_of(const nn::TransformerSpec& spec, const nn::SpecField& field
 bool names_preset(const Config& config) {
   const auto origin = config.origins.find("model.preset");
   if (origin == config.origins.end()) return false;
-  const bool is_of_file = !origin->second.starts_with("from the ");
-  return !is_of_file || config.model.preset != ModelConfig().preset;
+  return !is_file(origin->second) || config.model.preset != ModelConfig().preset;
 }
 
 }  // namespace

@@ -40,12 +40,15 @@ nn::TransformerSpec base_of(const Config& config) {
   return nn::preset(config.model.preset);
 }
 
+std::string key_of(const nn::SpecField& field) { return fmt::format("model.{}", field.name); }
+
 // Whether the empty value of a key says that there is no dropout, or no scaling. Elsewhere it stands for the value of
-// the preset or of model.from, also in a file, since to_toml() writes every key.
+// the preset or of model.from, also in a file, since to_toml() writes every key. A program's model has no open keys.
 bool means_none(const nn::SpecField& field, const Config& config) {
-  if (field.name != "dropout" && field.name != "rope_scaling") return false;
-  const auto origin = config.origins.find(fmt::format("model.{}", field.name));
-  return origin != config.origins.end() && origin->second.starts_with("from the ");
+  const auto origin = config.origins.find(key_of(field));
+  if (origin == config.origins.end()) return false;
+  if (origin->second == kFromProgram) return true;
+  return (field.name == "dropout" || field.name == "rope_scaling") && !is_file(origin->second);
 }
 
 // Derives missing parts of the shape if only some are given: a changed width resets the feed-forward width, changed
@@ -101,6 +104,7 @@ void fill_in_model(Config& config) {
     if (!is_left_open(field) || !nn::is_default(spec, field)) continue;
     Config without = config;
     nn::copy_field(without.model, {.family = ""}, field);
+    without.origins.erase(key_of(field));
     if (nn::is_equal(completed(base, without), spec, field)) model = without.model;
   }
 
@@ -109,6 +113,13 @@ void fill_in_model(Config& config) {
     throw UsageError(
         "config", fmt::format("train.seq: expected at most model.max_seq {}, got {}", spec.max_seq, config.train.seq));
   }
+}
+
+void require_f32(const char* key, double value) {
+  const float rounded = static_cast<float>(value);
+  if (value == 0 || (rounded > 0 && std::isfinite(rounded))) return;
+  throw UsageError("config", fmt::format("{}: expected a number that f32 does not round to {}, got {}", key,
+                                         rounded == 0 ? "0" : "infinity", value));
 }
 
 void fill_in(Config& config, DeviceType automatic) {
@@ -152,14 +163,11 @@ void fill_in(Config& config, DeviceType automatic) {
     if (static_cast<float>(decay) < 1) continue;
     throw UsageError("config", fmt::format("optim.{}: expected a number below 1 in f32, got {}", key, decay));
   }
-  for (const auto& [key, value] : {std::pair{"eps", config.optim.eps},
-                                   {"clip", config.optim.clip},
-                                   {"lr", config.optim.lr},
-                                   {"weight_decay", config.optim.weight_decay}}) {
-    const float rounded = static_cast<float>(value);
-    if (value == 0 || (rounded > 0 && std::isfinite(rounded))) continue;
-    throw UsageError("config", fmt::format("optim.{}: expected a number that f32 does not round to {}, got {}", key,
-                                           rounded == 0 ? "0" : "infinity", value));
+  require_f32("optim.eps", config.optim.eps), require_f32("optim.clip", config.optim.clip);
+  require_f32("optim.lr", config.optim.lr), require_f32("optim.weight_decay", config.optim.weight_decay);
+  for (const OptimGroupConfig& group : config.optim.groups) {
+    if (group.weight_decay >= 0) require_f32("optim.groups: weight_decay", group.weight_decay);
+    require_f32("optim.groups: optim.lr times lr_scale", config.optim.lr * group.lr_scale);
   }
   for (OptimGroupConfig& group : config.optim.groups) {
     if (group.optimizer.empty()) group.optimizer = config.optim.name;

@@ -1,6 +1,8 @@
 // The public forms of a run: of any model by options, and of the configuration's model.
 #include "libtrain/train/trainer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -9,7 +11,9 @@
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/train/run_options.h"
+#include "nn/spec_fields.h"
 #include "train/model_table.h"
+#include "train/origin.h"
 #include "train/run_signals.h"
 #include "train/training_loop.h"
 
@@ -39,7 +43,12 @@ Config config_of(const nn::Model& model, const TrainerOptions& options) {
   config.data = options.data, config.parallel = options.parallel, config.train = options.train;
   config.optim = options.optim, config.checkpoint = options.checkpoint, config.record = options.record;
   config.watchdog = options.watchdog, config.run = options.run;
-  return checked(config);
+  config = checked(config);
+  if (transformer == nullptr) return config;
+  for (const nn::SpecField& field : nn::spec_fields()) {
+    config.origins[fmt::format("model.{}", field.name)] = kFromProgram;
+  }
+  return config;
 }
 
 }  // namespace
