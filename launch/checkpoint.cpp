@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "checkpoints/memory_folder.h"
 #include "checkpoints/model_json.h"
@@ -85,14 +86,19 @@ void warn_of_bytes(const std::string& folder, const std::string& out) {
 // PEFT's format has no fields for positions, so PEFT takes those of the base.
 void warn_of_positions(const std::string& folder, const std::string& out) {
   const checkpoint::RunState state = checkpoint::read_state(folder);
-  const auto base = state.base.empty() ? std::nullopt : model_at(state.base);
+  std::optional<nn::TransformerSpec> base;
+  try {
+    if (!state.base.empty()) base = model_at(state.base);
+  } catch (const DataError&) {  // the export does not need the base
+  }
   if (!base) return;
   const nn::TransformerSpec spec = checkpoint::model_from_json(state.model).spec;
   if (spec.rope_base == base->rope_base && spec.rope_scaling == base->rope_scaling) return;
-  fmt::print(stderr,
-             "warning: [checkpoint] {}: the run has model.rope_base {} and model.rope_scaling \"{}\", the base {} and "
-             "\"{}\", which PEFT will use; without --adapter the export has the run's\n",
-             out, spec.rope_base, spec.rope_scaling, base->rope_base, base->rope_scaling);
+  fmt::print(
+      stderr,
+      "warning: [checkpoint] {}: PEFT takes rope_base {} and rope_scaling \"{}\" from the base, the run has {} and "
+      "\"{}\"; an export without --adapter keeps the run's\n",
+      out, base->rope_base, base->rope_scaling, spec.rope_base, spec.rope_scaling);
 }
 
 // Frees the run's in-memory copies on this host.

@@ -109,8 +109,8 @@ class Lora(training.TrainingTest):
         self.tune(base, "--model.rope_scaling=linear:4", run="stretched", steps=1)
         alone = program.run("checkpoint", "export", self.folder / "stretched", "--adapter", "--out", self.folder / "peft")
         self.assertEqual(alone.returncode, 0)
-        self.assertRegex(alone.stderr, r'^warning: \[checkpoint\] .*/peft: the run has model.rope_base \d+ and model.rope_scaling '
-                         r'"linear:4", the base \d+ and "", which PEFT will use; without --adapter the export has the run\'s\n$')
+        self.assertRegex(alone.stderr, r'^warning: \[checkpoint\] .*/peft: PEFT takes rope_base (\d+) and rope_scaling "" from the '
+                         r'base, the run has \1 and "linear:4"; an export without --adapter keeps the run\'s\n$')
 
     def test_without_a_folder_the_base_is_that_of_the_seed(self):
         self.trained(LORA, "--optim.lr=0.1", model=LLAMA)

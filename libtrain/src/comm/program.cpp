@@ -69,16 +69,16 @@ int leave_with(const World& world, const Error& error) {
   world.abort(exit_code(error));
 }
 
-enum class Occurs { on_all_ranks, on_all_of_a_host, on_one };
+// How many ranks meet an error of this kind before init(). A missing driver or library concerns one host.
+enum class Extent { all_ranks, host, one_rank };
 
-// Where an error of this kind occurs before the ranks have met. One host may lack a driver or a library.
-Occurs occurrence_of(const Error& error) {
-  if (error.code() == ExitCode::usage) return Occurs::on_all_ranks;
-  return error.code() == ExitCode::communication ? Occurs::on_all_of_a_host : Occurs::on_one;
+Extent extent_of(const Error& error) {
+  if (error.code() == ExitCode::usage) return Extent::all_ranks;
+  return error.code() == ExitCode::communication ? Extent::host : Extent::one_rank;
 }
 
-// Ranks cannot communicate before init(). An error that several of them meet alike is printed by the first of these.
-int leave_without_world(const Error& failure, Occurs occurs) {
+// Ranks cannot communicate before init(). Of the ranks that meet the same error, the first prints it.
+int leave_without_world(const Error& failure, Extent extent) {
   LaunchInfo place;
   try {
     place = discover_ranks();
@@ -86,7 +86,7 @@ int leave_without_world(const Error& failure, Occurs occurs) {
   }
   if (place.rank == 0) {
     print(failure, -1);
-  } else if (occurs == Occurs::on_one || (occurs == Occurs::on_all_of_a_host && place.local_rank == 0)) {
+  } else if (extent == Extent::one_rank || (extent == Extent::host && place.local_rank == 0)) {
     print(failure, place.rank);
   }
   return exit_code(failure);
@@ -99,10 +99,10 @@ int run_program(int argc, char** argv, const std::function<int(const World&)>& b
   try {
     world = init(argc, argv, meeting);
   } catch (const MeetingError& error) {
-    return leave_without_world(error, Occurs::on_one);
+    return leave_without_world(error, Extent::one_rank);
   } catch (...) {
     const Error error = current_error();
-    return leave_without_world(error, occurrence_of(error));
+    return leave_without_world(error, extent_of(error));
   }
   try {
     return body(*world);

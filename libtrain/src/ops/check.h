@@ -51,9 +51,8 @@ void require_weight(std::string_view op, std::string_view name, const Tensor& we
 // x [..., C], a norm's weight [C].
 void check_norm(std::string_view op, std::string_view weight_name, const Tensor& x, const Tensor& weight);
 
-// No two of the tensors are the same one. One kernel writes all their gradients, so it could not add to one of them
-// twice.
 using NamedTensors = std::initializer_list<std::pair<std::string_view, const Tensor*>>;
+// Throws if two of the tensors are the same. One kernel writes all their gradients and cannot add two of them.
 void require_distinct(std::string_view op, NamedTensors tensors);
 
 // Returns the index of a dimension, counting from the end if `dim` is negative. Throws if it is out of range.

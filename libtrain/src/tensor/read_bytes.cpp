@@ -1,4 +1,4 @@
-// Copies to the host, where a bad id that a kernel met comes to light.
+// Copies to the host and reports a bad id that a kernel met before.
 #include "tensor/read_bytes.h"
 
 #include <cstdint>

@@ -137,7 +137,8 @@ std::vector<Key> schema(const ModelTable& models) {
            "library of the collectives; auto: nccl on cuda, mpi on cpu"),
 
     LT_KEY(train, steps, at_least(0), "optimizer steps; 0: save the initial state and exit"),
-    LT_KEY(train, max_minutes, at_least(0), "stop after this time since the start of the program; 0: no limit"),
+    LT_KEY(train, max_minutes, at_least(0),
+           "stop after this time of training, counted anew at each start; 0: no limit"),
     LT_KEY(train, micro_batch, at_least(1), "samples per forward and backward pass, per rank"),
     LT_KEY(train, accum, at_least(1), "micro-batches per step"),
     LT_KEY(train, global_batch, at_least(0),

@@ -7,6 +7,7 @@
 
 #include "hf_folder.h"
 #include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/error.h"
 #include "libtrain/train/config.h"
 #include "libtrain/train/generate.h"
 #include "libtrain/train/plan_sample.h"
@@ -28,17 +29,24 @@ std::string dtype_of_run(const std::string& from) {
   const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
   const std::string text = newest == nullptr ? "" : checkpoint::read_state(newest->path).config;
   if (text.empty()) return "";
-  const std::string dtype = config_from_toml(text, newest->path).train.dtype;
-  return dtype == kFp8 ? "bf16" : dtype;
+  try {
+    const std::string dtype = config_from_toml(text, newest->path).train.dtype;
+    return dtype == kFp8 ? "bf16" : dtype;
+  } catch (const UsageError&) {  // another program's; `sample` takes the default, too
+    return "";
+  }
+}
+
+Config with_dtype_of_run(Config config) {
+  if (config.model.from.empty() || config.origins.contains("train.dtype")) return config;
+  const std::string dtype = dtype_of_run(config.model.from);
+  if (!dtype.empty()) config.train.dtype = dtype;
+  return config;
 }
 
 // `ltrain sample` loads a checkpoint of adapters with their base, which model.from of a training cannot name.
-Config with_dtype_and_adapters_of_base(Config config) {
+Config with_adapters_of_base(Config config) {
   if (config.model.from.empty()) return config;
-  if (!config.origins.contains("train.dtype")) {
-    const std::string dtype = dtype_of_run(config.model.from);
-    if (!dtype.empty()) config.train.dtype = dtype;
-  }
   const auto there = model_at(config.model.from);
   if (!there || !nn::has_adapters(*there)) return config;
   for (const nn::SpecField& field : nn::spec_fields()) {
@@ -51,8 +59,8 @@ Config with_dtype_and_adapters_of_base(Config config) {
 }  // namespace
 
 SamplePlan plan_sample(const Config& given, Size rows, const PlanMachine& machine) {
-  const Config config =
-      resolve(with_dtype_and_adapters_of_base(given), machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda);
+  const Config config = resolve(with_adapters_of_base(with_dtype_of_run(given)),
+                                machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda);
   const auto model = nn::make_transformer(model_spec(config));
   const StepOptions options = step_options(config);
   const Device device = meta_for(options.device);

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "data/file_list.h"
 #include "drawing/arena_drawing.h"
 #include "folder_lock.h"
 #include "io/entropy.h"
@@ -108,11 +109,12 @@ bool require_fresh(const Config& resolved) {
   };
   if (resolved.checkpoint.resume != "never") require_outside("checkpoint.resume", resolved.checkpoint.resume);
   if (!resolved.model.from.empty()) require_outside("model.from", resolved.model.from);
-  for (const std::string& path : resolved.data.train) require_outside("data.train", path, "files");
-  for (const std::string& path : resolved.data.val) require_outside("data.val", path, "files");
-  for (const DataSource& source : resolved.data.sources) {
-    for (const std::string& path : source.files) require_outside("data.sources", path, "files");
-  }
+  const auto require_files_outside = [&](const char* key, const std::vector<std::string>& files) {
+    for (const std::string& path : expand_files(files)) require_outside(key, path, "files");
+  };
+  require_files_outside("data.train", resolved.data.train);
+  require_files_outside("data.val", resolved.data.val);
+  for (const DataSource& source : resolved.data.sources) require_files_outside("data.sources", source.files);
   if (!resolved.run.force) {
     throw UsageError("config", expected + ", found a run",
                      "another --run.dir leaves it alone, --checkpoint.resume=auto goes on with it, --run.force=true "
@@ -234,10 +236,12 @@ void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_by
     if (folder.empty())
       throw checkpoint::no_valid_checkpoint(resolved.checkpoint.resume, start.notes, "checkpoint.resume");
     if (state.step >= resolved.train.steps) {
+      const bool by_epochs = resolved.data.epochs > 0;  // train.steps follows from it
       throw UsageError("config",
-                       fmt::format("train.steps: expected more than the {} of checkpoint.resume {}, got {}", state.step,
-                                   folder, resolved.train.steps),
-                       "train.steps counts them too");
+                       fmt::format("{} than the {} of checkpoint.resume {}, got {}",
+                                   by_epochs ? "data.epochs: expected more steps" : "train.steps: expected more",
+                                   state.step, folder, resolved.train.steps),
+                       "those of the checkpoint count, too");
     }
     start.identity.parent = state.run;
   }

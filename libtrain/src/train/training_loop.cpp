@@ -107,8 +107,8 @@ class TrainingLoop {
     return End::steps;
   }
 
-  // Does what was due after the step that the run goes on from, if the start before it was stopped or lost the result.
-  // Comes before a missed save, which records the loss.
+  // Evaluates and samples what was due at the present step, if an earlier start was stopped before it or lost the
+  // result. Runs before a missed save, because that records the loss.
   void catch_up() {
     const TrainConfig& train = run_.config.train;
     const Size n = steps_done();
@@ -118,7 +118,7 @@ class TrainingLoop {
       return run_.control.broadcast_bytes(missing ? "missing" : "there", 0) == "missing";
     };
     if (is_due(train.eval_every, n) && is_missing([&] { return run_.eval_loss.has_value(); })) evaluate();
-    if (is_due(train.sample_every, n) && is_missing([&] { return std::filesystem::exists(sample_file()); })) sample();
+    if (is_due(train.sample_every, n) && is_missing([&] { return has_sample(); })) sample();
   }
 
   // A signal is ignored after the last step or when the time is over, because the run ends anyway.
@@ -274,14 +274,20 @@ class TrainingLoop {
         if (run_.world.rank() != 0) return;
         const auto tokens = lt::sample(dynamic_cast<nn::Transformer&>(run_.model), run_.tokenizer->encode("\n"),
                                        run_.config.train.seed);
-        run_.log.keep("samples",
-                      [&] { write_whole_file("record", sample_file(), run_.tokenizer->decode(tokens) + "\n"); });
+        run_.log.keep("samples", [&] {
+          write_whole_file("record", run_.log.in_folder("samples", sample_name()),
+                           run_.tokenizer->decode(tokens) + "\n");
+        });
       });
     });
     leave_out_of_step_time();
   }
 
-  std::string sample_file() const { return run_.log.in_folder("samples", fmt::format("step-{:08}.txt", steps_done())); }
+  std::string sample_name() const { return fmt::format("step-{:08}.txt", steps_done()); }
+  bool has_sample() const {
+    std::error_code unreadable;
+    return std::filesystem::exists(run_.config.run.dir + "/samples/" + sample_name(), unreadable);
+  }
 
   // Opening the run, evaluation, samples and a trace's begin and end do not count as step time.
   void leave_out_of_step_time() {

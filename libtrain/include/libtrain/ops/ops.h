@@ -73,7 +73,7 @@ Tensor softmax(const Tensor& x);
 Tensor gelu(const Tensor& x);
 Tensor silu(const Tensor& x);
 
-// Over the last dimension, of size C. weight [C], bias [C] (may be undefined). No two of the arguments are one tensor.
+// Over the last dimension, of size C. weight [C], bias [C] (may be undefined). The arguments must be different tensors.
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps = 1e-5f);
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps = 1e-5f);
 
@@ -163,8 +163,8 @@ struct Heads {
 Tensor rope(Tensor qkv, const Heads& heads, double base, Size first = 0, const RopeScaling& scaling = {},
             const Tensor& document_starts = {});
 
-// RMSNorm of each query head by q_weight [head_dim] and each key head by k_weight [head_dim] in qkv [B, T, row]
-// (Henry et al. 2020).
+// RMSNorm of each query head by q_weight [head_dim] and each key head by k_weight [head_dim], another tensor, in
+// qkv [B, T, row] (Henry et al. 2020).
 Tensor qk_norm(const Tensor& qkv, const Heads& heads, const Tensor& q_weight, const Tensor& k_weight,
                float eps = 1e-5f);
 
@@ -191,7 +191,8 @@ struct KvCache {
 Tensor attention_cached(Tensor qkv, const Heads& heads, KvCache& cache, Size window = 0, double rope_base = 0,
                         const RopeScaling& scaling = {});
 
-// wte[ids] + wpe[first + t] for ids [B, T] -> [B, T, C]. Ids as in embedding(). Positions are checked.
+// wte[ids] + wpe[first + t] for ids [B, T] -> [B, T, C]. Ids as in embedding(). Positions are checked. wte and wpe must
+// be different tensors.
 Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tensor& ids, Size first = 0,
                                 const Tensor& document_starts = {});
 
