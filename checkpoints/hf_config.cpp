@@ -328,7 +328,8 @@ nn::TransformerSpec parse_hf_config(const std::string& text) {
   read_entries(config, family.hf, spec, known);
   for (const auto& [key, expected] : kRequired) {
     const Json* const value = find(config, key);
-    if (value != nullptr && *value != Json::parse(expected)) refuse(key, expected, *value);
+    const bool is_missing = value == nullptr || (value->is_null() && std::string_view(key) != "scale_attn_weights");
+    if (!is_missing && *value != Json::parse(expected)) refuse(key, expected, *value);
     known.insert(key);
   }
   if (family.rotary) read_rope(config, spec, known);

@@ -180,6 +180,8 @@ TEST_CASE("hf import: a config.json that says another model is refused by key", 
   CHECK(with("/attention_dropout", 0.5) == "no error was thrown");
   CHECK(with("/some_new_key", nullptr) == "no error was thrown");
   CHECK(with("/hidden_act", nullptr) == "no error was thrown");
+  CHECK(with("/pretraining_tp", nullptr) == "no error was thrown");
+  CHECK(with("/scale_attn_weights", nullptr) == "config.json: scale_attn_weights: expected true, found null");
   // Of gpt2-medium and SmolLM2-135M.
   CHECK(with("/predict_special_tokens", true) == "no error was thrown");
   CHECK(with("/n_special", 0) == "no error was thrown");

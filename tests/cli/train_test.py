@@ -64,7 +64,7 @@ class Train(TrainingTest):
         checkpoint = self.folder / "run/checkpoints/step-00000006"
         self.assert_error(self.train(f"--checkpoint.resume={checkpoint}", run="elsewhere", steps=6), 2, "[config] train.steps: "
                           f"expected more than the 6 of checkpoint.resume {checkpoint}, got 6",
-                          "those of the checkpoint count, too")
+                          "the checkpoint's steps count too")
         self.assertFalse((self.folder / "elsewhere").exists())
         self.trained("--parallel.strategy=zero2", "--record.every=2", steps=7)  # these may change
         refused = self.train("--optim.lr=0.5", "--model.layers=3", steps=8)

@@ -85,7 +85,7 @@ TEST_CASE("names that no checkpoint can hold, and parameters outside of units, a
   CHECK(refused([&](Pair& pair) { pair.add_unit<nn::Embedding>("head", kVocab, kWidth, init); }) ==
         "parameter head.weight: expected a name of its own, found two of this name");
   CHECK(refused([&](Pair& pair) { pair.add_unit<nn::Embedding>("a/b", kVocab, kWidth, init); }) ==
-        "parameter 'a/b.weight': expected a name without slashes");
+        "parameter 'a/b.weight': expected a name that is not empty, \".\" or \"..\", without slashes and NUL");
   CHECK(refused([&](Pair& pair) { pair.add_parameter("stray", {2}, init); }) ==
         "parameter stray: expected it in a unit of the model, found it outside of all");
 }
@@ -132,8 +132,8 @@ TEST_CASE("several engines of one model each train their own parameters", "[para
       if (beside_another) {
         Engine b(model, ranks(), {}, AdamW{.lr = 0.1f}, kOptions);
         b.step(tokens(step));
-        a.with_parameters([] {});
-        b.step(tokens(step));
+        a.with_parameters([&] { b.step(tokens(step)); });
+        CHECK_THROWS_AS(a.with_parameters([&] { a.step(tokens(step)); }), UsageError);
       }
       const StepResult result = a.step(tokens(2 * step));
       numbers.push_back(result.loss()), numbers.push_back(result.norm());

@@ -124,10 +124,11 @@ int Model::index_of(const Module& unit) const {
   for (std::size_t i = 0; i < units_.size(); ++i) {
     if (units_[i].module == &unit) return static_cast<int>(i);
   }
-  throw InternalError("nn", "run() was called for a module that add_unit() did not make");
+  throw InternalError("nn", "expected a unit of the model, got a module that neither add_unit() nor add_block() made");
 }
 
 void Model::materialize_buffers(Device device, DType dtype) {
+  observer_ = nullptr;  // an engine of this model binds it again at its next pass
   for (Buffer* const buffer : buffers()) buffer->bind(buffer->copy_on(device, dtype));
 }
 

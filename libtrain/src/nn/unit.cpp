@@ -51,10 +51,6 @@ struct UnitNode final : TapeNode {
   }
 };
 
-}  // namespace
-
-namespace {
-
 Tensor output_of(const std::function<Tensor()>& body, const std::string& unit) {
   Tensor output = body();
   if (!output.defined())

@@ -137,6 +137,9 @@ void Engine::Impl::step(const Batch& given) {
 }
 
 void Engine::Impl::require_sound() const {
+  if (lends_parameters) {
+    throw UsageError("engine", "expected a body of with_parameters() without steps and evaluations of its engine");
+  }
   if (!failed) return;
   throw UsageError("engine", "expected an engine whose steps succeeded: an earlier one ended half-way with an error",
                    "make a new engine and load a checkpoint");

@@ -66,7 +66,7 @@ void Engine::with_parameters(const std::function<void()>& body) {
     bool gathering = false;
     ~Restore() {
       engine.lends_parameters = false;
-      engine.model.set_observer(engine.schedule.get());
+      engine.bind_model();  // the body may have used another engine of the model
       // Gathers that failed are not waited for: a peer may be gone.
       if (gathering) engine.failed = true;
       for (ShardedUnit& unit : engine.units) gathering ? unit.abandon() : unit.release();

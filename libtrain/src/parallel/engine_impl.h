@@ -90,7 +90,7 @@ struct Engine::Impl {
 
   // Another engine may have taken the model since, or have ended.
   void bind_model_again() {
-    if (!lends_parameters && model.observer() != schedule.get()) bind_model();
+    if (model.observer() != schedule.get()) bind_model();
   }
 
   void step(const Batch& batch);
@@ -99,7 +99,7 @@ struct Engine::Impl {
   void begin_gathers();
   void end_gathers();
   using PassFunction = void (Impl::*)(const Batch&);
-  // Throws UsageError after a step that threw.
+  // Throws UsageError after a step that threw, and inside with_parameters().
   void require_sound() const;
   // The context of a step: the recorders of `records`, and this engine's kernel settings.
   Context context(const Context& records);
@@ -138,7 +138,8 @@ struct Engine::Impl {
   }
   // Throws UsageError for targets that the options do not allow.
   void require_targets(const Tensor& targets) const;
-  // Throws UsageError if the options add terms to the loss. For a model whose loss takes none.
+  // For a model whose loss ignores LossOptions: throws UsageError if the options add terms to the loss or allow targets
+  // that do not count.
   void require_no_terms() const;
   // Whether steps without an update are counted, also without a loss scale.
   bool counts_skipped() const { return options.ignored_targets && !options.device.is_meta(); }

@@ -35,7 +35,7 @@ void Engine::Impl::require_no_terms() const {
   if (options.ignored_targets) {
     throw UsageError("engine",
                      "targets that do not count (StepOptions::ignored_targets): expected a model whose loss() calls "
-                     "nn::cross_entropy, which makes the mean one over the global batch");
+                     "nn::cross_entropy, which averages over the targets of the global batch that count");
   }
   require_zero("z_loss", options.z_loss);
   require_zero("label_smoothing", options.label_smoothing);

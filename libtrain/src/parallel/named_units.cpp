@@ -1,4 +1,4 @@
-// What an engine requires of the units of a model, so that no checkpoint fails at the end of a run.
+// Checks a model's units when an engine is made, so that no save fails at the end of a run.
 #include "parallel/named_units.h"
 
 #include <set>
@@ -21,7 +21,8 @@ void require_named_units(const nn::Model& model) {
   std::set<const nn::Parameter*> in_units;
   for (const auto& [name, parameter] : model.all_parameters()) {
     if (!can_be_saved(name)) {
-      throw UsageError("engine", "parameter '" + name + "': expected a name without slashes");
+      throw UsageError("engine", "parameter '" + name +
+                                     "': expected a name that is not empty, \".\" or \"..\", without slashes and NUL");
     }
     if (!names.insert(name).second) {
       throw UsageError("engine", "parameter " + name + ": expected a name of its own, found two of this name");

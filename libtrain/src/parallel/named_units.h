@@ -1,4 +1,4 @@
-// What an engine requires of the units of a model.
+// The check of a model's units that every engine makes.
 #pragma once
 
 #include "libtrain/nn/module.h"

@@ -241,7 +241,7 @@ void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_by
                        fmt::format("{} than the {} of checkpoint.resume {}, got {}",
                                    by_epochs ? "data.epochs: expected more steps" : "train.steps: expected more",
                                    state.step, folder, resolved.train.steps),
-                       "those of the checkpoint count, too");
+                       "the checkpoint's steps count too");
     }
     start.identity.parent = state.run;
   }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -34,7 +35,8 @@ struct GradientSlot {
   Device device;
   Tensor value;  // allocated by the first contribution, or bound beforehand to a range of a flat buffer
   bool written = false;
-  // The name of a parameter whose engine takes no contribution now. Then next() and add() throw UsageError.
+  // Null while the slot takes contributions. Otherwise the name of an engine's parameter, and next() and add() throw
+  // UsageError. Who sets it keeps the name alive and resets it.
   const std::string* closed_parameter = nullptr;
 
   // For an operation that can accumulate: returns where to write, and counts it as written.
