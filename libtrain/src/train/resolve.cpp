@@ -40,12 +40,10 @@ nn::TransformerSpec base_of(const Config& config) {
   return nn::preset(config.model.preset);
 }
 
-std::string key_of(const nn::SpecField& field) { return fmt::format("model.{}", field.name); }
-
 // Whether the empty value of a key says that there is no dropout, or no scaling. Elsewhere it stands for the value of
 // the preset or of model.from, also in a file, since to_toml() writes every key. A program's model has no open keys.
 bool means_none(const nn::SpecField& field, const Config& config) {
-  const auto origin = config.origins.find(key_of(field));
+  const auto origin = config.origins.find(nn::key_of(field));
   if (origin == config.origins.end()) return false;
   if (origin->second == kFromProgram) return true;
   return (field.name == "dropout" || field.name == "rope_scaling") && !is_file(origin->second);
@@ -104,7 +102,7 @@ void fill_in_model(Config& config) {
     if (!is_left_open(field) || !nn::is_default(spec, field)) continue;
     Config without = config;
     nn::copy_field(without.model, {.family = ""}, field);
-    without.origins.erase(key_of(field));
+    without.origins.erase(nn::key_of(field));
     if (nn::is_equal(completed(base, without), spec, field)) model = without.model;
   }
 

@@ -1,8 +1,6 @@
 // The public forms of a run: of any model by options, and of the configuration's model.
 #include "libtrain/train/trainer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -45,9 +43,7 @@ Config config_of(const nn::Model& model, const TrainerOptions& options) {
   config.watchdog = options.watchdog, config.run = options.run;
   config = checked(config);
   if (transformer == nullptr) return config;
-  for (const nn::SpecField& field : nn::spec_fields()) {
-    config.origins[fmt::format("model.{}", field.name)] = kFromProgram;
-  }
+  for (const nn::SpecField& field : nn::spec_fields()) config.origins[nn::key_of(field)] = kFromProgram;
   return config;
 }
 
