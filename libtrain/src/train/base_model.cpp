@@ -38,7 +38,7 @@ const nn::SpecField* difference_of(const nn::TransformerSpec& spec, const nn::Tr
   const nn::SpecField* found = nullptr;
   for (const nn::SpecField& field : nn::spec_fields()) {
     if (nn::is_equal(spec, base, field) || may_differ(field, base)) continue;
-    const bool is_set = config.origins.contains(fmt::format("model.{}", field.name));
+    const bool is_set = config.origins.contains(nn::key_of(field));
     if (found == nullptr || is_set) found = &field;
     if (is_set) break;
   }
@@ -60,13 +60,31 @@ bool names_preset(const Config& config) {
 
 }  // namespace
 
-std::optional<nn::TransformerSpec> model_at(const std::string& path) {
-  if (checkpoint::is_hf_folder(path)) return checkpoint::read_hf_spec(path);
+std::optional<checkpoint::RunState> state_at(const std::string& path) {
+  if (checkpoint::is_hf_folder(path)) return std::nullopt;
   try {
     const std::vector<checkpoint::Listing> candidates = checkpoint::candidates(path, checkpoint::kAnyRun);
     const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
-    if (newest == nullptr) return std::nullopt;
-    return checkpoint::model_from_json(checkpoint::read_state(newest->path).model).spec;
+    if (newest != nullptr) return checkpoint::read_state(newest->path);
+  } catch (const DataError&) {
+  }
+  return std::nullopt;
+}
+
+Config config_of(const checkpoint::RunState& state) {
+  try {
+    return config_from_toml(state.config, "manifest.json");
+  } catch (const UsageError&) {
+    return {};
+  }
+}
+
+std::optional<nn::TransformerSpec> model_at(const std::string& path) {
+  if (checkpoint::is_hf_folder(path)) return checkpoint::read_hf_spec(path);
+  const std::optional<checkpoint::RunState> state = state_at(path);
+  if (!state) return std::nullopt;
+  try {
+    return checkpoint::model_from_json(state->model).spec;
   } catch (const DataError&) {
     return std::nullopt;
   }

@@ -4,10 +4,16 @@
 #include <optional>
 #include <string>
 
+#include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/nn/transformer_spec.h"
 #include "libtrain/train/config.h"
 
 namespace lt {
+
+// What the newest checkpoint at `path` says of its run; nullopt if none can be read, or in a Hugging Face folder.
+std::optional<checkpoint::RunState> state_at(const std::string& path);
+// The run's configuration; the default where it is not known: programs may save any text, and an imported folder none.
+Config config_of(const checkpoint::RunState& state);
 
 // The model of a Hugging Face folder, or of the newest checkpoint there; nullopt if no checkpoint can be read, which is
 // an error only when its weights are. Throws DataError for a broken folder.

@@ -16,6 +16,7 @@
 #include "libtrain/train/run_options.h"
 #include "model_json.h"
 #include "nn/lora.h"
+#include "train/base_model.h"
 #include "train/loaded_model.h"
 #include "transfer.h"
 
@@ -39,15 +40,6 @@ Tensor on_device(const Tensor& values, Device device) {
   const Tensor there = Tensor::empty(values.shape(), values.dtype(), device);
   copy(there, values);
   return there;
-}
-
-// The run's configuration; the default where it is not known: programs may save any text, and an imported folder none.
-Config config_of(const checkpoint::RunState& state) {
-  try {
-    return config_from_toml(state.config, "manifest.json");
-  } catch (const UsageError&) {
-    return {};
-  }
 }
 
 // Makes the model that the checkpoint describes, allocates its parameters and returns the ranges to read.

@@ -2,12 +2,10 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
-#include <vector>
 
-#include "hf_folder.h"
 #include "libtrain/checkpoints/checkpoint.h"
-#include "libtrain/error.h"
 #include "libtrain/train/config.h"
 #include "libtrain/train/generate.h"
 #include "libtrain/train/plan_sample.h"
@@ -22,25 +20,13 @@ namespace lt {
 
 namespace {
 
-// `sample` computes in the dtype in which the run was trained, with FP8 in bf16. Empty if `from` is no run's.
-std::string dtype_of_run(const std::string& from) {
-  if (checkpoint::is_hf_folder(from)) return "";
-  const std::vector<checkpoint::Listing> candidates = checkpoint::candidates(from, checkpoint::kAnyRun);
-  const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
-  const std::string text = newest == nullptr ? "" : checkpoint::read_state(newest->path).config;
-  if (text.empty()) return "";
-  try {
-    const std::string dtype = config_from_toml(text, newest->path).train.dtype;
-    return dtype == kFp8 ? "bf16" : dtype;
-  } catch (const UsageError&) {  // another program's; `sample` takes the default, too
-    return "";
-  }
-}
-
+// `sample` computes in the dtype in which the run was trained, with FP8 in bf16.
 Config with_dtype_of_run(Config config) {
   if (config.model.from.empty() || config.origins.contains("train.dtype")) return config;
-  const std::string dtype = dtype_of_run(config.model.from);
-  if (!dtype.empty()) config.train.dtype = dtype;
+  const std::optional<checkpoint::RunState> state = state_at(config.model.from);
+  if (!state) return config;
+  const std::string dtype = config_of(*state).train.dtype;
+  config.train.dtype = dtype == kFp8 ? "bf16" : dtype;
   return config;
 }
 
