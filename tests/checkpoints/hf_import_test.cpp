@@ -182,7 +182,7 @@ TEST_CASE("hf import: a config.json that says another model is refused by key", 
   CHECK(with("/hidden_act", nullptr) == "no error was thrown");
   CHECK(with("/pretraining_tp", nullptr) == "no error was thrown");
   CHECK(with("/scale_attn_weights", nullptr) == "config.json: scale_attn_weights: expected true, found null");
-  // Of gpt2-medium and SmolLM2-135M.
+  // gpt2-medium has the first two, SmolLM2-135M the third.
   CHECK(with("/predict_special_tokens", true) == "no error was thrown");
   CHECK(with("/n_special", 0) == "no error was thrown");
   CHECK(with("/is_llama_config", true) == "no error was thrown");
