@@ -238,6 +238,8 @@ TEST_CASE("TokenLoader: refuses files that are too short, and no files", "[data]
   CHECK_THROWS_AS(TokenLoader({}, shape_of(1, 1)), lt::UsageError);
   CHECK_THROWS_AS(TokenLoader(corpus.files(), shape_of(0, 1)), lt::UsageError);
   CHECK_THROWS_AS(TokenLoader(corpus.files(), shape_of(1, 1, 2, 2)), lt::UsageError);
+  CHECK_THROWS_WITH(lt::count_samples({{corpus.files()}}, 0, lt::TokenFormat::automatic),
+                    "seq: expected at least 1, got 0");
 }
 
 TEST_CASE("TokenLoader: each rank scans its part, all ranks together the whole", "[data]") {

@@ -86,6 +86,9 @@ TEST_CASE("no more tokens than max_seq and than the cache has room for", "[nn]")
     CHECK_THROWS_AS(model->logits(tokens_of(0, 1, 3, 29).inputs, &state), UsageError);
     nn::DecodeState small = model->decode_state(1, 4);
     CHECK_THROWS_AS(model->logits(tokens_of(0, 1, 5, 29).inputs, &small), UsageError);
+    CHECK_THROWS_WITH(model->logits({}), "tokens: expected a shape [B, T] of at least one token, got no tensor");
+    CHECK_THROWS_WITH(model->logits(Tensor::empty({1, 0}, DType::i32)),
+                      "tokens: expected a shape [B, T] of at least one token, got [1, 0]");
   }
 }
 

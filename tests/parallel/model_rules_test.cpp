@@ -123,6 +123,21 @@ TEST_CASE("batches that are strided, empty or without values are refused, and th
   CHECK(engine.step(tokens()).loss() > 0);
 }
 
+TEST_CASE("units out of order, and a model that runs outside of its engine, are refused", "[parallel]") {
+  CHECK(refusal_of([](Pair& pair, const Batch& batch) {
+          pair.usual(pair, batch);
+          return pair.usual(pair, batch);
+        }).starts_with("unit embed ran out of order: in a pass the units of a model run once each"));
+  CHECK(refusal_of([](Pair& pair, const Batch& batch) {
+          return pair.run(pair.embed, [&] { return ops::sum(pair.embed(batch.inputs)); });
+        }) == "the model ran 1 of its 2 units");
+  Pair model;
+  Engine engine(model, ranks(), {}, AdamW{}, kOptions);
+  CHECK(engine.step(tokens()).loss() > 0);
+  CHECK_THROWS_AS(model.loss(tokens()), UsageError);
+  CHECK_THROWS_WITH(engine.set_progress(1, -1), "progress: expected no negative numbers, got 1 steps and -1 samples");
+}
+
 TEST_CASE("several engines of one model each train their own parameters", "[parallel]") {
   const auto losses = [](bool beside_another) {
     Pair model;

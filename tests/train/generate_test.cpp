@@ -1,10 +1,13 @@
 // Generation: several prompts and continuations at a time give what each gives alone; windows, stop texts, memory.
 #include <algorithm>
+#include <cmath>
 
+#include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/train/plan_sample.h"
 #include "libtrain/train/run_options.h"
 #include "test_main/catch.h"
+#include "test_main/message_of.h"
 #include "train/generated.h"
 #include "train/stop_text.h"
 
@@ -85,6 +88,25 @@ TEST_CASE("generate: a token outside the vocabulary is refused", "[train]") {
   CHECK_THROWS_WITH(generator.append(0, {1, 61}), "tokens: expected ids from 0 to 60, got 61");
   generator.append(0, {1, 60});
   CHECK(generator.step().at(0) < 61);
+}
+
+TEST_CASE("generate: options out of range and rows that are not there are refused", "[train]") {
+  const auto model = model_of(tiny("llama"));
+  const auto refusal_of = [&](const SamplingOptions& options) {
+    return message_of<UsageError>([&] { generated(*model, {{1}}, options); });
+  };
+  CHECK(refusal_of({.tokens = -1}) == "tokens: expected at least 0, got -1");
+  CHECK(refusal_of({.temperature = -1}) == "temperature: expected a number from 0 on, got -1");
+  CHECK(refusal_of({.temperature = std::nan("")}) == "temperature: expected a number from 0 on, got nan");
+  CHECK(refusal_of({.top_k = -2}) == "top_k: expected at least 0, got -2");
+  CHECK(refusal_of({.top_p = 1.5}) == "top_p: expected a number from 0 to 1, got 1.5");
+  CHECK(refusal_of({.min_p = -0.1}) == "min_p: expected a number from 0 to 1, got -0.1");
+  CHECK(refusal_of({.repetition_penalty = 0}) == "repetition_penalty: expected a number above 0, got 0");
+  CHECK(refusal_of({.continuations = 0}) == "continuations: expected at least 1, got 0");
+  CHECK_THROWS_WITH(Generator(*model, 0, {}), "rows: expected at least 1, got 0");
+  Generator generator(*model, 2, {});
+  CHECK_THROWS_WITH(generator.append(2, {1}), "row: expected a number from 0 to 1, got 2");
+  CHECK_THROWS_WITH(generator.end(-1), "row: expected a number from 0 to 1, got -1");
 }
 
 TEST_CASE("generate: the planned peak is that of the run", "[train]") {

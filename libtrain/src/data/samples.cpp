@@ -29,6 +29,7 @@ std::uint64_t order_key(std::uint64_t seed, Size source, Size epoch) {
 
 Samples::Samples(const std::vector<DataSource>& sources, Size seq, const DataOptions& options)
     : seq_(seq), options_(options), mixture_(weights_of(sources)) {
+  if (seq < 1) throw UsageError("data", fmt::format("seq: expected at least 1, got {}", seq));
   for (const DataSource& given : sources) {
     if (given.files.empty()) {
       throw UsageError("data", "expected at least one token file, got none", "`ltrain prepare` makes them");

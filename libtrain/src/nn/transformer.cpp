@@ -18,6 +18,10 @@ void Transformer::set_parts(Embed& embed, std::vector<Block*> blocks, Head& head
 }
 
 Tensor Transformer::hidden(const Tensor& tokens, DecodeState* state, const Tensor& document_starts) {
+  if (!tokens.defined() || tokens.dims() != 2 || tokens.elements() == 0) {
+    throw UsageError("model", "tokens: expected a shape [B, T] of at least one token, got " +
+                                  (tokens.defined() ? to_string(tokens.shape()) : "no tensor"));
+  }
   const Size first = state != nullptr ? state->length : 0;
   if (first + tokens.dim(1) > spec_.max_seq) {
     throw UsageError("model", "sequence: expected at most model.max_seq " + std::to_string(spec_.max_seq) +

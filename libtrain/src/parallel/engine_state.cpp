@@ -12,7 +12,13 @@ Size Engine::arena_bytes() const { return impl_->memory.arena_bytes(); }
 Size Engine::steps_done() const { return impl_->steps; }
 Size Engine::graph_launches() const { return impl_->graph_launches; }
 Size Engine::samples_done() const { return impl_->samples; }
-void Engine::set_progress(Size steps, Size samples) { impl_->steps = steps, impl_->samples = samples; }
+void Engine::set_progress(Size steps, Size samples) {
+  if (steps < 0 || samples < 0) {
+    throw UsageError("engine", "progress: expected no negative numbers, got " + std::to_string(steps) + " steps and " +
+                                   std::to_string(samples) + " samples");
+  }
+  impl_->steps = steps, impl_->samples = samples;
+}
 
 const RunIds& Engine::run() const { return impl_->run_ids; }
 void Engine::set_run(RunIds run) { impl_->run_ids = std::move(run); }

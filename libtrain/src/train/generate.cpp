@@ -8,8 +8,8 @@ namespace lt {
 
 GenerationTiming generate(nn::Transformer& model, const std::vector<Generator::Tokens>& prompts,
                           const SamplingOptions& options, const std::function<bool(Size, std::uint32_t)>& emit) {
-  const Size rows = static_cast<Size>(prompts.size()) * options.continuations;
-  if (rows == 0 || options.tokens == 0) return {};
+  if (prompts.empty() || options.tokens == 0) return {};
+  const Size rows = static_cast<Size>(prompts.size()) * std::max<Size>(1, options.continuations);
   Generator generator(model, rows, options);
   for (Size r = 0; r < rows; ++r) generator.append(r, prompts[static_cast<std::size_t>(r / options.continuations)]);
   if (model.all_parameters().front().parameter->tensor().device().is_meta()) {

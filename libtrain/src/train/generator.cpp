@@ -2,9 +2,12 @@
 // device. Where all rows read one token, a step is the same work in the same memory, so on CUDA it becomes a graph, and
 // the device begins the next step before the host has read this one's tokens. If the texts then change, that step is
 // taken back.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <optional>
 
 #include "kernels/pick.h"
@@ -31,6 +34,29 @@ Tensor numbers(const std::vector<std::int32_t>& values, const Shape& shape, Devi
   return device.is_meta() ? Tensor::empty(shape, DType::i32, device) : Tensor::from(values, shape, device);
 }
 
+[[noreturn]] void refuse(const std::string& field, const std::string& expected, double value) {
+  throw UsageError("sample", fmt::format("{}: expected {}, got {}", field, expected, value));
+}
+
+const SamplingOptions& checked(const SamplingOptions& options, Size rows) {
+  const auto from = [](const char* field, Size value, Size least) {
+    if (value < least) refuse(field, fmt::format("at least {}", least), static_cast<double>(value));
+  };
+  const auto share = [](const char* field, double value) {
+    if (!(value >= 0 && value <= 1)) refuse(field, "a number from 0 to 1", value);
+  };
+  from("rows", rows, 1);
+  from("tokens", options.tokens, 0);
+  from("continuations", options.continuations, 1);
+  from("top_k", options.top_k, 0);
+  share("top_p", options.top_p);
+  share("min_p", options.min_p);
+  const double temperature = options.temperature, penalty = options.repetition_penalty;
+  if (!(temperature >= 0 && std::isfinite(temperature))) refuse("temperature", "a number from 0 on", temperature);
+  if (!(penalty > 0 && std::isfinite(penalty))) refuse("repetition_penalty", "a number above 0", penalty);
+  return options;
+}
+
 }  // namespace
 
 struct Generator::Impl {
@@ -51,7 +77,7 @@ struct Generator::Impl {
 
   Impl(nn::Transformer& given, Size rows, const SamplingOptions& sampling)
       : model(given),
-        options(sampling),
+        options(checked(sampling, rows)),
         like(given.all_parameters().front().parameter->tensor().detach()),
         device(like.device()),
         capacity(given.spec().max_seq),
@@ -76,14 +102,18 @@ struct Generator::Impl {
   }
 
   Size rows() const { return static_cast<Size>(texts.size()); }
-  RowText& row(Size r) { return texts[static_cast<std::size_t>(r)]; }
+  RowText& row(Size r) {
+    if (r < 0 || r >= rows()) {
+      refuse("row", fmt::format("a number from 0 to {}", rows() - 1), static_cast<double>(r));
+    }
+    return texts[static_cast<std::size_t>(r)];
+  }
 
   void require_in_vocabulary(const Tokens& tokens) const {
     const Size vocab = model.spec().vocab;
     for (const std::uint32_t token : tokens) {
       if (token < vocab) continue;
-      throw UsageError(
-          "sample", "tokens: expected ids from 0 to " + std::to_string(vocab - 1) + ", got " + std::to_string(token));
+      refuse("tokens", fmt::format("ids from 0 to {}", vocab - 1), token);
     }
   }
 

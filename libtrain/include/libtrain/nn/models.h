@@ -25,7 +25,7 @@ struct DecodeState {
 
 // A causal language model on token ids. Batch inputs and targets are i32 [B, T] in [0, vocab).
 // With Batch::document_starts, attention and positions stay inside documents. loss() and logits() throw UsageError for
-// more than max_seq tokens.
+// more than max_seq tokens, and for none.
 class Transformer : public Model {
  public:
   explicit Transformer(const TransformerSpec& spec);

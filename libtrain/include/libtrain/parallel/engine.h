@@ -160,7 +160,7 @@ class Engine {
   // Steps that this engine ran as a CUDA graph.
   Size graph_launches() const;
 
-  // Steps done and samples consumed, by all ranks; restored by a checkpoint.
+  // Steps done and samples consumed, by all ranks; restored by a checkpoint. Neither may be negative (UsageError).
   Size steps_done() const;
   void set_progress(Size steps, Size samples);
   Size samples_done() const;

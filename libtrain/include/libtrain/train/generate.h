@@ -16,15 +16,16 @@
 
 namespace LT_API lt {
 
+// A Generator throws UsageError for what is outside of these ranges.
 struct SamplingOptions {
-  Size tokens = 200;              // of each continuation
-  double temperature = 1.0;       // 0: greedy
-  Size top_k = 0;                 // 0: all
-  double top_p = 1.0;             // nucleus (Holtzman et al. 2020)
-  double min_p = 0;               // tokens at least this likely, relative to the likeliest (Nguyen et al. 2024)
-  double repetition_penalty = 1;  // of tokens in the prompt or the output (Keskar et al. 2019); 1: none
+  Size tokens = 200;              // of each continuation; not negative
+  double temperature = 1.0;       // from 0, which is greedy
+  Size top_k = 0;                 // from 0, which is all
+  double top_p = 1.0;             // [0, 1]; nucleus (Holtzman et al. 2020)
+  double min_p = 0;               // [0, 1]; at least this likely, relative to the likeliest (Nguyen et al. 2024)
+  double repetition_penalty = 1;  // above 0; of tokens in the prompt or the output (Keskar et al. 2019); 1: none
   std::uint64_t seed = 1337;
-  Size continuations = 1;  // of each prompt
+  Size continuations = 1;  // of each prompt; from 1
 };
 
 struct GenerationTiming {
@@ -42,24 +43,24 @@ inline Size tokens_kept(Size tokens, Size max_seq) {
 // the other rows where matrix products of several rows give each row the bits that it gets alone: on CUDA up to 8 rows.
 // The keys and values of model.max_seq tokens of each row stay in memory, in the model's dtype. A text that leaves no
 // room is cut from the left. If it passes max_seq, the window slides: its last half is read again.
-// temperature and top_k must not be negative, top_p must be in [0, 1], min_p in [0, 1] and repetition_penalty above 0.
-// None of this is checked. The model's parameters must be in place, and stay there unchanged: on CUDA the device may
-// still read them after step() has returned, until the next step() or the destructor.
+// The model's parameters must be in place, and stay there unchanged: on CUDA the device may still read them after
+// step() has returned, until the next step() or the destructor.
 class Generator {
  public:
   using Tokens = std::vector<std::uint32_t>;
 
+  // Throws UsageError for less than one row.
   Generator(nn::Transformer& model, Size rows, const SamplingOptions& options);
   ~Generator();
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
 
-  // Adds tokens to a row's text. Throws UsageError for one outside the model's vocabulary.
+  // Adds tokens to a row's text. Throws UsageError for one outside the model's vocabulary, or no such row.
   void append(Size row, const Tokens& tokens);
   // Picks the next token of each row that has not ended, and adds it to the row's text. A row without text begins with
   // token 0. Returns the tokens of all rows; those of ended rows mean nothing. On a meta device only memory is counted.
   const Tokens& step();
-  // The row takes no part in later steps.
+  // The row takes no part in later steps. Throws UsageError if there is no such row.
   void end(Size row);
 
   const GenerationTiming& timing() const;
