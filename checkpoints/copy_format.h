@@ -36,6 +36,7 @@ struct CopyRange {
   Size begin, end, offset;
 
   Size bytes() const { return (end - begin) * dtype_bytes(dtype); }
+  bool operator==(const CopyRange&) const = default;
 };
 
 // Rounds `bytes` up to a multiple of kCopyAlignment elements.

@@ -131,11 +131,13 @@ void rename_durably(const fs::path& from, const fs::path& to) {
 }
 
 void require_new_or_empty(const fs::path& folder) {
-  if (fs::symlink_status(folder).type() == fs::file_type::not_found) return;
-  if (fs::is_directory(folder) && fs::is_empty(folder)) return;
+  const fs::file_status status = fs::symlink_status(folder);
+  if (!fs::exists(status) || (fs::is_directory(status) && fs::is_empty(folder))) return;
   throw DataError("checkpoint",
                   fmt::format("{}: expected a new name or an empty folder, found a {}", folder.string(),
-                              fs::is_directory(folder) ? "folder that holds files" : "file"),
+                              fs::is_symlink(status)     ? "link"
+                              : fs::is_directory(status) ? "folder that holds files"
+                                                         : "file"),
                   "choose another --out, or remove its contents");
 }
 

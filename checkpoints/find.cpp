@@ -1,10 +1,15 @@
 // Finds checkpoints and explains why one is not valid. Nothing here changes a file.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "files.h"
 #include "io/crc32c.h"
+#include "io/descriptor.h"
 #include "known_folders.h"
 #include "layout.h"
 #include "libtrain/checkpoints/checkpoint.h"
@@ -76,9 +81,18 @@ Listing examine(const std::filesystem::path& folder, bool checksums) {
   return remembered(folder, [&] { return look_at(folder, false); });
 }
 
+// A run at work may have removed the folder since it was listed.
+bool is_gone(const std::filesystem::path& folder) {
+  std::error_code failed;
+  return !std::filesystem::exists(folder, failed) && !failed;
+}
+
 std::vector<Listing> examine_all(const std::vector<std::filesystem::path>& folders, bool checksums) {
   std::vector<Listing> listings;
-  for (const auto& folder : folders) listings.push_back(examine(folder, checksums));
+  for (const auto& folder : folders) {
+    Listing listing = examine(folder, checksums);
+    if (listing.valid || !is_gone(folder)) listings.push_back(std::move(listing));
+  }
   return listings;
 }
 
@@ -135,8 +149,9 @@ std::vector<std::string> verify(const std::string& path) {
   if (folders.empty()) throw DataError("checkpoint", path + ": expected step-* folders, found none");
   Problems all;
   for (const auto& folder : folders) {
-    for (const std::string& problem : problems_of(folder, true))
-      all.push_back(folder.filename().string() + ": " + problem);
+    const Problems problems = problems_of(folder, true);
+    if (is_gone(folder)) continue;
+    for (const std::string& problem : problems) all.push_back(folder.filename().string() + ": " + problem);
   }
   return all;
 }
@@ -150,9 +165,26 @@ std::vector<Listing> saved_in(const std::string& directory) { return examine_all
 
 std::vector<Listing> candidates(const std::string& path, const RunFilter& runs) {
   std::vector<Listing> found;
-  for (const auto& folder : newest_first(path, runs)) {
-    Listing listing = examine(folder, false);
+  for (Listing& listing : examine_all(newest_first(path, runs), false)) {
     if (!listing.valid || runs.includes(listing.run)) found.push_back(std::move(listing));
+  }
+  return found;
+}
+
+std::optional<std::string> first_unreadable(const std::vector<Listing>& candidates) {
+  std::optional<std::string> found;
+  const auto note = [&](const std::filesystem::path& path, int error) {
+    if (error != 0 && error != ENOENT && !found) found = path.string() + ": " + std::strerror(error);
+  };
+  for (const Listing& candidate : candidates) {
+    std::error_code failed;
+    for (const auto& entry : std::filesystem::directory_iterator(candidate.path, failed)) {
+      const Descriptor file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+      char byte = 0;
+      const bool can_be_read = file.is_open() && (::pread(file.get(), &byte, 1, 0) >= 0 || errno == EISDIR);
+      note(entry.path(), can_be_read ? 0 : errno);
+    }
+    note(candidate.path, failed.value());
   }
   return found;
 }

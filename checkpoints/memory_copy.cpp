@@ -131,13 +131,16 @@ std::unique_ptr<MemoryCopy> MemoryCopy::open(const fs::path& path) {
   return copy;
 }
 
+bool MemoryCopy::fits(const fs::path& path, const CopyOwner& owner, const std::vector<CopyRange>& layout) {
+  const auto there = open(path);
+  return there != nullptr && there->owner_ == owner && there->layout_ == layout;
+}
+
 MemoryCopy::MemoryCopy(const fs::path& path, const CopyOwner& owner, const std::vector<CopyRange>& layout) {
   const std::string text = to_text(layout);
   if (auto there = open(path)) {
     lock_patiently(there->mapping_->file, path);
-    const Header& header = there->header();
-    const auto* const text_there = reinterpret_cast<const char*>(there->mapping_->memory + kPage);
-    if (there->owner_ == owner && text == std::string(text_there, static_cast<std::size_t>(header.layout_bytes))) {
+    if (there->owner_ == owner && there->layout_ == layout) {
       mapping_ = std::move(there->mapping_);
       owner_ = there->owner_, layout_ = std::move(there->layout_);
       payload_ = there->payload_, payload_bytes_ = there->payload_bytes_;

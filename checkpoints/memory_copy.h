@@ -33,6 +33,8 @@ class MemoryCopy {
   MemoryCopy(const std::filesystem::path& file, const CopyOwner& owner, const std::vector<CopyRange>& layout);
   // Opens an existing file of this user. Returns null if it is not a copy.
   static std::unique_ptr<MemoryCopy> open(const std::filesystem::path& file);
+  // Whether a copy of this owner and layout could reuse the file.
+  static bool fits(const std::filesystem::path& file, const CopyOwner& owner, const std::vector<CopyRange>& layout);
   // Whether a live process, this one or another, created or reused the file as its own.
   static bool is_being_written(const std::filesystem::path& file);
   ~MemoryCopy();

@@ -41,6 +41,18 @@ class Memory(TrainingTest):
                 self.assertEqual((self.folder / run / name).read_bytes(), (self.folder / strategy / name).read_bytes())
             self.assertEqual(self.copies(run), [])
 
+    def test_kills_before_a_newer_copy_lose_nothing_more(self):
+        self.killed()
+        again = self.train(*ALWAYS, ranks=2, steps=8, environment={"LTRAIN_FAULT": "data:1:4:kill,data:1:5:kill"})
+        self.assertNotEqual(again.returncode, 0)
+        out = self.trained(*ALWAYS, "--parallel.strategy=zero3", ranks=2, steps=8)
+        (first, origin), third = self.starts()[1:]
+        self.assertEqual((origin, third), ("memory", (first, "memory")))
+        # Under another strategy a rank holds other parts, so its copies have no place until the first new one is sealed.
+        self.assertIn("the state is saved to disk first", out)
+        saved = [row["step"] for row in self.lines() if row.get("event") == "checkpoint"]
+        self.assertEqual(saved, [first, 8])
+
     def test_the_newer_of_disk_and_memory_counts(self):
         self.killed("--checkpoint.every=3", step=6)                                  # the disk has step 3
         self.killed("--checkpoint.every=1", "--checkpoint.memory_every=6", step=8)  # the disk has step 7

@@ -43,6 +43,37 @@ class Resume(TrainingTest):
         self.trained("--checkpoint.every=3", "--checkpoint.keep=2", steps=3)
         self.assertEqual(self.steps(), ["step-00000002", "step-00000003", "step-00000004"])
 
+    def test_checkpoints_that_cannot_be_read_are_not_given_up(self):
+        self.trained(steps=1)
+        shard = self.folder / "run/checkpoints/step-00000001/rank-00000.h5"
+        shard.rename(self.folder / "shard")
+        shard.symlink_to(shard)  # as root, permissions refuse nothing
+        refused = self.train(steps=2)
+        self.assert_error(refused, 3, f"[checkpoint] checkpoint.dir {self.folder}/run/checkpoints: expected files that can be "
+                          f"read, found {shard}: Too many levels of symbolic links",
+                          "the checkpoint may be whole; another --run.dir starts over without it")
+        shard.unlink()
+        (self.folder / "shard").rename(shard)
+        self.assertIn("resuming from", self.trained(steps=2))
+
+    def test_a_run_begun_from_another_begins_there_again(self):
+        self.trained(run="first", steps=3)
+        began = self.folder / "first/checkpoints/step-00000003"
+        for run in ("run", "late"):
+            killed = self.train(f"--checkpoint.resume={self.folder}/first", run=run, environment={"LTRAIN_FAULT": "forward:0:5:kill"})
+            self.assertEqual((killed.returncode, self.steps(run)), (-9, []))
+        again = self.trained()
+        self.assertIn(f"starting over at step 4: {self.folder}/run/checkpoints holds no valid checkpoint, metrics.jsonl has ", again)
+        self.assertIn(f"resuming from {began} at step 4", again)
+        self.assertEqual([row["resumed_from"] for row in self.lines() if row.get("event") == "start"], 2 * [str(began)])
+        self.trained(f"--checkpoint.resume={self.folder}/first", run="whole")
+        losses = [[row["loss_hex"] for row in self.lines(run) if "loss_hex" in row][-3:] for run in ("run", "whole")]
+        self.assertEqual(*losses)
+        self.assertEqual(self.steps(), ["step-00000006"])
+        shutil.rmtree(began)
+        self.assert_error(self.train(run="late"), 3, f"[checkpoint] {self.folder}/late/run.json: begun_from {began}: no such file "
+                                                     "or folder")
+
     def test_a_run_that_goes_on_from_itself_is_not_moved_aside(self):
         self.trained("--checkpoint.every=1", steps=2)
         inside = self.folder / "run/checkpoints/step-00000001"

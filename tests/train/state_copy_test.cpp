@@ -25,6 +25,24 @@ TEST_CASE("state copy: no transfer over the end of a block of memory", "[train]"
   CHECK(StateCopy(engine, {range("v", second), range("m", left)}).transfers() == 2);
 }
 
+TEST_CASE("state copy: its layout does not depend on where blocks of memory lie", "[train]") {
+  nn::Gpt2 model({.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8});
+  Engine engine(model, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
+  const Size elements = 2 * checkpoint::kCopyAlignment, bytes = elements * Size{sizeof(float)};
+  const std::shared_ptr<void> memory = host_memory(kCpu, 2 * bytes);
+  const auto block_at = [&](Size at) {
+    return tensor_over(std::shared_ptr<void>(memory, static_cast<std::byte*>(memory.get()) + at), elements);
+  };
+  const auto layout_of = [&](const Tensor& one, const Tensor& other) {
+    const auto half = [&](const std::string& kind, const Tensor& block, Size begin) {
+      return StateRange{"w", kind, 0, elements / 2, block.narrow(0, begin, elements / 2)};
+    };
+    return to_text(
+        StateCopy(engine, {half("m", one, elements / 2), half("v", other, 0), half("master", one, 0)}).layout());
+  };
+  CHECK(layout_of(block_at(0), block_at(bytes)) == layout_of(block_at(bytes), block_at(0)));
+}
+
 TEST_CASE("state copy: one transfer a unit and kind of state, and the values of each range", "[train]") {
   constexpr Size kLayers = 6;
   nn::Gpt2 model({.layers = kLayers, .heads = 2, .width = 32, .vocab = 256, .max_seq = 8});

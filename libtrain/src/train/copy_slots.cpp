@@ -1,19 +1,36 @@
 // Creates the files of the two copies and picks the one to overwrite next.
 #include "train/copy_slots.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include "memory_folder.h"
 
 namespace lt {
+namespace {
+
+constexpr std::array<const char*, kMemorySlots> kTurns{"-a", "-b"};
+
+std::filesystem::path file_of(const std::string& name, const checkpoint::CopyOwner& owner, const char* turn) {
+  return checkpoint::memory_folder(owner.run) / (name + turn);
+}
+
+}  // namespace
+
+bool CopySlots::exist(const std::string& name, const checkpoint::CopyOwner& owner,
+                      const std::vector<checkpoint::CopyRange>& layout) {
+  return std::ranges::all_of(kTurns, [&](const char* turn) {
+    return checkpoint::MemoryCopy::fits(file_of(name, owner, turn), owner, layout);
+  });
+}
 
 CopySlots::CopySlots(const std::string& name, const checkpoint::CopyOwner& owner,
                      const std::vector<checkpoint::CopyRange>& layout)
     : name_(name) {
   checkpoint::make_memory_folder(owner.run);
-  const auto make = [&](const char* turn) {
-    return std::make_unique<checkpoint::MemoryCopy>(checkpoint::memory_folder(owner.run) / (name + turn), owner,
-                                                    layout);
-  };
-  slots_ = {make("-a"), make("-b")};
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i] = std::make_unique<checkpoint::MemoryCopy>(file_of(name, owner, kTurns[i]), owner, layout);
+  }
 }
 
 checkpoint::MemoryCopy& CopySlots::next() const {

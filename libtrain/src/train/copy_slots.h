@@ -19,6 +19,10 @@ class CopySlots {
   CopySlots(const std::string& name, const checkpoint::CopyOwner& owner,
             const std::vector<checkpoint::CopyRange>& layout);
 
+  // Whether files of an earlier start are there that the constructor would reuse.
+  static bool exist(const std::string& name, const checkpoint::CopyOwner& owner,
+                    const std::vector<checkpoint::CopyRange>& layout);
+
   const std::string& name() const { return name_; }
   // The copy to overwrite next: the one that is not sealed, or the older one.
   checkpoint::MemoryCopy& next() const;

@@ -78,6 +78,13 @@ void remove_unsealed(const std::string& run, const std::vector<std::string>& own
 
 }  // namespace
 
+bool MemoryCheckpoints::keeps_copies(const StateCopy& copy, const Group& group, const RunIdentity& identity) {
+  const checkpoint::CopyOwner owner{identity.id, group.rank(), group.size()};
+  const bool are_there = CopySlots::exist(slots_name(owner.rank), owner, copy.layout());
+  const std::vector<std::string> all = group.all_gather_bytes(are_there ? "kept" : "removed");
+  return std::ranges::count(all, "kept") == group.size();
+}
+
 MemoryCheckpoints::MemoryCheckpoints(Engine& engine, const StateCopy& copy, const Group& group,
                                      const RunIdentity& identity, Size data_tokens,
                                      std::shared_ptr<RecordedSteps> recorded)

@@ -24,6 +24,9 @@ class MemoryCheckpoints {
   // freeing what it allocated.
   MemoryCheckpoints(Engine& engine, const StateCopy& copy, const Group& group, const RunIdentity& identity,
                     Size data_tokens, std::shared_ptr<RecordedSteps> recorded);
+  // Whether the constructor would keep the copies that each rank made in an earlier start until newer ones are sealed.
+  // Otherwise it removes them, because ranks have moved to other hosts, or hold other parts of the state.
+  static bool keeps_copies(const StateCopy& copy, const Group& group, const RunIdentity& identity);
   // Waits for the copy in flight, as a BackgroundThread does. The caller must have recorded its step or closed
   // `recorded` before.
   ~MemoryCheckpoints();

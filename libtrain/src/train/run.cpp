@@ -70,7 +70,7 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
   const Size bytes = checkpoint_bytes(*engine, control);
   collectively(control, [&] {
     if (world.rank() != 0) return;
-    if (config.checkpoint.resume == "auto") require_same_data();
+    if (continues_itself()) require_same_data();
     start.identity.data = digest_of(data_files);
     open_run_folder(config, start, bytes);
     log.open(config.run.dir);
@@ -222,8 +222,9 @@ void Run::load_state() {
   }
   // Also applies if the newest checkpoint on disk turned out to be damaged.
   if (memory && memory->step() > steps_done()) load_from(*memory);
+  if (start.memory_step == 0 && start.checkpoint.folder.empty() && config.checkpoint.resume == "auto") begin_again();
   if (start.memory_step == 0) start.identity.timeline = random_hex(16);
-  if (config.checkpoint.resume == "auto") eval_loss = start.checkpoint.state.eval_loss;
+  if (continues_itself()) eval_loss = start.checkpoint.state.eval_loss;
   if (nn::has_adapters(config.model)) return load_base_of_adapters();
   if (start.memory_step > 0 || !start.checkpoint.folder.empty()) return;
   if (config.model.from.empty()) return engine->initialise();
@@ -247,6 +248,24 @@ void Run::load_state() {
   start.notes.insert(start.notes.end(), notes.begin(), notes.end());
 }
 
+// A run that began from another run's checkpoint and has saved nothing begins there again.
+void Run::begin_again() {
+  const std::string from = control.broadcast_bytes(start.identity.begun_from, 0);
+  if (from.empty()) return;
+  std::vector<checkpoint::Listing> candidates;
+  collectively(control, [&] {
+    if (world.rank() == 0) candidates = checkpoint::candidates(from, checkpoint::kAnyRun);
+  });
+  std::vector<std::string> notes;
+  start.checkpoint = load_engine(*engine, candidates, control, &notes);
+  start.begins_again = !start.checkpoint.folder.empty();
+  collectively(control, [&] {
+    if (start.begins_again || world.rank() != 0) return;
+    throw checkpoint::no_valid_checkpoint(from, notes, config.run.dir + "/run.json: begun_from");
+  });
+  start.notes.insert(start.notes.end(), notes.begin(), notes.end());
+}
+
 // A run that goes on takes the base that its checkpoint or its run.json names, because model.from may name a folder of
 // checkpoints that has a newer one now.
 void Run::load_base_of_adapters() {
@@ -256,7 +275,10 @@ void Run::load_base_of_adapters() {
     const checkpoint::Listing* const newest = checkpoint::newest_valid(start.candidates);
     if (start.memory_step > 0) {
       if (newest != nullptr) state = checkpoint::read_state(newest->path);
-      if (newest == nullptr) state.base = start.identity.base, state.base_digest = start.identity.base_digest;
+    }
+    // Not what another run's checkpoint names.
+    if (start.begins_again || (start.memory_step > 0 && newest == nullptr)) {
+      state.base = start.identity.base, state.base_digest = start.identity.base_digest;
     }
     if (config.checkpoint.resume == "auto" && !state.base.empty()) {
       base = checkpoint::find_base(state.base);

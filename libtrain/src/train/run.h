@@ -36,6 +36,8 @@ struct Run {
   Run(const Config& resolved, const World& world, nn::Model& model, BatchSource* given);
 
   Size steps_done() const { return engine->steps_done(); }
+  // Whether its state is its own or initial, and not that of another run from which it begins.
+  bool continues_itself() const { return config.checkpoint.resume == "auto" && !start.begins_again; }
   Device device() const { return engine->options().device; }
   // Model FLOPs utilization of a rank; negative if the device's peak is unknown.
   double mfu(double tokens_per_s_per_rank) const;
@@ -69,6 +71,7 @@ struct Run {
   void open_tokenizer(const std::string& folder);
   void load_state();
   void load_from(const MemoryRestore& memory);
+  void begin_again();
   void load_base_of_adapters();
   void require_same_data() const;
 

@@ -14,6 +14,7 @@
 
 #include "data/file_list.h"
 #include "drawing/arena_drawing.h"
+#include "files.h"
 #include "folder_lock.h"
 #include "io/entropy.h"
 #include "io/new_file.h"
@@ -34,8 +35,8 @@ namespace fs = std::filesystem;
 
 bool is_empty(const std::string& dir) { return !fs::exists(dir) || fs::is_empty(dir); }
 bool holds_a_run(const std::string& dir) {
-  return fs::exists(dir + "/config.toml") || fs::exists(dir + "/run.json") || fs::exists(dir + "/metrics.jsonl") ||
-         fs::exists(dir + "/checkpoints");
+  constexpr const char* kFiles[] = {"config.toml", "run.json", "metrics.jsonl", "log.txt", "checkpoints"};
+  return std::ranges::any_of(kFiles, [&](const char* name) { return fs::exists(fs::path(dir) / name); });
 }
 
 void require_folder(const char* key, const std::string& dir) {
@@ -161,11 +162,12 @@ Size last_recorded_step(const std::string& dir) {
   return last;
 }
 
-// The message for a run that starts at step 1 in a folder that an earlier run has used; otherwise empty.
-std::string starting_over(const Config& resolved, std::size_t damaged) {
+// The message for a run that starts at its first step in a folder that an earlier start has used; otherwise empty.
+std::string starting_over(const Config& resolved, std::size_t damaged, Size first_step) {
   const Size recorded = last_recorded_step(resolved.run.dir);
   if (damaged == 0 && recorded == 0) return "";
-  std::string text = fmt::format("starting over at step 1: {} holds no valid checkpoint", resolved.checkpoint.dir);
+  std::string text =
+      fmt::format("starting over at step {}: {} holds no valid checkpoint", first_step, resolved.checkpoint.dir);
   if (damaged > 0) text += fmt::format(" ({} damaged)", damaged);
   if (recorded > 0) text += fmt::format(", metrics.jsonl has steps up to {}", recorded);
   return text;
@@ -182,10 +184,13 @@ void require_same_config(const Config& resolved, const checkpoint::RunState& sta
 bool goes_on(const Config& resolved) {
   const std::string& resume = resolved.checkpoint.resume;
   if (resume == "never") return false;
-  const auto candidates = resume == "auto" ? checkpoint::candidates(resolved.checkpoint.dir,
-                                                                    checkpoints_of(resolved, identity_of(resolved)))
-                                           : checkpoint::candidates(resume, checkpoint::kAnyRun);
-  return checkpoint::newest_valid(candidates) != nullptr;
+  const auto has_any = [](const std::string& folder, const checkpoint::RunFilter& filter) {
+    return checkpoint::newest_valid(checkpoint::candidates(folder, filter)) != nullptr;
+  };
+  if (resume != "auto") return has_any(resume, checkpoint::kAnyRun);
+  const RunIdentity identity = identity_of(resolved);
+  return has_any(resolved.checkpoint.dir, checkpoints_of(resolved, identity)) ||
+         (!identity.begun_from.empty() && has_any(identity.begun_from, checkpoint::kAnyRun));
 }
 
 RunStart examine_run_folder(const Config& resolved, const std::vector<checkpoint::DataFile>& files,
@@ -226,8 +231,14 @@ void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_by
   if (resolved.checkpoint.resume == "auto") {
     if (start.memory_step > 0) {
       start.complete = false;  // the state must still be saved to disk
-    } else if (folder.empty()) {
-      start.starting_over = starting_over(resolved, start.candidates.size());
+    } else if (folder.empty() || start.begins_again) {
+      if (const auto unreadable = checkpoint::first_unreadable(start.candidates)) {
+        throw DataError("checkpoint",
+                        fmt::format("checkpoint.dir {}: expected files that can be read, found {}",
+                                    resolved.checkpoint.dir, *unreadable),
+                        "the checkpoint may be whole; another --run.dir starts over without it");
+      }
+      start.starting_over = starting_over(resolved, start.candidates.size(), state.step + 1);
     } else {
       require_same_config(resolved, state, folder, start.same_files);
       start.complete = state.step >= resolved.train.steps;
@@ -244,6 +255,7 @@ void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_by
                        "the checkpoint's steps count too");
     }
     start.identity.parent = state.run;
+    start.identity.begun_from = fs::absolute(folder).lexically_normal();
   }
   if (!start.complete) {
     require_writable(resolved.checkpoint.dir);
@@ -258,9 +270,12 @@ void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_by
     start.lock.reset();  // it locked the folder that was moved aside
   }
   if (start.lock != nullptr) return;
-  std::error_code failed;
-  const bool is_made = fs::create_directories(dir, failed);
-  if (failed) throw DataError("record", fmt::format("run.dir {}: cannot create: {}", dir, failed.message()));
+  const bool is_made = !fs::exists(dir);
+  try {
+    checkpoint::make_folders_durably(dir);
+  } catch (const DataError& error) {
+    throw DataError("record", fmt::format("run.dir {}", error.what()));
+  }
   start.lock = lock_folder(dir);
   if (is_made && start.lock != nullptr) start.lock = removing_if_empty(std::move(start.lock), dir);
   // The folder was not there, or not locked because its file system has no locks.

@@ -18,6 +18,7 @@ constexpr std::chrono::seconds kFolderPatience{30};  // how long to wait for ano
 struct RunStart {
   RunIdentity identity;
   std::vector<checkpoint::Listing> candidates;  // checkpoints that the run may continue from, newest first
+  bool begins_again = false;                    // from another run's checkpoint, as identity.begun_from says
   Size newest_on_disk = -1;                     // step of the newest valid checkpoint, known to all ranks; -1: none
   checkpoint::Loaded checkpoint;                // the one that the run continues from; no folder: not from disk
   Size memory_step = 0;                         // step of the in-memory checkpoint that it continues from; 0: none

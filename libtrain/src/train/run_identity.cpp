@@ -36,8 +36,14 @@ RunIdentity read_identity(const std::string& run_dir) {
     const auto found = json.find(key);
     return found != json.end() && found->is_string() ? found->get<std::string>() : "";
   };
-  RunIdentity identity{field("id"),   field("parent"), field("began"),      field("timeline"),
-                       field("data"), field("base"),   field("base_digest")};
+  RunIdentity identity{.id = field("id"),
+                       .parent = field("parent"),
+                       .began = field("began"),
+                       .timeline = field("timeline"),
+                       .data = field("data"),
+                       .base = field("base"),
+                       .base_digest = field("base_digest"),
+                       .begun_from = field("begun_from")};
   const auto is_empty_or_id = [](const std::string& text) { return text.empty() || checkpoint::is_run_id(text); };
   if (!is_empty_or_id(identity.id) || !is_empty_or_id(identity.parent) || !is_empty_or_id(identity.began) ||
       !is_empty_or_id(identity.timeline) || !is_empty_or_id(identity.data)) {
@@ -48,7 +54,7 @@ RunIdentity read_identity(const std::string& run_dir) {
 
 RunIdentity new_identity(const std::string& parent) {
   const std::string id = checkpoint::draw_run_id();
-  return {id, parent, time_of(id), "", "", "", "", true};
+  return {.id = id, .parent = parent, .began = time_of(id), .timeline = "", .data = "", .is_new = true};
 }
 
 RunIdentity identity_of(const Config& resolved) {
@@ -62,7 +68,8 @@ RunIdentity identity_of(const Config& resolved) {
     }
   }
   if (ids.size() != 1) return new_identity();
-  return {*ids.begin(), checkpoint::read_state(newest).parent, time_of(*ids.begin()), "", ""};
+  const std::string& id = *ids.begin();
+  return {.id = id, .parent = checkpoint::read_state(newest).parent, .began = time_of(id), .timeline = "", .data = ""};
 }
 
 void write_identity(const std::string& run_dir, const RunIdentity& identity) {
@@ -70,7 +77,10 @@ void write_identity(const std::string& run_dir, const RunIdentity& identity) {
       {"id", identity.id}, {"parent", identity.parent}, {"began", identity.began}, {"timeline", identity.timeline}};
   if (!identity.data.empty()) json["data"] = identity.data;
   if (!identity.base_digest.empty()) json["base"] = identity.base, json["base_digest"] = identity.base_digest;
-  write_whole_file("record", run_dir + "/run.json", json.dump(2) + "\n");
+  if (!identity.begun_from.empty()) json["begun_from"] = identity.begun_from;
+  // Paths may be any bytes. A base or a folder whose name is replaced is not found again, which a start then says.
+  write_whole_file("record", run_dir + "/run.json",
+                   json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 checkpoint::RunFilter checkpoints_of(const Config& resolved, const RunIdentity& identity) {

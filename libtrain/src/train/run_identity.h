@@ -11,7 +11,7 @@ namespace lt {
 
 struct RunIdentity {
   std::string id;
-  std::string parent;  // id of the run whose checkpoint it began from; empty: none
+  std::string parent;  // id of the run whose checkpoint it began from; empty: none, or unknown
   std::string began;   // UTC, "20240501T165500Z"
   // 16 hexadecimal digits, drawn by each start that does not continue from memory and kept in copies in memory. Empty:
   // none.
@@ -20,6 +20,9 @@ struct RunIdentity {
   // A run of adapters names its base, which copies in memory do not: the checkpoint or folder (empty: the initial
   // weights), and the digest of the weights.
   std::string base = {}, base_digest = {};
+  // The step's folder that checkpoint.resume named, from which the run begins again while it has saved nothing; empty:
+  // none.
+  std::string begun_from = {};
   bool is_new = false;  // drawn by this start
 };
 

@@ -39,7 +39,7 @@ checkpoint::RunState state_of_run(const Run& run) {
   state.data_files = run.data_files;
   // A run keeps its hash where its data files have other names now.
   const std::string& earlier = run.start.checkpoint.state.config_hash;
-  const bool goes_on = run.config.checkpoint.resume == "auto" && !earlier.empty();
+  const bool goes_on = run.continues_itself() && !earlier.empty();
   state.config = to_toml(run.config), state.config_hash = goes_on ? earlier : config_hash(run.config);
   state.model = model_description(run.model, run.config);
   state.tokenizer = run.tokenizer_text, state.tokenizer_files = run.tokenizer_files;
@@ -105,9 +105,16 @@ Saver::Saver(Run& run)
     : run_(run), recorded_(std::make_shared<RecordedSteps>(run.steps_done())), copy_(state_copy_for(run)) {
   const CheckpointConfig& config = run.config.checkpoint;
   // A run that begins from another run's checkpoint has no checkpoint of its own yet.
-  if (config.resume == "auto") last_begun_ = last_saved_ = run.start.newest_on_disk;
+  if (run.continues_itself()) last_begun_ = last_saved_ = run.start.newest_on_disk;
   if (config.async) background_ = std::make_unique<Background>(run, copy_->bytes());
   if (config.memory_every == 0) return;
+  if (run.start.memory_step > 0 && !MemoryCheckpoints::keeps_copies(*copy_, run.control, run.start.identity)) {
+    const PhaseScope phase(Phase::save);
+    run.log.say("copies in memory: other ranks or hosts hold other parts now; the state is saved to disk first");
+    last_begun_ = run.steps_done();
+    last_begin_ = Clock::now();
+    conclude(save_now(last_begun_));
+  }
   const Size tokens = run.batches == nullptr ? 0 : run.batches->tokens();
   memory_ =
       std::make_unique<MemoryCheckpoints>(*run.engine, *copy_, run.control, run.start.identity, tokens, recorded_);

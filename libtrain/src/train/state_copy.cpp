@@ -23,6 +23,22 @@ void transfer(const Stream& stream, void* to, const void* from, Size bytes) {
 
 const std::byte* memory_of(const StateRange& range) { return static_cast<const std::byte*>(range.values.data()); }
 
+// The numbers of the ranges in the order of a copy: blocks of memory by their first range, and each block's ranges by
+// address. Where the blocks lie differs from start to start, and copies of an earlier start must fit this one.
+std::vector<std::size_t> order_in_copy(const std::vector<StateRange>& ranges) {
+  std::vector<std::size_t> order(ranges.size()), first_of_block(ranges.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return memory_of(ranges[i]); });
+  for (auto begin = order.begin(); begin != order.end();) {
+    const auto end = std::find_if(
+        begin, order.end(), [&](std::size_t i) { return !ranges[i].values.shares_storage(ranges[*begin].values); });
+    const std::size_t first = *std::min_element(begin, end);
+    for (; begin != end; ++begin) first_of_block[*begin] = first;
+  }
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return first_of_block[i]; });
+  return order;
+}
+
 }  // namespace
 
 Size state_copy_bytes(const std::vector<StateRange>& ranges) {
@@ -31,11 +47,7 @@ Size state_copy_bytes(const std::vector<StateRange>& ranges) {
 
 StateCopy::StateCopy(Engine& engine, std::vector<StateRange> ranges)
     : engine_(engine), ranges_(std::move(ranges)), layout_(ranges_.size()), stream_(engine.options().device) {
-  // A copy holds the ranges in the order of their memory.
-  std::vector<std::size_t> order(ranges_.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](auto a, auto b) { return memory_of(ranges_[a]) < memory_of(ranges_[b]); });
+  const std::vector<std::size_t> order = order_in_copy(ranges_);
   std::vector<StateRange> in_memory;
   for (const std::size_t i : order) in_memory.push_back(ranges_[i]);
   const std::vector<checkpoint::CopyRange> places = checkpoint::copy_layout(in_memory);

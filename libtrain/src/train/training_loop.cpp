@@ -112,7 +112,7 @@ class TrainingLoop {
   void catch_up() {
     const TrainConfig& train = run_.config.train;
     const Size n = steps_done();
-    if (n == 0 || run_.config.checkpoint.resume != "auto") return;
+    if (n == 0 || !run_.continues_itself()) return;
     const auto is_missing = [&](const auto& has_result) {  // rank 0 decides
       const bool missing = run_.control.rank() == 0 && !has_result();
       return run_.control.broadcast_bytes(missing ? "missing" : "there", 0) == "missing";
