@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -71,6 +72,12 @@ void open_missing_descriptors() {
     if (descriptor < 0) throw InternalError("launch", std::string("/dev/null: ") + std::strerror(errno));
   }
   close(descriptor);
+}
+
+// Ranks that print to a pipe without a reader are ended by their launcher. Returns whether they would be.
+bool is_read_by_nobody(int descriptor) {
+  pollfd entry{descriptor, POLLOUT, 0};
+  return poll(&entry, 1, 0) > 0 && (entry.revents & POLLERR) != 0;
 }
 
 class Supervisor {
@@ -143,6 +150,11 @@ class Supervisor {
       ranks.environment.erase("LTRAIN_FAULT");
       ranks.environment[kRestartVariable] = to_json(restart_);
     }
+    if (is_read_by_nobody(STDOUT_FILENO)) {
+      say("nobody reads the standard output any more, so ranks print to /dev/null; log.txt has what they say");
+      const Descriptor nothing(open("/dev/null", O_WRONLY | O_CLOEXEC));
+      dup2(nothing.get(), STDOUT_FILENO);
+    }
     const AttemptEnd end = run_attempt(
         {processes_of(options_.launcher, ranks), "LTRAIN_TOKEN=" + token, options_.grace_s}, stop_, output_);
     if (attempt > 1) record(metrics_end);
@@ -160,7 +172,7 @@ class Supervisor {
   RankSpec ranks_of(int attempt, std::optional<TemporaryFile>& hostfile) {
     there_ = attempt > 1 && options_.min_ranks > 0 ? answering(hosts_) : hosts_;
     RankSpec spec{options_.ranks, options_.hostfile, slots_of(there_), {}, current_environment()};
-    spec.command = {std::filesystem::read_symlink("/proc/self/exe")};
+    spec.command = {program_};
     spec.command.insert(spec.command.end(), options_.arguments.begin(), options_.arguments.end());
     for (const std::string& option : resume_options(attempt)) spec.command.push_back(option);
     if (hosts_.empty()) return spec;
@@ -205,6 +217,9 @@ class Supervisor {
   RunState run_;
   StopSignals stop_;
   Output output_{STDERR_FILENO};
+  // Read once: where the file is replaced while the run is at work, the link names one that is deleted, and a restart
+  // takes the new file.
+  const std::string program_ = std::filesystem::read_symlink("/proc/self/exe");
   std::vector<Host> hosts_, there_;  // all of the hostfile; those that answer
   Size batch_;                       // samples per step, if the configuration does not set it
   Restart restart_;                  // for the next attempt

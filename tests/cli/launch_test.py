@@ -5,6 +5,7 @@ import contextlib
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -217,6 +218,23 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
             self.assert_end(script + "exit 75", 75, 2, f"--checkpoint.resume={resume}", launch=("--restarts", 1, "--backoff", 0))
             self.assertTrue(self.arguments(1).endswith(f"--checkpoint.resume={resume}\n"))
             self.assertTrue(self.arguments(2).endswith(f"{added or '--checkpoint.resume=' + resume}\n"), (resume, self.arguments(2)))
+
+    def test_a_restart_finds_a_program_that_was_replaced(self):
+        copy = self.folder / "ltrain"
+        shutil.copy(program.ltrain(), copy)
+        command = [str(copy), *self.command(launch=("--restarts", 1))[1:]]
+        replace = "[ $N -eq 1 ] && cp ltrain new && mv new ltrain; exit 75"
+        subprocess.run(command, env=program.clean_environment(self.play(replace)), capture_output=True, timeout=DEADLINE)
+        self.assertIn(f" {copy} train ", self.arguments(2))
+
+    def test_ranks_go_on_where_nobody_reads_their_output(self):
+        with subprocess.Popen(self.command("--train.steps=30", "--record.every=1"), env=program.clean_environment(),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            process.stdout.readline()
+            process.stdout.close()
+            errors = process.stderr.read()
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertEqual(self.steps(), 30)
 
     def test_a_restart_that_did_no_step_is_written_down_too(self):
         self.assert_end('mkdir -p run; [ $N -eq 1 ] && echo \'{"step":3}\' > run/metrics.jsonl; exit 75', 75, 2,
