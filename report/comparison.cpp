@@ -90,8 +90,9 @@ void add_losses(Document& document, const std::vector<RunData>& runs) {
   for (const RunData& run : runs) {
     pointers.push_back(&run);
     const Summary s = summarize(run);
-    t.rows.push_back({run.name, whole_text(s.steps), count_text(s.tokens), fixed_text(s.last_loss, 4),
-                      fixed_text(s.best_eval_loss, 4)});
+    const std::string steps = s.first_step > 1 ? recorded_range(s) : whole_text(s.steps);
+    t.rows.push_back(
+        {run.name, steps, count_text(s.tokens), fixed_text(s.last_loss, 4), fixed_text(s.best_eval_loss, 4)});
   }
   document.add(Heading{2, "Losses"});
   add_agreement(document, group_runs(runs));

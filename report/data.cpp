@@ -135,6 +135,18 @@ RunData read_run(const std::string& directory) {
   return run;
 }
 
+std::string end_of(const RunData& run) {
+  std::string reason;
+  for (const Event& event : run.events) {
+    if (event.kind == "start") reason.clear();
+    if (event.kind == "end") reason = event_field(event, "reason");
+    // Where the loss scale could be halved, a skip states it and the attempt goes on. Any other skip ends the attempt.
+    const bool stops = event.kind == "skip" && event_field(event, "loss_scale") == "–";
+    if (stops && !run.steps.empty() && event.step == run.steps.back().step) reason = kNotFinite;
+  }
+  return reason;
+}
+
 std::vector<const StepRow*> steps_of(const RunData& run, const Segment& segment) {
   std::vector<const StepRow*> steps;
   for (const StepRow& row : run.steps) {

@@ -49,6 +49,7 @@ struct Event {
 
 // The field's text; "–" if the event has no field of that name.
 std::string event_field(const Event& event, const std::string& name);
+inline constexpr const char* kNotFinite = "loss or gradient not finite";  // a reason of end_of()
 
 // A `restart` event: the cause of the previous attempt's end, and its cost.
 struct RestartRow {
@@ -95,12 +96,15 @@ struct RunData {
   std::vector<std::string> unreadable;                           // names of files that exist and could not be used
   // When the record last changed and when it was read, in seconds of Unix time.
   double changed_at = kMissing, read_at = kMissing;
-  bool torn = false;       // the last line was cut off
+  bool torn = false;       // the last line has no newline, and was ignored
   std::string last_error;  // the error that ends log.txt; empty if a step follows it, or there is none
 };
 
-// Throws DataError, which names file and line, if metrics.jsonl is missing or is damaged before its last line.
+// Throws DataError, which names file and line, if metrics.jsonl is missing or a line with a newline is damaged.
 RunData read_run(const std::string& directory);
+
+// Why the last attempt ended: the reason of its `end` event, or kNotFinite. Empty if it has recorded no end.
+std::string end_of(const RunData& run);
 
 // The steps that speed and memory are computed from: those of the last segment.
 std::vector<const StepRow*> measured_steps(const RunData& run);

@@ -62,7 +62,7 @@ struct Document {
 std::string to_html(const Document& document);
 // The content of that page's body, without its script.
 std::string body_html(const Document& document);
-// A page that shows the newest content of the script `data` beside it, the text of live_data(), until it is closed. It
+// A page that shows the newest content of the file `data` beside it, the text of live_data(), until it is closed. It
 // keeps the reader's place and choices, and says when the runs were read (Unix time) and whether that is long ago.
 std::string to_live_html(const Document& document, const std::string& data);
 std::string live_data(const std::string& body, double read_at, double next_in_s);

@@ -1,4 +1,4 @@
-// Groups runs of the same model and sequence length, and draws conclusions per group.
+// Groups runs whose tokens are the same work, and draws conclusions per group.
 #include "report/groups.h"
 
 #include <fmt/format.h>
@@ -15,28 +15,53 @@
 namespace lt::report {
 namespace {
 
-// The settings that determine the work per token. If the configuration lacks the shape, the preset stands for it. Of a
-// model that is no transformer that is every key.
+// What determines the work per token. The numbers of the start event cover what keys may leave to a default: head_dim,
+// window, lora, tie_embeddings, norms and biases. If the configuration lacks the shape, the preset stands for it. Of a
+// model that is no transformer every key counts.
 std::string work_of(const RunData& run) {
-  std::string text;
+  std::string text = fmt::format("{} {} {} ", config_text(run, "train.seq"), whole_text(run.flops_per_token),
+                                 whole_text(run.parameters));
   if (!run.config.contains("model.preset")) {
-    text = run.model + " ";
+    text += run.model + " ";
     for (const auto& [key, value] : run.config) {
       if (key.starts_with("model.") && key != "model.from") text += value + " ";
     }
-    return text + config_text(run, "train.seq");
+    return text;
   }
-  for (const char* key : {"model.family", "model.layers", "model.heads", "model.kv_heads", "model.width", "model.ffn",
-                          "model.vocab", "train.seq"}) {
+  for (const char* key :
+       {"model.family", "model.layers", "model.heads", "model.kv_heads", "model.width", "model.ffn", "model.vocab"}) {
     text += config_text(run, key) + " ";
   }
-  return config_text(run, "model.layers") == "–" ? text + config_text(run, "model.preset") : text;
+  if (config_number(run, "model.dropout") > 0) text += "dropout ";
+  if (const std::string frozen = config_text(run, "model.freeze"); frozen != "[]" && frozen != "–") text += frozen;
+  return config_text(run, "model.layers") == "–" ? text + " " + config_text(run, "model.preset") : text;
 }
 
 std::string name_of(const RunData& run) {
   const std::string model = model_of(run), seq = config_text(run, "train.seq");
   if (model == "–") return {};
   return seq == "–" ? model : model + ", sequences of " + seq + " tokens";
+}
+
+// Adds to equal names what tells their groups apart: the keys of [model] that differ, or else the parameters.
+void tell_apart(std::vector<RunGroup>& groups) {
+  std::vector<std::string> names;
+  for (const RunGroup& group : groups) {
+    const RunData& run = *group.runs.front();
+    std::set<std::string> differences;
+    for (const RunGroup& other : groups) {
+      if (&other == &group || other.name != group.name || group.name.empty()) continue;
+      for (const auto& entry : run.config) {
+        const std::string &key = entry.first, value = config_text(run, key);
+        const bool differs = value != config_text(*other.runs.front(), key);
+        if (differs && key.starts_with("model.") && key != "model.from") differences.insert(key + " " + value);
+      }
+      if (differences.empty()) differences.insert(count_text(run.parameters) + " parameters");
+    }
+    names.push_back(group.name);
+    for (const std::string& difference : differences) names.back() += ", " + difference;
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i) groups[i].name = names[i];
 }
 
 void choose_base(RunGroup& group) {
@@ -156,6 +181,7 @@ std::vector<RunGroup> group_runs(const std::vector<RunData>& runs) {
     groups[i].summaries.push_back(summarize(run));
   }
   for (RunGroup& group : groups) choose_base(group);
+  tell_apart(groups);
   return groups;
 }
 

@@ -1,4 +1,4 @@
-// Groups of comparable runs: those of the same model and sequence length.
+// Groups of comparable runs: those in which a token is the same work.
 #pragma once
 
 #include <string>
@@ -10,7 +10,9 @@
 namespace lt::report {
 
 struct RunGroup {
-  std::string name;  // model and sequence length; empty if the runs state neither
+  // Model and sequence length, and what tells the group from another one with the same; empty if the runs state
+  // neither.
+  std::string name;
   std::vector<const RunData*> runs;
   std::vector<Summary> summaries;
   std::size_t base = 0;   // the reference for efficiency: the fastest run with the fewest ranks

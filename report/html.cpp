@@ -143,6 +143,19 @@ std::string script_text(const std::string& text) {
   return quoted;
 }
 
+// Every byte but letters, digits and -._~ as %XX, so that a name may hold any bytes (RFC 3986).
+std::string as_url(const std::string& file_name) {
+  std::string url;
+  for (const char c : file_name) {
+    const bool digit = c >= '0' && c <= '9', letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (digit || letter || c == '-' || c == '.' || c == '_' || c == '~')
+      url += c;
+    else
+      url += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return url;
+}
+
 std::string page(const Document& document, const std::string& body, const std::string& script) {
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -162,9 +175,8 @@ std::string body_html(const Document& document) {
 std::string to_html(const Document& document) { return page(document, body_html(document), kReportScript); }
 
 std::string to_live_html(const Document& document, const std::string& data) {
-  const std::string name = data.substr(data.find_last_of('/') + 1);
   return page(document, "<p class=\"note reading\"></p>\n<main>\n" + body_html(document) + "</main>\n",
-              kReportScript + fmt::format("const live = {};\n", script_text(name)) + kLiveScript);
+              kReportScript + fmt::format("const live = \"{}\";\n", as_url(data)) + kLiveScript);
 }
 
 std::string live_data(const std::string& body, double read_at, double next_in_s) {

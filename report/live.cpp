@@ -15,16 +15,6 @@ namespace {
 constexpr std::size_t kRecent = 20;  // steps
 constexpr double kSilentS = 10;      // without a line, at least; and five steps
 
-// The reason of the end of the last attempt; empty if it has recorded none.
-std::string end_of(const RunData& run) {
-  std::string reason;
-  for (const Event& event : run.events) {
-    if (event.kind == "start") reason.clear();
-    if (event.kind == "end") reason = event_field(event, "reason");
-  }
-  return reason;
-}
-
 std::vector<const StepRow*> recent_steps(const RunData& run) {
   auto steps = steady_steps(run);
   if (steps.size() > kRecent) steps.erase(steps.begin(), steps.end() - kRecent);

@@ -11,7 +11,7 @@ namespace lt::report {
 // One row for each run: state, progress, rate, remaining time, last checkpoint, restarts, slowest rank.
 Table now(const std::vector<RunData>& runs);
 
-// Whether the last attempt of every run has recorded its end.
+// Whether the last attempt of every run has recorded its end (end_of()).
 bool all_ended(const std::vector<RunData>& runs);
 
 }  // namespace lt::report

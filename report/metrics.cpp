@@ -189,16 +189,17 @@ void read_metrics(RunData& run, const std::string& path) {
   std::size_t line = 0;
   int starts = 0;
   for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t newline = text.find('\n', begin);
-    const std::size_t end = newline == std::string::npos ? text.size() : newline;
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) {
+      run.torn = true;  // even if it is whole: the next start cuts it off
+      break;
+    }
     const std::string_view row(text.data() + begin, end - begin);
     const Place place{path, ++line};
     begin = end + 1;
     if (row.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const Json o = parsed_json(row);
-    if (o.is_discarded() && begin >= text.size()) {
-      run.torn = true;
-    } else if (!o.is_object()) {
+    if (!o.is_object()) {
       place.fail("expected a JSON object, got " + std::string(row.substr(0, 60)));
     } else if (o.contains("event")) {
       starts += o["event"] == "start" ? 1 : 0;

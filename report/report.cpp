@@ -97,7 +97,10 @@ class Follower {
     document.blocks.insert(document.blocks.begin() + 1, report::now(runs_));
     const std::string body = report::body_html(document);
     const double read_at = runs_.front().read_at;
-    if (shown_.empty()) write_whole_file("report", html_.string(), report::to_live_html(document, data_));
+    if (shown_.empty()) {
+      const std::string data = fs::path(data_).filename().string();
+      write_whole_file("report", html_.string(), report::to_live_html(document, data));
+    }
     if (body != shown_ || read_at - shown_at_ >= kReadingS) {
       write_whole_file("report", data_, report::live_data(body, read_at, pause_after(begin)));
       shown_at_ = read_at;

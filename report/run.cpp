@@ -30,20 +30,23 @@ bool is_uneven(const Summary& s) { return std::abs(s.mean_tokens_per_s / s.token
 
 Table key_figures(const RunData& run, const Summary& s) {
   Table t;
-  const auto row = [&](const char* name, const std::string& value) {
+  const auto row = [&](const std::string& name, const std::string& value) {
     if (value != "–") t.rows.push_back({name, value});
   };
   const auto with_unit = [](std::string text, const char* unit) { return text == "–" ? text : text + unit; };
   const char* unit = loss_unit(run, " nats", "");
+  const bool in_part = s.first_step > 1;  // the run began from the checkpoint of another
   row("Model", s.model);
   row("Steps", whole_text(s.steps));
+  if (in_part) row("Steps recorded here", recorded_range(s));
   if (has_segments(run)) row("Steps that speed and memory cover", measured_range(run));
   row("Strategy", s.strategy);
   row("Recomputation", s.recompute);
   row("Dtype", s.dtype);
   row("Ranks", whole_text(s.ranks));
-  row("Tokens", count_text(s.tokens));
-  row("Training loss at the first step", with_unit(fixed_text(s.first_loss, 4), unit));
+  row(in_part ? "Tokens of these steps" : "Tokens", count_text(s.tokens));
+  row("Training loss at " + (in_part ? "step " + whole_text(s.first_step) : "the first step"),
+      with_unit(fixed_text(s.first_loss, 4), unit));
   row("Training loss, mean of the last 10 steps", with_unit(fixed_text(s.last_loss, 4), unit));
   row("Evaluation loss, last", with_unit(fixed_text(s.eval_loss, 4), unit));
   row("Evaluation loss, best", std::isnan(s.best_eval_loss)
@@ -62,7 +65,7 @@ Table key_figures(const RunData& run, const Summary& s) {
   row(on_gpu(run) ? "Device memory of others" : "Memory of the process beside tensors",
       bytes_text(s.memory_outside_bytes));
   row("Saves that failed", failed_saves(run));
-  row("Time of all steps",
+  row(in_part ? "Time of these steps" : "Time of all steps",
       s.train_s < 100 ? with_unit(fixed_text(s.train_s, s.train_s < 1 ? 3 : 1), " s") : duration_text(s.train_s));
   return t;
 }
@@ -72,6 +75,8 @@ std::string subject(const RunData& run, const Summary& s) {
   std::string text = s.model == "–" ? "A model" : s.model;
   if (std::isfinite(run.parameters)) text += fmt::format(" ({} parameters)", count_text(run.parameters));
   text += fmt::format(", trained for {} step{}", whole_text(s.steps), s.steps == 1 ? "" : "s");
+  if (s.first_step > 1)
+    text += fmt::format(" ({} {} recorded here)", recorded_range(s), s.first_step == s.steps ? "is" : "are");
   if (has_segments(run)) text += fmt::format(", the last {} of them", measured_steps(run).size());
   if (run.ranks > 0) text += fmt::format(" on {:g} rank{}", run.ranks, run.ranks == 1 ? "" : "s");
   if (run.ranks > 1 && s.strategy != "–") text += " with " + strategy_of(s);
@@ -91,37 +96,41 @@ std::string how_to_go_on(const RunData& run, double saved) {
   return fmt::format("Started again as before{} it goes on from step {}: {}", where, whole_text(saved), command);
 }
 
-// Says whether the run finished, and which updates were skipped.
-std::string status(const RunData& run, const Summary& s) {
-  bool ended = false, stopped_by_skip = false;
-  std::string reason, skipped;
-  int skips = 0;
+// Steps without an update.
+struct Skips {
+  int count = 0;
+  std::string steps;
+
+  void add(double step) { steps += (count++ == 0 ? "" : ", ") + whole_text(step); }
+  // In words, where there are any.
+  std::string text(const char* why) const {
+    if (count == 0) return "";
+    return fmt::format("{} in {}, so the update was skipped: {}.", why, counted(count, "step"),
+                       count > 10 ? "see Record" : steps);
+  }
+};
+
+// Says whether the run finished, which updates were skipped, how a run that is not at its end goes on, and its error.
+void add_status(Document& document, const RunData& run, const Summary& s) {
+  Skips not_finite, without_targets;
   double saved = 0;  // step of the last recorded checkpoint
   for (const Event& event : run.events) {
     if (event.kind == "checkpoint") saved = event.step;
-    if (event.kind == "start") ended = stopped_by_skip = false;
-    if (event.kind == "skip") {
-      // In f16, a skipped step does not stop the run if the loss scale could be halved.
-      const bool goes_on = std::any_of(event.fields.begin(), event.fields.end(),
-                                       [](const auto& field) { return field.first == "loss_scale"; });
-      ++skips, stopped_by_skip = !goes_on && event.step == s.steps;
-      skipped += (skipped.empty() ? "" : ", ") + whole_text(event.step);
-    }
-    if (event.kind != "end") continue;
-    ended = true;
-    reason = event_field(event, "reason");
+    if (event.kind != "skip") continue;
+    (event_field(event, "reason") == "no target counts" ? without_targets : not_finite).add(event.step);
   }
+  const std::string reason = end_of(run);
+  const bool failed = reason == kNotFinite || (reason.empty() && !run.starts.empty());  // or is still going on
   const double steps = config_number(run, "train.steps");
   const bool short_of = steps > s.steps;
   const std::string count = whole_text(s.steps) + (short_of ? " of " + whole_text(steps) : "") + " steps";
-  if (!ended && stopped_by_skip)
-    return fmt::format("The run stopped after {}: loss or gradient was not finite.", count);
   std::string text;
-  if (!ended && !run.starts.empty()) {
+  if (reason == kNotFinite) {
+    text = fmt::format("The run stopped after {}: loss or gradient was not finite.", count);
+  } else if (failed) {
     text = fmt::format(
         "The record ends after {} without an end event: the run is still going on, was killed, or failed.", count);
-    if (!run.last_error.empty()) text += " Its log ends with: " + run.last_error;
-  } else if (ended && short_of) {
+  } else if (!reason.empty() && short_of) {
     const std::string_view of_signal = "signal ";
     if (reason.starts_with(of_signal)) {
       text = fmt::format("The run was stopped after {}, by {}; {}.", count, reason.substr(of_signal.size()),
@@ -134,11 +143,14 @@ std::string status(const RunData& run, const Summary& s) {
     }
   }
   const std::string go_on = text.empty() || saved == 0 ? "" : how_to_go_on(run, saved);
-  if (skips > 0) {
-    text += fmt::format("{}Loss or gradient was not finite in {}, so the update was skipped: {}.",
-                        text.empty() ? "" : " ", counted(skips, "step"), skips > 10 ? "see Record" : skipped);
-  }
-  return go_on.empty() ? text : text + " " + go_on;
+  const auto add = [&](const std::string& sentence) {
+    text += (text.empty() || sentence.empty() ? "" : " ") + sentence;
+  };
+  if (reason != kNotFinite || not_finite.count > 1) add(not_finite.text("Loss or gradient was not finite"));
+  add(without_targets.text("No target counted"));
+  add(go_on);
+  if (!text.empty()) document.add(Paragraph{text});
+  if (failed && !run.last_error.empty()) document.add(Paragraph{"Its log ends with: " + run.last_error});
 }
 
 }  // namespace
@@ -171,7 +183,7 @@ void add_run(Document& document, const RunData& run, int level) {
     document.add(Paragraph{"No step has been recorded yet."});
   } else {
     document.add(Paragraph{subject(run, summary)});
-    if (const std::string text = status(run, summary); !text.empty()) document.add(Paragraph{text});
+    add_status(document, run, summary);
     add_segments(document, run);
     add_findings(document, run, level + 1);
     document.add(Heading{level + 1, "Key figures"});

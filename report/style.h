@@ -130,8 +130,8 @@ const prepare = root => {
 prepare(document);
 )js";
 
-// Loads the script named `live` again and again, as a page of the file system may, and shows what it brings if that is
-// new. Opened details, chosen axes and the place on the page stay.
+// Loads the script at the URL `live` again and again, as a page of the file system may, and shows what it brings if
+// that is new. Opened details, chosen axes and the place on the page stay.
 inline constexpr const char* kLiveScript = R"js(
 const main = document.querySelector('main'), reading = document.querySelector('.reading');
 let last = null, readAt = null, pause = 1, changed = 0;
@@ -164,7 +164,7 @@ window.ltrainShow = (html, at, nextInSeconds) => {
 };
 const load = () => {
   const script = document.createElement('script');
-  script.src = encodeURIComponent(live) + '?' + Date.now();
+  script.src = live + '?' + Date.now();
   script.onload = script.onerror = () => { script.remove(); setTimeout(load, 1000); };
   document.head.append(script);
 };

@@ -69,6 +69,8 @@ const char* loss_unit(const RunData& run, const char* nats, const char* other) {
   return is_transformer ? nats : other;
 }
 
+std::string recorded_range(const Summary& s) { return range_text({s.first_step, s.steps, {}}); }
+
 Summary summarize(const RunData& run) {
   Summary s;
   s.model = model_of(run);
@@ -91,6 +93,7 @@ Summary summarize(const RunData& run) {
   const auto steady = steady_steps(run), measured = measured_steps(run);
   const auto per_step = [&](double StepRow::*member) { return median(column(steady, member)); };
   s.steps = run.steps.back().step;
+  s.first_step = run.steps.front().step;
   s.first_loss = run.steps.front().loss;
   std::vector<double> last, times, tokens;
   for (const StepRow& step : run.steps) {

@@ -7,12 +7,14 @@
 
 namespace lt::report {
 
-// Model, steps, tokens, losses and train_s describe the whole run; everything else its last segment (segments.h).
-// Speeds are medians over the steady steps, but for mean_tokens_per_s, and memory is the maximum over the segment.
+// Model, steps and losses describe the whole run; tokens, first_loss and train_s what it recorded, which begins later
+// if it began from another run's checkpoint. Everything else describes its last segment (segments.h). Speeds are
+// medians over the steady steps, but for mean_tokens_per_s, and memory is the maximum over the segment.
 struct Summary {
   std::string model, strategy, recompute, dtype;  // "–" if the run does not record it
   double shard_size = kMissing;                   // of a hybrid run: fewer ranks than all; else kMissing
   double ranks = kMissing, steps = 0, tokens = kMissing;
+  double first_step = kMissing;                        // the first recorded one
   double first_loss = kMissing, last_loss = kMissing;  // last: mean of the last ten steps
   double eval_loss = kMissing, best_eval_loss = kMissing, best_eval_step = kMissing;
   double step_ms = kMissing, tokens_per_s = kMissing, mean_tokens_per_s = kMissing, tokens_per_s_per_rank = kMissing,
@@ -26,6 +28,8 @@ struct Summary {
 const char* loss_unit(const RunData& run, const char* nats, const char* other);
 
 Summary summarize(const RunData& run);
+// The recorded steps: "11 to 20".
+std::string recorded_range(const Summary& s);
 
 // "gpt-tiny: gpt2, 4 layers x width 128"; "gpt2, 2 layers x width 32" for a shape without a preset. If config.toml
 // lacks the shape, the preset's name or else the family; "–" if it has neither.

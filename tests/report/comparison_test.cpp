@@ -135,6 +135,37 @@ TEST_CASE("report: runs whose steps overlap in speed are as fast within noise", 
   CHECK(contains(text, "Within noise (the middle halves of the steps overlap) as fast: b."));
 }
 
+TEST_CASE("report: runs whose tokens are other work are not compared, though their shape is the same", "[report]") {
+  // The start event's numbers, and keys of [model] beside the shape.
+  const auto groups = [](const std::string& start, const std::string& keys, const std::string& other_start,
+                         const std::string& other_keys) {
+    const TempFolder folder;
+    const auto write = [&](const char* name, const std::string& more, const std::string& more_keys) {
+      write_text(folder.path() / name / "metrics.jsonl", start_line(1, 0, more) + step_line(1, 3, 100));
+      write_text(folder.path() / name / "config.toml",
+                 "[model]\npreset = \"gpt-tiny\"\nfamily = \"gpt2\"\nlayers = 1\n" + more_keys + "[train]\nseq = 16\n");
+    };
+    write("a", start, keys), write("b", other_start, other_keys);
+    lt::write_report({(folder.path() / "a").string(), (folder.path() / "b").string()},
+                     (folder.path() / "out.html").string());
+    return read_text(folder.path() / "out.md");
+  };
+  const std::string start = R"(,"flops_per_token":1000,"parameters":2000)",
+                    more_flops = R"(,"flops_per_token":1500,"parameters":2000)",
+                    more_parameters = R"(,"flops_per_token":1000,"parameters":2500)";
+  const std::string two = "have 2 different models or sequence lengths";
+  CHECK_FALSE(contains(groups(start, "head_dim = 0\n", start, "head_dim = 32\n"), two));  // the default, written out
+  CHECK_FALSE(contains(groups(start, "", start, "freeze = []\ndropout = 0.0\n"), two));   // of an earlier version
+  CHECK_FALSE(contains(groups(start, "dropout = 0.1\n", start, "dropout = 0.2\n"), two));
+  CHECK(contains(groups(start, "dropout = 0.0\n", start, "dropout = 0.1\n"), two));
+  CHECK(contains(groups(start, "freeze = []\n", start, "freeze = [\"embed\"]\n"), two));
+  CHECK(contains(groups(start, "", more_parameters, ""), "## gpt-tiny, sequences of 16 tokens, 2.50k parameters\n"));
+  const std::string lora = groups(start, "lora = {}\n", more_flops, "lora = {rank = 8}\n");
+  CHECK(contains(lora, two));
+  CHECK(contains(lora, "## gpt-tiny, sequences of 16 tokens, model.lora {}\n"));
+  CHECK(contains(lora, "## gpt-tiny, sequences of 16 tokens, model.lora {rank = 8}\n"));
+}
+
 TEST_CASE("report: a hybrid run is a series of its own", "[report]") {
   const TempFolder folder;
   const auto run = [](int ranks, int shard_size) {

@@ -41,6 +41,17 @@ TEST_CASE("report --follow: an open page learns when the runs were read, and tha
   CHECK_FALSE(contains(read_text(run.page), "live"));
 }
 
+TEST_CASE("report --follow: the page names the script beside it by a URL, whatever its bytes", "[report]") {
+  Followed run;
+  const fs::path page = run.folder.path() / "o\xFF %.html";
+  std::string shown;
+  lt::follow_report({run.folder.path().string()}, page.string(), [&](double) {
+    shown = read_text(page);
+    return false;
+  });
+  CHECK(contains(shown, "const live = \"o%FF%20%25.live.js\";"));
+}
+
 TEST_CASE("report --follow: a file that cannot be written is an error at any time", "[report]") {
   Followed run;
   CHECK_THROWS_AS(run.follow([&](int look) {

@@ -42,6 +42,12 @@ TEST_CASE("report --follow: a run has ended if its last attempt has", "[report]"
   CHECK(cells(ended)[1] == "ended: signal SIGTERM");
   CHECK(cells(ended)[4] == "–");
   CHECK(lt::report::all_ended({ended}));
+  const std::string skip = R"({"event":"skip","step":40,"reason":"non-finite loss or gradient")";
+  const auto not_finite = read(folder, skip + "}\n");  // such a run has no end event
+  CHECK(cells(not_finite)[1] == "ended: loss or gradient not finite");
+  CHECK(lt::report::all_ended({not_finite}));
+  CHECK_FALSE(lt::report::all_ended({read(folder, skip + R"(,"loss_scale":8})"
+                                                         "\n")}));  // f16 goes on
   const auto again = read(folder, end + start_line(2, 40));
   CHECK_FALSE(lt::report::all_ended({ended, again}));
 }

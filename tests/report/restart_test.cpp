@@ -125,6 +125,25 @@ TEST_CASE("restart: a comparison covers the segment that it names", "[report]") 
   CHECK(contains(markdown, "| plain | zero3 | 2 | 20.5k | 10.2k | 25% | 100.0 |"));
 }
 
+TEST_CASE("restart: a run that began from another's checkpoint says which steps it recorded", "[report]") {
+  const TempFolder folder;
+  const std::string lines = start_line(1, 10) + steps(11, 20, 4, 100);
+  const std::string markdown = report_of(folder, lines);
+  for (const char* text : {"trained for 20 steps (11 to 20 are recorded here) on 1 rank: ", "| Steps | 20 |",
+                           "| Steps recorded here | 11 to 20 |", "| Tokens of these steps | 20.5k |",
+                           "| Training loss at step 11 | 4.0000 nats |", "| Time of these steps | 1.0 s |"}) {
+    INFO(text);
+    CHECK(contains(markdown, text));
+  }
+  const TempFolder two;
+  write_text(two.path() / "whole" / "metrics.jsonl", start_line(1) + steps(1, 20, 4, 100));
+  write_text(two.path() / "part" / "metrics.jsonl", lines);
+  lt::write_report({(two.path() / "whole").string(), (two.path() / "part").string()},
+                   (two.path() / "out.html").string());
+  CHECK(contains(read_text(two.path() / "out.md"), "| whole | 20 | 41.0k | 4.0000 |"));
+  CHECK(contains(read_text(two.path() / "out.md"), "| part | 11 to 20 | 20.5k | 4.0000 |"));
+}
+
 TEST_CASE("restart: what divides a run into segments", "[report]") {
   const TempFolder folder;
   const auto segments = [&](const std::string& lines) {

@@ -11,6 +11,16 @@ namespace {
 
 constexpr double kCharacter = 7.2;  // widest usual digit of the 12 px font
 
+// Values that differ by less than this share of their magnitude are drawn as one: neighbouring multiples of such a
+// small step are the same double.
+constexpr double kResolution = 1e-12;
+constexpr double kSmallest = 1e-280;  // smaller magnitudes count as zero
+
+bool is_constant(Range range) {
+  const double magnitude = std::max({std::abs(range.low), std::abs(range.high), kSmallest});
+  return !(range.high - range.low > kResolution * magnitude);
+}
+
 double nice_step(double span, int count) {
   const double raw = span / count, power = std::pow(10, std::floor(std::log10(raw)));
   for (double factor : {1.0, 2.0, 5.0}) {
@@ -28,16 +38,17 @@ std::vector<double> multiples(double step, double first, double last) {
 }  // namespace
 
 std::vector<double> outer_ticks(Range range, int count) {
-  if (!(range.high > range.low)) {
-    const double room = range.low == 0 ? 1 : std::abs(range.low) * 0.05;
-    range = {range.low == 0 ? 0 : range.low - room, range.high + room};
+  if (is_constant(range)) {
+    const bool zero = std::abs(range.low) <= kSmallest;
+    const double room = zero ? 1 : std::abs(range.low) * 0.05;
+    range = {zero ? 0 : range.low - room, range.high + room};
   }
   const double step = nice_step(range.high - range.low, count);
   return multiples(step, std::floor(range.low / step + 1e-9), std::ceil(range.high / step - 1e-9));
 }
 
 std::vector<double> inner_ticks(Range range, int count, bool whole) {
-  if (!(range.high > range.low)) return {range.low};
+  if (is_constant(range)) return {range.low};
   double step = nice_step(range.high - range.low, std::max(1, count));
   if (whole) step = std::max(1.0, step);
   return multiples(step, std::ceil(range.low / step - 1e-9), std::floor(range.high / step + 1e-9));

@@ -10,9 +10,10 @@ struct Range {
   double low, high;
 };
 
-// About `count` multiples of 1, 2 or 5 times a power of ten. The first is not above low, the last not below high.
+// About `count` multiples of 1, 2 or 5 times a power of ten. The first is not above low, the last not below high. A
+// range of less than 1e-12 of its magnitude counts as a constant.
 std::vector<double> outer_ticks(Range range, int count);
-// The same, but inside the range. Only whole numbers if `whole`.
+// The same, but inside the range, and only `low` of a constant. Only whole numbers if `whole`.
 std::vector<double> inner_ticks(Range range, int count, bool whole);
 // "0.25", "20k": with the digits that the distance between ticks needs.
 std::vector<std::string> tick_texts(const std::vector<double>& ticks);

@@ -1,0 +1,69 @@
+// What a report says of a run's end: whether it came to it, which updates were skipped, and how it goes on.
+#include <string>
+
+#include "report/report.h"
+#include "run_files.h"
+#include "test_main/catch.h"
+
+namespace {
+
+using fixture::contains, fixture::TempFolder, fixture::read_text, fixture::start_line, fixture::step_line,
+    fixture::write_text;
+
+// The last event of a run that ends with code 5.
+const std::string kLastSkip = R"({"event":"skip","step":4,"reason":"non-finite loss or gradient"})"
+                              "\n";
+
+}  // namespace
+
+TEST_CASE("report: whether a run came to its end, and which updates were left out", "[report]") {
+  const TempFolder folder;
+  write_text(folder.path() / "config.toml", "[train]\nsteps = 10\n");
+  const auto status = [&](const std::string& end) {
+    std::string text = start_line(1);
+    for (int step = 1; step <= 4; ++step) text += step_line(step, 4, 100);
+    write_text(folder.path() / "metrics.jsonl", text + end);
+    lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
+    return read_text(folder.path() / "report.md");
+  };
+  CHECK(contains(status(""), "The record ends after 4 of 10 steps without an end event"));
+  CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"max_minutes\",\"seconds\":1}\n"),
+                 "The run ended after 4 of 10 steps, at the limit of train.max_minutes."));
+  CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"signal SIGUSR1\",\"seconds\":1}\n"),
+                 "The run was stopped after 4 of 10 steps, by SIGUSR1; no checkpoint of it is recorded."));
+  const std::string stopped = "{\"event\":\"end\",\"step\":4,\"reason\":\"signal SIGUSR1\",\"seconds\":1}\n";
+  CHECK(contains(status("{\"event\":\"checkpoint\",\"step\":4,\"path\":\"c\",\"seconds\":1}\n" + stopped),
+                 "The run was stopped after 4 of 10 steps, by SIGUSR1; its state was saved."));
+  CHECK(contains(status("{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\",\"seconds\":1}\n" + stopped),
+                 "by SIGUSR1; its last recorded checkpoint is that of step 2."));
+  CHECK(contains(status("{\"event\":\"skip\",\"step\":3,\"reason\":\"non-finite loss or gradient\"}\n"),
+                 "Loss or gradient was not finite in 1 step, so the update was skipped: 3."));
+  CHECK(contains(status(R"({"event":"skip","step":3,"reason":"no target counts","loss_scale":1})"
+                        "\n"),
+                 "No target counted in 1 step, so the update was skipped: 3."));
+  CHECK(contains(status(kLastSkip), "The run stopped after 4 of 10 steps: loss or gradient was not finite.\n"));
+  CHECK(contains(status("{\"event\":\"skip\",\"step\":4,\"reason\":\"gradients beyond f16\",\"loss_scale\":8}\n"),
+                 "The record ends after 4 of 10 steps without an end event"));
+  write_text(folder.path() / "config.toml", "[train]\nsteps = 10\n\n[checkpoint]\nresume = \"auto\"\n");
+  write_text(folder.path() / "env.json", R"({"command": "ltrain train --config a.toml"})");
+  CHECK(contains(status("{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\",\"seconds\":1}\n"),
+                 "Started again as before, on 1 rank, it goes on from step 2: ltrain train --config a.toml\n"));
+  CHECK(contains(
+      status("{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\"}\n"
+             "{\"event\":\"skip\",\"step\":3,\"reason\":\"gradients beyond f16\",\"loss_scale\":8}\n"),
+      "skipped: 3. Started again as before, on 1 rank, it goes on from step 2: ltrain train --config a.toml\n"));
+  // A run that stopped says its error and how it goes on too, and in f16 which updates were skipped before.
+  write_text(folder.path() / "log.txt", "step     4/10 | loss nan\nerror: [train] step 4: loss nan\n");
+  const std::string saved = "{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\"}\n";
+  CHECK(contains(status(saved + kLastSkip),
+                 "The run stopped after 4 of 10 steps: loss or gradient was not finite. Started again as before, on 1 "
+                 "rank, it goes on from step 2: ltrain train --config a.toml\n\nIts log ends with: error: [train] step "
+                 "4: loss nan\n"));
+  CHECK(
+      contains(status("{\"event\":\"skip\",\"step\":3,\"reason\":\"loss not finite\",\"loss_scale\":2}\n" + kLastSkip),
+               "was not finite. Loss or gradient was not finite in 2 steps, so the update was skipped: 3, 4.\n"));
+  write_text(folder.path() / "config.toml", "[train]\nsteps = 4\n");
+  const std::string whole = status("{\"event\":\"end\",\"step\":4,\"reason\":\"steps\",\"seconds\":1}\n");
+  CHECK_FALSE(contains(whole, "The run ended"));
+  CHECK_FALSE(contains(whole, "The record ends"));
+}
