@@ -20,8 +20,9 @@ namespace lt::launch {
 
 Run set_up_prepare(CLI::App& app, const Models&) {
   const auto options = std::make_shared<PrepareOptions>();
-  app.add_option("--input", options->inputs,
-                 "text files, - for standard input; each line of a .jsonl file is a document; also .gz and .zst")
+  app.add_option(
+         "--input", options->inputs,
+         "text files, - for standard input; each line of .jsonl and .ndjson files is a document; also .gz and .zst")
       ->required()
       ->option_text("FILE... (required)");
   app.add_option("--tokenizer", options->tokenizer, "byte, a tokenizer.json, or a folder that holds one")

@@ -156,11 +156,30 @@ class Data(program.CliTest):
         event, = (event for event in events if event.get("event") == "eval")
         self.assertEqual((event["loss"], event["tokens"]), (None, 0))
 
+    def test_a_step_in_which_no_target_counts_says_so(self):
+        count = struct.unpack("<3i", (self.folder / "a/train.bin").read_bytes()[:12])[2]
+        bits = bytes(9) + b"\xff" * ((count + 7) // 8 - 9)  # the first 72 tokens are no targets: a step and a half sample
+        bits = bits[:-1] + bytes([(1 << count % 8) - 1]) if count % 8 else bits
+        self.write("a/train.mask", struct.pack("<256i", 20261124, 1, count, *[0] * 253) + bits)
+        out = self.trained(f"--data.train={self.a}", "--data.shuffle=false", "--train.steps=2")
+        self.assertIn("step     1: no update, because none of its targets counts", out)
+        events = [json.loads(line) for line in (self.folder / "run/metrics.jsonl").read_text().splitlines()]
+        skip, = (event for event in events if event.get("event") == "skip")
+        self.assertEqual((skip["step"], skip["reason"], skip["loss_scale"]), (1, "no target counts", 1))
+        first, second = (event["loss"] for event in events if "loss_hex" in event)
+        self.assertEqual(first, 0)
+        self.assertGreater(second, 1)
+
     def test_bad_sources(self):
         self.assert_error(self.train(self.sources(1), f"--data.train={self.a}"), 2,
                           f"[config] data.train: expected none with data.sources, got {self.a} (from the command line)")
         self.assert_error(self.train(self.sources(0.1234567), ranks=2), 2,
-                          "[data] data.sources weight: expected a number above 0 with at most six decimals, got 0.1234567")
+                          "[data] data.sources weights[0]: expected a number above 0 with at most six decimals, got 0.1234567")
+        for broken, found in (("version https://git-lfs.github.com/spec/v1\n", "a JSON object, found broken JSON at line 1, column "
+                               "1: syntax error while parsing value - invalid literal; last read: 'v'"),
+                              ("{}", 'a tokenizer.json, with a field "model", found none')):
+            where = self.write("b/tokenizer.json", broken)
+            self.assert_error(self.train(self.sources(1)), 3, f"[data] {where}: expected {found}")
         none = '--data.sources=[{"files": "none.bin"}]'
         self.assert_error(self.train(none), 3, "[data] data.sources none.bin: expected a readable token file, found: "
                                                "No such file or directory")

@@ -1,5 +1,7 @@
 """`ltrain prepare`: its files, output, errors and exit codes; and the help, version and usage errors of `ltrain`."""
 
+import gzip
+import json
 import signal
 import struct
 import subprocess
@@ -79,6 +81,28 @@ class Prepare(program.CliTest):
         lines = self.write("a.jsonl", '{"text": "x"}\n{"txt": "x"}\n')
         self.assert_error(self.prepare(lines), 3, f'[data] {lines}:2: field "text": expected a string, found none',
                           "--field NAME says which field holds the text")
+        self.assertIsNone(self.names())
+
+    def test_what_is_no_text_or_no_json_lines_is_told(self):
+        packed = self.write("packed.txt", gzip.compress(b"hello world " * 100))
+        letters = self.write("letters.json", '{"model": {"type": "BPE", "vocab": {"a": 0, "s": 1}, "merges": []}}')
+        self.assert_error(self.prepare(packed, options=("--tokenizer", letters)), 3, f"[data] {packed}: expected text in UTF-8, found gzip data",
+                          "it is decompressed if its name ends in .gz, and by `zcat` before standard input")
+        encoded = self.write("encoded.jsonl", '{"text": "hello"}\n'.encode("utf-16-le"))
+        self.assert_error(self.prepare(encoded), 3, f"[data] {encoded}: expected text in UTF-8, found a byte 0 at offset 1",
+                          "binary data has such bytes, and so has text in UTF-16, which `iconv -t UTF-8` rewrites")
+        latin = self.write("latin.jsonl", '{"text": "x"}\n{"text": "café"}\n'.encode("latin-1"))
+        self.assert_error(self.prepare(latin), 3,
+                          f"[data] {latin}:2: expected a JSON object on one line, found bytes that are not UTF-8, 0xe9 at "
+                          "column 14",
+                          "JSON is UTF-8: `iconv -f LATIN1 -t UTF-8 FILE` rewrites a file of Latin-1")
+        array = self.write("array.ndjson", '[{"text": "x"}]\n')
+        self.assert_error(self.prepare(array), 3, f"[data] {array}:1: expected a JSON object on one line, found array",
+                          "JSON lines are objects, one a line: `jq -c '.[]' FILE` writes those of an array so")
+        prose = self.write("prose.txt", "hello\n")
+        self.assert_error(self.prepare(prose, options=("--chat", "plain")), 3,
+                          f"[data] {prose}:1: expected a JSON object on one line, found broken JSON at column 1: syntax error "
+                          "while parsing value - invalid literal; last read: 'h'")
         self.assertIsNone(self.names())
 
     def test_standard_input_is_text_or_json_lines(self):
@@ -180,6 +204,17 @@ class Prepare(program.CliTest):
         self.assert_error(self.prepare(text, options=("--tokenizer", unigram)), 2,
                           f'[tokenizer] {unigram}: model.type: expected "BPE", found "Unigram"',
                           "docs/data.md lists the tokenizers that are supported")
+        split = {"type": "Split", "pattern": {"Regex": "\\b\\w+"}, "behavior": "Isolated"}
+        letters = {"model": {"type": "BPE", "vocab": {"a": 0, "s": 1}, "merges": []}}
+        pattern = self.write("pattern.json", json.dumps({**letters, "pre_tokenizer": split}))
+        self.assert_error(self.prepare(text, options=("--tokenizer", pattern)), 2,
+                          f'[tokenizer] {pattern}: pre_tokenizer: pattern "\\b\\w+": expected what has one meaning in all '
+                          "syntaxes of regular expressions, found \\b", "docs/data.md lists the tokenizers that are supported")
+        endless = self.write("endless.json", json.dumps(letters))
+        self.assert_error(self.prepare(text, options=("--tokenizer", endless, "--chat", "plain")), 2,
+                          '[tokenizer] chat: template plain: expected a tokenizer with a token for "\\n", which ends a turn, '
+                          "found none", "its vocabulary or its normalizer drops that text; other templates end a turn with an "
+                                        "added token")
         self.assertIsNone(self.names())
 
 

@@ -92,12 +92,12 @@ TEST_CASE("Mixture: weights that are refused", "[data]") {
   const auto refusal = [](const std::vector<double>& weights) {
     return message_of<UsageError>([&] { Mixture{weights}; });
   };
-  const std::string expected = "weight: expected a number above 0 with at most six decimals, got ";
-  CHECK(refusal({1, 0}) == expected + "0");
-  CHECK(refusal({-1}) == expected + "-1");
-  CHECK(refusal({0.1234567}) == expected + "0.1234567");
-  CHECK(refusal({std::nan("")}) == expected + "nan");
-  CHECK(refusal({1, 1e300}) == expected + "1e+300");
+  const std::string expected = ": expected a number above 0 with at most six decimals, got ";
+  CHECK(refusal({1, 0}) == "weights[1]" + expected + "0");
+  CHECK(refusal({-1}) == "weights[0]" + expected + "-1");
+  CHECK(refusal({0.1234567}) == "weights[0]" + expected + "0.1234567");
+  CHECK(refusal({std::nan("")}) == "weights[0]" + expected + "nan");
+  CHECK(refusal({1, 1e300}) == "weights[1]" + expected + "1e+300");
   CHECK(refusal({5000000, 1}) == "weights: expected ratios of integers whose sum is at most 4194304, got more");
   CHECK(refusal({5000000, 5000000}) == "no error was thrown");
 }

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <functional>
+#include <new>
 
 #include "device/fault.h"
 #include "libtrain/data/prepare.h"
@@ -139,6 +141,53 @@ TEST_CASE("prepare: what was done before the disk was full stays, and the next c
   const lt_test::FileSizeLimit small(1000);
   CHECK_THROWS_AS(lt::prepare(first.options), lt::DataError);
   CHECK_FALSE(std::filesystem::exists(folder / "full"));
+}
+
+TEST_CASE("prepare: what was done before the system failed stays, and the next call goes on", "[data]") {
+  const TempFolder folder;
+  Case first = cases(folder)[0];
+  first.options.out = folder / "whole";
+  lt::prepare(first.options);
+  const std::string kept = folder / "out/prepare.tmp keeps what is done: the same command goes on from there";
+  const auto fails = [&](lt::PrepareOptions options, std::vector<std::string> inputs,
+                         std::function<void(const lt::PrepareProgress&)> on_progress, lt::ExitCode code) {
+    options.out = folder / "out", options.inputs = std::move(inputs), options.on_progress = std::move(on_progress);
+    std::string message = "no error was thrown";
+    try {
+      lt::prepare(options);
+    } catch (const lt::Error& e) {
+      message = e.what();
+      CHECK(e.code() == code);
+      CHECK(e.hint() == kept);
+    }
+    CHECK(names_in(folder / "out") == std::vector<std::string>{"prepare.tmp"});
+    return message;
+  };
+  const auto goes_on = [&] {
+    lt::PrepareOptions options = first.options;
+    options.out = folder / "out";
+    CHECK(lt::prepare(options).resumed);
+    CHECK((contents(folder / "out") == contents(folder / "whole")));
+    std::filesystem::remove_all(folder / "out");
+  };
+  // The second input cannot be opened when its turn comes.
+  const std::string second = first.options.inputs[1], away = folder / "away";
+  const auto move_away = [&](const lt::PrepareProgress&) {
+    if (std::filesystem::exists(second)) std::filesystem::rename(second, away);
+  };
+  CHECK(fails(first.options, first.options.inputs, move_away, lt::ExitCode::data) ==
+        second + ": expected a readable file, found: No such file or directory");
+  std::filesystem::rename(away, second);
+  goes_on();
+  int calls = 0;
+  const auto run_out = [&](const lt::PrepareProgress&) {
+    if (++calls == 4) throw std::bad_alloc();
+  };
+  CHECK(fails(first.options, first.options.inputs, run_out, lt::ExitCode::internal) == "out of memory");
+  goes_on();
+  // Linux opens the memory of a process, and refuses to read at address 0.
+  CHECK(fails(first.options, {first.options.inputs[0], "/proc/self/mem"}, {}, lt::ExitCode::data) ==
+        "/proc/self/mem: offset 0: cannot read: Input/output error");
 }
 
 TEST_CASE("prepare: other options and changed inputs begin anew", "[data]") {

@@ -95,6 +95,52 @@ TEST_CASE("prepare: truncated and corrupt files are refused by file and offset",
   CHECK_FALSE(std::filesystem::exists(folder / "out"));
 }
 
+TEST_CASE("prepare: input that begins as no text does is refused by what it is", "[data]") {
+  const TempFolder folder;
+  std::string tokenizer = folder.write("t.json", lt_test::byte_level_tokenizer(lt_test::kEndOfText));
+  const auto refusal = [&](const std::string& name, const std::string& content) {
+    const std::string path = folder.write(name, content), expected = path + ": expected text in UTF-8, found ";
+    const std::string message = message_of<DataError>([&] {
+      lt::prepare(
+          {.inputs = {path}, .tokenizer = tokenizer, .out = folder / "out", .val_fraction = 0, .batch_bytes = 100});
+    });
+    return message.starts_with(expected) ? message.substr(expected.size()) : message;
+  };
+  const std::string text = lines_of_words(20'000);
+  CHECK(refusal("a.txt", gzipped(text)) == "gzip data");
+  CHECK(refusal("a.jsonl", zstd_compressed(text)) == "zstd data");
+  CHECK(refusal("a.gz", gzipped(gzipped(text))) == "gzip data");
+  const auto bytes = [](const char* begin, std::size_t size) { return std::string(begin, size) + "more"; };
+  CHECK(refusal("a.txt.xz", bytes("\xfd\x37zXZ\0", 6)) == "xz data");
+  CHECK(refusal("a.zip", bytes("PK\x03\x04", 4)) == "a zip archive");
+  CHECK(refusal("a.parquet", bytes("PAR1\x15", 5)) == "a Parquet file");
+  CHECK(refusal("a.txt", bytes("\xff\xfeh\0", 4)) == "text in UTF-16");
+  CHECK(refusal("a.txt", bytes("\xfe\xff\0h", 4)) == "text in UTF-16");
+  CHECK(refusal("a.txt", bytes("\xff\xfe\0\0", 4)) == "text in UTF-32");
+  CHECK(refusal("a.txt", bytes("h\0i\0", 4)) == "a byte 0 at offset 1");
+  CHECK_FALSE(std::filesystem::exists(folder / "out"));
+  tokenizer = "byte";
+  CHECK(refusal("a.jsonl", zstd_compressed(text)) == "zstd data");
+  // Text may have other invalid bytes, and begin alike. To the tokenizer of bytes all files are such.
+  for (const std::string& good :
+       {std::string("caf\xe9"), std::string("PAR10"), std::string("PK"), text, gzipped(text)}) {
+    CHECK(refusal("a.txt", good) == "no error was thrown");
+    CHECK(tokens_of(folder / "out/train.bin").size() == good.size());
+  }
+}
+
+TEST_CASE("prepare: endings of names count in either case, and .ndjson is .jsonl", "[data]") {
+  const TempFolder folder;
+  for (const char* const name : {"a.ndjson", "a.JSONL", "a.NDJSON", "a.JSONL.GZ", "a.ndjson.gz"}) {
+    const std::string lines = json_line("one"), ending = std::string(name).substr(std::string(name).size() - 3);
+    const bool is_compressed = ending == ".gz" || ending == ".GZ";
+    const std::string path = folder.write(name, is_compressed ? gzipped(lines) : lines);
+    lt::prepare({.inputs = {path}, .out = folder / "out", .val_fraction = 0});
+    INFO(name);
+    CHECK(tokens_of(folder / "out/train.bin") == std::vector<std::int32_t>{'o', 'n', 'e'});
+  }
+}
+
 TEST_CASE("prepare: the tokens do not depend on the batches", "[data]") {
   const TempFolder folder;
   const std::string tokenizer = folder.write("t.json", lt_test::byte_level_tokenizer(lt_test::kEndOfText));

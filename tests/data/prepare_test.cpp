@@ -99,18 +99,35 @@ TEST_CASE("prepare: half a surrogate pair in a JSON string becomes U+FFFD", "[da
 
 TEST_CASE("prepare: broken JSON lines are refused by file, line and field", "[data]") {
   const TempFolder folder;
+  std::string hint;
   const auto refusal = [&](std::string_view content) {
     const std::string path = folder.write("a.jsonl", content);
-    const std::string message = message_of<DataError>([&] { lt::prepare({.inputs = {path}, .out = folder / "out"}); });
+    const std::string message = message_of<DataError>([&] {
+      try {
+        lt::prepare({.inputs = {path}, .out = folder / "out"});
+      } catch (const DataError& e) {
+        hint = e.hint();
+        throw;
+      }
+    });
     CHECK(message.starts_with(path));
     return message.substr(path.size());
   };
-  CHECK(refusal("{\"text\":\"x\"}\n{\"text\":") == ":2: expected a JSON object on one line, found broken JSON");
+  const std::string broken = "expected a JSON object on one line, found broken JSON";
+  CHECK(refusal("{\"text\":\"x\"}\n{\"text\":").starts_with(":2: " + broken + " at column 9: syntax error"));
+  CHECK(refusal("{\"text\":\"\\ud83d\",\"a\":NaN}").starts_with(":1: " + broken + " at column 22: syntax error"));
+  CHECK(refusal("{\"text\":\"x\",\"a\":1e400}") == ":1: " + broken + ": number overflow parsing '1e400'");
+  CHECK(refusal("{\"text\":\"x\",}").starts_with(":1: " + broken + " at column 13: syntax error"));
+  CHECK(hint.empty());
+  CHECK(
+      refusal("[{\"text\":\"x\"},\n{\"text\":\"x\"}]\n").starts_with(":1: " + broken + " at column 15: syntax error"));
+  CHECK(hint == "JSON lines are objects, one a line: `jq -c '.[]' FILE` writes those of an array so");
   CHECK(refusal("{\"text\":\"x\"}\n{\"text\":\"\"}") == ":2: field \"text\": expected text, found an empty document");
   CHECK(refusal("[1]\n") == ":1: expected a JSON object on one line, found array");
   CHECK(refusal("\n{\"txt\":\"x\"}\n") == ":2: field \"text\": expected a string, found none");
   CHECK(refusal("{\"text\":[\"x\"]}\n") == ":1: field \"text\": expected a string, found array");
-  CHECK(refusal("{\"text\":\"\xff\"}\n") == ":1: expected a JSON object on one line, found broken JSON");
+  CHECK(refusal("{\"text\":\"\xe9\"}\n") ==
+        ":1: expected a JSON object on one line, found bytes that are not UTF-8, 0xe9 at column 10");
   CHECK(refusal("") == ": expected text, found none");
   CHECK_FALSE(std::filesystem::exists(folder / "out"));
 }

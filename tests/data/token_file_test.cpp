@@ -193,6 +193,10 @@ TEST_CASE("TokenFile: finds the first token beyond the vocabulary in its part", 
   CHECK(scan(wide, 100, 0, 70001) == "no error was thrown");
   CHECK(scan(wide, 100, 70002, 150000) == "no error was thrown");
   CHECK(scan(wide, 65537, 0, 200000) == "no error was thrown");
+  for (const lt::Size vocab : {lt::Size{100}, lt::Size{1} << 33}) {
+    CHECK_THROWS_AS(wide.require_below(vocab, 0, 200001), lt::InternalError);
+    CHECK_THROWS_AS(wide.require_below(vocab, -1, 1), lt::InternalError);
+  }
 
   tokens[150000] = 0;
   lt::write_token_file(folder / "narrow.bin", tokens);

@@ -130,3 +130,22 @@ TEST_CASE("bpe: text is cut between characters that no token has side by side", 
   CHECK_FALSE(bpe.may_cut('a', 'b'));
   CHECK(bpe.may_cut('b', 'a'));
 }
+
+TEST_CASE("tokenizer: a character without a token is dropped; merges cross it, and no token holds it", "[tokenizer]") {
+  const auto tokenizer =
+      tokenizer_from_json(R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]]}})", "t.json");
+  using Ids = std::vector<std::uint32_t>;  // as the tokenizers package has them
+  CHECK(tokenizer->encode("a\nb") == Ids{2});
+  CHECK(tokenizer->encode("b\u65e5a") == Ids{1, 0});
+  using Ranges = std::vector<std::pair<std::size_t, std::size_t>>;
+  const auto located = [&](std::string_view text, const std::vector<std::size_t>& positions) {
+    Ranges ranges;
+    for (const TokenRange& range : tokenizer->encode_located(text, positions).tokens) {
+      ranges.emplace_back(range.begin, range.end);
+    }
+    return ranges;
+  };
+  CHECK(located("a\nb", {0, 1, 2, 3}) == Ranges{{0, 1}, {0, 1}, {0, 1}});  // there is no position 3
+  CHECK(located("\nb\na\n", {0, 1, 2, 3, 4}) == Ranges{{0, 0}, {0, 1}, {1, 1}, {1, 2}, {2, 2}});
+  CHECK(located("\n", {0}) == Ranges{{0, 0}});
+}

@@ -122,6 +122,41 @@ TEST_CASE("chat: what ends a turn", "[tokenizer]") {
   CHECK(ChatTemplate::names() == std::vector<std::string>{"llama3", "chatml", "plain"});
 }
 
+TEST_CASE("chat: a character without a token trains none; a turn without an end is refused", "[tokenizer]") {
+  Json described{{"model", {{"type", "BPE"}, {"vocab", Json::object()}, {"merges", Json::array()}}}};
+  std::uint32_t next = 0;
+  for (const char c : std::string("asitnuer:Ho")) described["model"]["vocab"].emplace(std::string(1, c), next++);
+  described["model"]["vocab"]["\u2581"] = next++;
+  for (const char* const mark : {"<|im_start|>", "<|im_end|>"}) {
+    described["added_tokens"].push_back({{"id", next++}, {"content", mark}, {"special", true}});
+  }
+  const auto tokenizer = tokenizer_from_json(described.dump(), "t.json");
+  const ChatTemplate chat("chatml", *tokenizer);
+  const auto trained = [&](const std::string& answer) {
+    const std::vector<ChatMessage> messages{{"user", "o?"}, {"assistant", answer}, {"user", "H\u65e5"}};
+    return trained_text(*tokenizer, chat.encode(messages));
+  };
+  CHECK(trained("\u65e5Ho\u672c") == "Ho<|im_end|>");
+  CHECK(trained("\u65e5") == "<|im_end|>");
+  CHECK(trained("") == "<|im_end|>");
+
+  const std::string refused =
+      "chat: template plain: expected a tokenizer with a token for \"\\n\", which ends a turn, found none";
+  CHECK(message_of<UsageError>([&] { ChatTemplate("plain", *tokenizer); }) == refused);
+  described["pre_tokenizer"] = {{"type", "Metaspace"}, {"prepend_scheme", "always"}};
+  const auto with_spaces = tokenizer_from_json(described.dump(), "t.json");
+  CHECK(message_of<UsageError>([&] { ChatTemplate("plain", *with_spaces); }) == refused);
+  // A normalizer that removes line feeds.
+  Json removing = Json::parse(read_whole_file("test", LT_FIXTURES)).at("cases").at(0).at("tokenizer");
+  removing["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", "\n"}}}, {"content", ""}};
+  const auto without_lines = tokenizer_from_json(removing.dump(), "t.json");
+  CHECK(message_of<UsageError>([&] { ChatTemplate("plain", *without_lines); }) == refused);
+  const std::vector<std::size_t> last{1};
+  const auto located = without_lines->encode_located("a\n", last);
+  REQUIRE(located.tokens.size() == 1);
+  CHECK((located.tokens[0].begin == 1 && located.tokens[0].end == 1));
+}
+
 TEST_CASE("chat: wrong names, roles and tokenizers are refused", "[tokenizer]") {
   const auto bytes = make_tokenizer("byte");
   CHECK(message_of<UsageError>([&] { ChatTemplate("llama", *bytes); }) ==

@@ -39,6 +39,9 @@ TEST_CASE("tokenizer.json: kinds that are not supported are refused by name", "[
         "\"Whitespace\"");
   CHECK(refusal<UsageError>(fixture(2), "/pre_tokenizer/pretokenizers/0/behavior", "Removed") ==
         "t.json: pre_tokenizer.pretokenizers[0].behavior: expected \"Isolated\", found \"Removed\"");
+  CHECK(refusal<UsageError>(fixture(2), "/pre_tokenizer/pretokenizers/0/pattern", {{"Regex", "\\b\\w+"}}) ==
+        "t.json: pre_tokenizer.pretokenizers[0]: pattern \"\\b\\w+\": expected what has one meaning in all syntaxes of "
+        "regular expressions, found \\b");
   CHECK(refusal<UsageError>(gpt2, "/decoder", {{"type", "WordPiece"}}) ==
         "t.json: decoder: expected ByteLevel, as the pre-tokenizer is, found \"WordPiece\"");
   CHECK(refusal<UsageError>(llama2, "/decoder", {{"type", "ByteLevel"}}) ==

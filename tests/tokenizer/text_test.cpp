@@ -27,6 +27,23 @@ std::unique_ptr<Tokenizer> fixture(const std::string& name) {
   return nullptr;
 }
 
+struct EncodedPieces {
+  Tokenizer::Ids ids;
+  std::size_t most_left = 0;  // bytes that had to wait for what follows
+};
+
+// Encodes a text that comes piece by piece.
+EncodedPieces encode_in_pieces(const Tokenizer& tokenizer, std::string_view text, std::size_t piece) {
+  EncodedPieces pieces;
+  std::size_t done = 0;
+  for (std::size_t end = piece; done < text.size(); end += piece) {
+    end = std::min(end, text.size());
+    done += tokenizer.encode_front(text.substr(done, end - done), done > 0, end == text.size(), pieces.ids);
+    pieces.most_left = std::max(pieces.most_left, end - done);
+  }
+  return pieces;
+}
+
 std::vector<std::string> pieces(const AddedTokens& added, std::string_view text) {
   std::vector<std::string> found;
   for (const Section& section : added.find(text)) {
@@ -177,6 +194,37 @@ TEST_CASE("tokenizer: a text that comes in pieces has the tokens of the whole", 
       CHECK(calls > 4);
     }
   }
+}
+
+TEST_CASE("tokenizer: added tokens with spaces and line feeds inside leave places to cut", "[tokenizer]") {
+  auto described = nlohmann::json::parse(read_whole_file("test", LT_FIXTURES)).at("cases").at(0).at("tokenizer");
+  std::size_t next = 1000;
+  for (const char* const content : {"New York", "one\nline", " York", "a b c"}) {
+    described.at("added_tokens").push_back({{"id", next++}, {"content", content}, {"normalized", true}});
+  }
+  described.at("added_tokens").push_back({{"id", next++}, {"content", std::string(70'000, 'z')}, {"special", true}});
+  const auto tokenizer = tokenizer_from_json(described.dump(), "t.json");
+  std::string text;
+  for (int i = 0; text.size() < 600'000; ++i) {
+    text += i == 5000    ? std::string(70'001, 'z')
+            : i % 3 == 0 ? "New York New Yorker one\nlines "
+                         : "a b c d one\nline New\nYork\n";
+  }
+  const EncodedPieces pieces = encode_in_pieces(*tokenizer, text, 200'000);
+  CHECK(pieces.ids == tokenizer->encode(text));
+  CHECK(pieces.most_left < 300'000);
+}
+
+TEST_CASE("tokenizer: words that begin at spaces alone are cut there, not at the ends of lines", "[tokenizer]") {
+  // Line feeds have no token, so merges cross them.
+  const auto tokenizer = tokenizer_from_json(R"({"pre_tokenizer":{"type":"Metaspace"},"model":{"type":"BPE",
+      "vocab":{"\u2581":0,"a":1,"b":2,"ab":3,"ba":4,"\u2581a":5},"merges":[["b","a"],["a","b"],["\u2581","a"]]}})",
+                                             "t.json");
+  std::string text;
+  while (text.size() < 400'000) text += "a b\na ab\nb ba\n\n";
+  const EncodedPieces pieces = encode_in_pieces(*tokenizer, text, 100'000);
+  CHECK(pieces.ids == tokenizer->encode(text));
+  CHECK(pieces.most_left < 100'000);
 }
 
 TEST_CASE("tokenizer: a text is not cut inside of an added token", "[tokenizer]") {

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <string_view>
 #include <utility>
 
@@ -40,7 +42,7 @@ class GzipInput final : public InputStream {
  public:
   explicit GzipInput(std::unique_ptr<StoredBytes> file) : pieces_(std::move(file)) {
     constexpr int kGzipHeader = 16;
-    if (inflateInit2(&state_, MAX_WBITS + kGzipHeader) != Z_OK) pieces_.fail("gzip", 0, "no memory");
+    if (inflateInit2(&state_, MAX_WBITS + kGzipHeader) != Z_OK) throw std::bad_alloc();
   }
   ~GzipInput() override { inflateEnd(&state_); }
 
@@ -60,6 +62,8 @@ class GzipInput final : public InputStream {
       if (result == Z_STREAM_END) {
         inflateReset(&state_);
         inside_ = false;
+      } else if (result == Z_MEM_ERROR) {
+        throw std::bad_alloc();
       } else if (result != Z_OK && result != Z_BUF_ERROR) {
         pieces_.fail("gzip", state_.avail_in, state_.msg != nullptr ? state_.msg : zError(result));
       }
@@ -77,7 +81,7 @@ class GzipInput final : public InputStream {
 class ZstdInput final : public InputStream {
  public:
   explicit ZstdInput(std::unique_ptr<StoredBytes> file) : pieces_(std::move(file)), state_(ZSTD_createDStream()) {
-    if (state_ == nullptr) pieces_.fail("zstd", 0, "no memory");
+    if (state_ == nullptr) throw std::bad_alloc();
     // `zstd --long` makes windows of up to 2 GiB.
     ZSTD_DCtx_setParameter(state_, ZSTD_d_windowLogMax, ZSTD_dParam_getBounds(ZSTD_d_windowLogMax).upperBound);
   }
@@ -95,6 +99,7 @@ class ZstdInput final : public InputStream {
         in_ = {piece, size, 0};
       }
       const std::size_t result = ZSTD_decompressStream(state_, &out, &in_);
+      if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation) throw std::bad_alloc();
       if (ZSTD_isError(result) != 0) pieces_.fail("zstd", in_.size - in_.pos, ZSTD_getErrorName(result));
       inside_ = result != 0;
       holds_more_ = inside_ && out.pos == out.size;

@@ -45,7 +45,8 @@ void DocumentReader::open_current() {
     throw UsageError("data", "tokenizer: expected a token that ends documents, found none in " + options_.tokenizer,
                      "docs/data.md lists the names of such tokens; text files need none");
   }
-  stream_ = open_input(path);
+  const bool takes_any_bytes = kind_ != Kind::json_lines && tokenizer_.bytes_per_token() == 1;
+  stream_ = open_input(path, takes_any_bytes ? InputContent::bytes : InputContent::text);
   if (const Size skipped = stream_->skip(position_.offset); skipped < position_.offset) {
     throw DataError("data", fmt::format("{}: expected {} bytes of content, which were read before, found {}", path,
                                         position_.offset, skipped));

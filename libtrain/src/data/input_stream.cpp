@@ -7,17 +7,100 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "libtrain/error.h"
-
 namespace lt {
 namespace {
+
+using namespace std::string_view_literals;
+
+// How files that are no text in UTF-8 begin, and what a user can do with them.
+struct Beginning {
+  std::string_view bytes;
+  const char *found, *hint;
+};
+constexpr Beginning kNoText[] = {
+    {"\x1f\x8b"sv, "gzip data", "it is decompressed if its name ends in .gz, and by `zcat` before standard input"},
+    {"\x28\xb5\x2f\xfd"sv, "zstd data",
+     "it is decompressed if its name ends in .zst, and by `zstdcat` before --input -"},
+    {"\xfd"
+     "7zXZ\0"sv,
+     "xz data", "`xzcat FILE | ltrain prepare --input -` reads it"},
+    {"PK\x03\x04"sv, "a zip archive", "`unzip` it first"},
+    {"PAR1\x15"sv, "a Parquet file", "write its texts as JSON lines first"},
+    {"\xff\xfe\0\0"sv, "text in UTF-32", "`iconv -f UTF-32 -t UTF-8 FILE` rewrites it"},
+    {"\0\0\xfe\xff"sv, "text in UTF-32", "`iconv -f UTF-32 -t UTF-8 FILE` rewrites it"},
+    {"\xff\xfe"sv, "text in UTF-16", "`iconv -f UTF-16 -t UTF-8 FILE` rewrites it"},
+    {"\xfe\xff"sv, "text in UTF-16", "`iconv -f UTF-16 -t UTF-8 FILE` rewrites it"},
+};
+
+// Throws DataError unless the content of an input may begin so.
+void require_utf8_text(const std::string& path, std::string_view head) {
+  const auto refuse = [&](const std::string& found, const char* hint) {
+    throw DataError("data", fmt::format("{}: expected text in UTF-8, found {}", path, found), hint);
+  };
+  for (const Beginning& other : kNoText) {
+    if (head.starts_with(other.bytes)) refuse(other.found, other.hint);
+  }
+  if (const std::size_t zero = head.find('\0'); zero != std::string_view::npos) {
+    refuse(fmt::format("a byte 0 at offset {}", zero),
+           "binary data has such bytes, and so has text in UTF-16, which `iconv -t UTF-8` rewrites");
+  }
+}
+
+// Content whose beginning is looked at before it is handed out.
+class TextInput final : public InputStream {
+ public:
+  TextInput(std::string path, std::unique_ptr<InputStream> content)
+      : path_(std::move(path)), content_(std::move(content)) {}
+
+  std::size_t read(char* to, std::size_t bytes) override {
+    if (!begun_) begin();
+    if (given_ == head_.size()) return at_end_ ? 0 : content_->read(to, bytes);
+    const std::size_t got = std::min(bytes, head_.size() - given_);
+    std::copy_n(head_.data() + given_, got, to);
+    given_ += got;
+    return got;
+  }
+  Size skip(Size bytes) override {
+    if (begun_ || bytes == 0) return InputStream::skip(bytes);
+    begun_ = true;  // by those who read the bytes that are left out
+    return content_->skip(bytes);
+  }
+  Size stored_offset() const override { return content_->stored_offset(); }
+
+ private:
+  void begin() {
+    constexpr std::size_t kHeadBytes = 8192;
+    head_.resize(kHeadBytes);
+    std::size_t size = 0;
+    while (size < kHeadBytes && !at_end_) {
+      const std::size_t got = content_->read(head_.data() + size, kHeadBytes - size);
+      at_end_ = got == 0;
+      size += got;
+    }
+    head_.resize(size);
+    require_utf8_text(path_, head_);
+    begun_ = true;
+  }
+
+  std::string path_;
+  std::unique_ptr<InputStream> content_;
+  std::string head_;
+  std::size_t given_ = 0;  // bytes of the head
+  bool begun_ = false, at_end_ = false;
+};
+
+// In small letters of ASCII.
+std::string lowered(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
 
 class PlainInput final : public InputStream {
  public:
@@ -37,8 +120,11 @@ StoredBytes::StoredBytes(const std::string& path)
   struct stat status {};
   const bool failed = !file_.is_open() || ::fstat(file_.get(), &status) != 0;
   if (!failed && !S_ISDIR(status.st_mode)) return;
-  throw DataError(
-      "data", fmt::format("{}: expected a readable file, found: {}", path, failed ? std::strerror(errno) : "a folder"));
+  const auto message = [&](const char* found) {
+    return fmt::format("{}: expected a readable file, found: {}", path, found);
+  };
+  if (failed) throw ReadError("data", message(std::strerror(errno)));
+  throw DataError("data", message("a folder"));
 }
 
 std::size_t StoredBytes::read(char* to, std::size_t bytes) {
@@ -49,7 +135,7 @@ std::size_t StoredBytes::read(char* to, std::size_t bytes) {
       return static_cast<std::size_t>(got);
     }
     if (errno == EINTR) continue;
-    throw DataError("data", fmt::format("{}: offset {}: cannot read: {}", path_, offset_, std::strerror(errno)));
+    throw ReadError("data", fmt::format("{}: offset {}: cannot read: {}", path_, offset_, std::strerror(errno)));
   }
 }
 
@@ -72,11 +158,19 @@ Size InputStream::skip(Size bytes) {
   return skipped;
 }
 
-std::unique_ptr<InputStream> open_input(const std::string& path) {
+std::unique_ptr<InputStream> open_input(const std::string& path, InputContent expected) {
+  const std::string name = lowered(path);
   auto file = std::make_unique<StoredBytes>(path);
-  if (path.ends_with(".gz")) return decompress_gzip(std::move(file));
-  if (path.ends_with(".zst")) return decompress_zstd(std::move(file));
-  return std::make_unique<PlainInput>(std::move(file));
+  std::unique_ptr<InputStream> content;
+  if (name.ends_with(".gz")) {
+    content = decompress_gzip(std::move(file));
+  } else if (name.ends_with(".zst")) {
+    content = decompress_zstd(std::move(file));
+  } else {
+    content = std::make_unique<PlainInput>(std::move(file));
+  }
+  if (expected == InputContent::bytes) return content;
+  return std::make_unique<TextInput>(path, std::move(content));
 }
 
 std::string read_whole_input(const std::string& path) {
@@ -88,11 +182,12 @@ std::string read_whole_input(const std::string& path) {
 }
 
 bool is_json_lines(const std::string& path) {
-  std::string_view name = path;
+  const std::string whole = lowered(path);
+  std::string_view name = whole;
   for (const std::string_view ending : {".gz", ".zst"}) {
     if (name.ends_with(ending)) name.remove_suffix(ending.size());
   }
-  return name.ends_with(".jsonl");
+  return name.ends_with(".jsonl") || name.ends_with(".ndjson");
 }
 
 }  // namespace lt

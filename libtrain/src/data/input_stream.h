@@ -8,16 +8,22 @@
 
 #include "io/descriptor.h"
 #include "libtrain/dtype.h"
+#include "libtrain/error.h"
 
 namespace lt {
 
-// The bytes of a file as they are stored. Errors are DataErrors that name the file.
+// The system does not open or read a file. Its content may be good.
+struct ReadError : DataError {
+  using DataError::DataError;
+};
+
+// The bytes of a file as they are stored. Errors name the file.
 class StoredBytes {
  public:
-  // "-": standard input.
+  // "-": standard input. Throws ReadError, and DataError for a folder.
   explicit StoredBytes(const std::string& path);
 
-  // Reads up to `bytes` bytes; 0 at the end.
+  // Reads up to `bytes` bytes; 0 at the end. Throws ReadError.
   std::size_t read(char* to, std::size_t bytes);
   // Leaves out the next bytes; false if they cannot be left out without reading.
   bool seek(Size bytes);
@@ -34,7 +40,8 @@ class StoredBytes {
 class InputStream {
  public:
   virtual ~InputStream() = default;
-  // Reads up to `bytes` bytes of content; 0 at the end. Throws DataError that names file and offset.
+  // Reads up to `bytes` bytes of content; 0 at the end. Throws DataError that names file and offset, ReadError among
+  // them.
   virtual std::size_t read(char* to, std::size_t bytes) = 0;
   // Leaves out the next bytes of content; returns how many of them there were.
   virtual Size skip(Size bytes);
@@ -42,14 +49,17 @@ class InputStream {
   virtual Size stored_offset() const = 0;
 };
 
-// By the end of its name: .gz, .zst, or neither.
-std::unique_ptr<InputStream> open_input(const std::string& path);
+enum class InputContent { text, bytes };
+// By the end of its name: .gz, .zst, or neither. Letters count in either case. Where text is expected, the first read()
+// throws DataError for content that begins as text in UTF-8 does not: compressed, binary, or in another encoding.
+std::unique_ptr<InputStream> open_input(const std::string& path, InputContent expected = InputContent::text);
 // The same for the two kinds of compressed files.
 std::unique_ptr<InputStream> decompress_gzip(std::unique_ptr<StoredBytes> file);
 std::unique_ptr<InputStream> decompress_zstd(std::unique_ptr<StoredBytes> file);
 // The whole content of a file, decompressed if its name ends so. Throws DataError.
 std::string read_whole_input(const std::string& path);
-// Whether each line of an input is a JSON value, by its name without .gz and .zst.
+// Whether each line of an input is a JSON value: its name without .gz and .zst ends in .jsonl or .ndjson, in either
+// case.
 bool is_json_lines(const std::string& path);
 
 }  // namespace lt

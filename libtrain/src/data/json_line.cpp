@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "io/json_depth.h"
+#include "io/json_problem.h"
+#include "io/utf8.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -43,6 +45,28 @@ std::string with_whole_characters(std::string_view rest) {
   return whole;
 }
 
+// What a line is instead of an object.
+std::string problem_of(std::string_view line) {
+  for (std::size_t at = 0, length = 0; at < line.size(); at += length) {
+    length = utf8_length(line.substr(at));
+    if (length > 0) continue;
+    return fmt::format("bytes that are not UTF-8, {:#04x} at column {}", static_cast<unsigned char>(line[at]), at + 1);
+  }
+  std::string problem = json_problem(with_whole_characters(line));
+  constexpr std::string_view kLine = "line 1, ";  // of the text, which is none but this one
+  if (const std::size_t at = problem.find(kLine); at != std::string::npos) problem.erase(at, kLine.size());
+  return problem;
+}
+
+// The likeliest reason.
+std::string hint_for(const JsonLine& line) {
+  const std::size_t begin = line.text.find_first_not_of(" \t\r");
+  if (line.number == 1 && begin != std::string_view::npos && line.text[begin] == '[')
+    return "JSON lines are objects, one a line: `jq -c '.[]' FILE` writes those of an array so";
+  if (!is_utf8(line.text)) return "JSON is UTF-8: `iconv -f LATIN1 -t UTF-8 FILE` rewrites a file of Latin-1";
+  return "";
+}
+
 }  // namespace
 
 nlohmann::json object_of(const std::string& path, const JsonLine& line) {
@@ -52,12 +76,8 @@ nlohmann::json object_of(const std::string& path, const JsonLine& line) {
   };
   nlohmann::json json = is_deep ? nlohmann::json(nlohmann::json::value_t::discarded) : parsed(line.text);
   if (!is_deep && json.is_discarded()) json = parsed(with_whole_characters(line.text));
-  if (!json.is_object()) {
-    refuse_line(path, line,
-                fmt::format("expected a JSON object on one line, found {}", is_deep ? "too deeply nested JSON"
-                                                                            : json.is_discarded() ? "broken JSON"
-                                                                                                  : json.type_name()));
-  }
+  if (!json.is_object())
+    refuse_line(path, line, "expected a JSON object on one line, found " + problem_of(line.text), hint_for(line));
   return json;
 }
 

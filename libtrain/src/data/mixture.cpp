@@ -13,11 +13,11 @@ namespace {
 
 constexpr double kUnit = 1e6;  // six decimals
 
-Size in_units(double weight) {
+Size in_units(double weight, std::size_t index) {
   const double units = std::round(weight * kUnit);
   if (!(units >= 1 && units < 1e15) || std::abs(weight * kUnit - units) > 1e-9 * units) {
-    throw UsageError("data",
-                     fmt::format("weight: expected a number above 0 with at most six decimals, got {}", weight));
+    throw UsageError(
+        "data", fmt::format("weights[{}]: expected a number above 0 with at most six decimals, got {}", index, weight));
   }
   return static_cast<Size>(units);
 }
@@ -27,7 +27,7 @@ Size in_units(double weight) {
 Mixture::Mixture(const std::vector<double>& weights) {
   Size divisor = 0;
   for (const double weight : weights) {
-    shares_.push_back(in_units(weight));
+    shares_.push_back(in_units(weight, shares_.size()));
     divisor = std::gcd(divisor, shares_.back());
   }
   for (Size& share : shares_) share /= divisor;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "data/document_reader.h"
@@ -162,8 +163,8 @@ class OutputFolder {
   std::vector<fs::path> made_;
 };
 
-// Removes the spool when prepare() returns or throws, unless what failed is writing. The next call goes on from a spool
-// that stays, be it this one or that of a killed process.
+// Removes the spool when prepare() returns or throws, unless the system failed: in reading, in writing, or for lack of
+// memory. The next call goes on from a spool that stays, be it this one or that of a killed process.
 class SpoolRemover {
  public:
   SpoolRemover(std::string path, const Spool& spool) : path_(std::move(path)), spool_(spool) {}
@@ -174,20 +175,24 @@ class SpoolRemover {
   SpoolRemover(const SpoolRemover&) = delete;
   SpoolRemover& operator=(const SpoolRemover&) = delete;
 
-  // Runs `write`, which a full disk can stop.
-  template <class Write>
-  void keep_if_it_fails(const Write& write) {
+  // Runs `work`, which the system can stop: with a Failure, or with a lack of memory.
+  template <class Failure, class Work>
+  void keep_if_it_fails(const Work& work) {
     try {
-      write();
-    } catch (const DataError& e) {
-      stays_ = spool_.can_be_resumed();
-      if (!stays_) throw;
-      throw DataError(e.component(), e.what(),
-                      fmt::format("{} keeps what is done: the same command goes on from there", path_));
+      work();
+    } catch (const Failure& e) {
+      if (!keep()) throw;
+      throw DataError(e.component(), e.what(), hint());
+    } catch (const std::bad_alloc&) {
+      if (!keep()) throw;
+      throw Error(ExitCode::internal, "data", "out of memory", hint());
     }
   }
 
  private:
+  bool keep() { return stays_ = spool_.can_be_resumed(); }
+  std::string hint() const { return fmt::format("{} keeps what is done: the same command goes on from there", path_); }
+
   std::string path_;
   const Spool& spool_;
   bool stays_ = false;
@@ -217,18 +222,18 @@ void encode(const PrepareOptions& options, const std::vector<std::string>& paths
   auto saved = Clock::now();
   EncodedPiece piece;
   for (Size step = 1; reader.next(piece); ++step) {
-    remover.keep_if_it_fails([&] { spool.append(piece); });
+    remover.keep_if_it_fails<DataError>([&] { spool.append(piece); });
     set_fault_step(step);
     fault_point("prepare");
     const auto now = Clock::now();
     if (std::chrono::duration<double>(now - saved).count() >= options.save_seconds) {
-      remover.keep_if_it_fails([&] { spool.save(reader.position()); });
+      remover.keep_if_it_fails<DataError>([&] { spool.save(reader.position()); });
       saved = now;
     }
     progress.text_bytes += piece.bytes;
     report();
   }
-  remover.keep_if_it_fails([&] { spool.save(reader.position()); });
+  remover.keep_if_it_fails<DataError>([&] { spool.save(reader.position()); });
 }
 
 }  // namespace
@@ -263,7 +268,8 @@ PrepareResult prepare(const PrepareOptions& given) {
               [&] { require_no_tokens(options); });
   SpoolRemover remover(spool_folder, spool);  // this process holds the lock
   PrepareResult result{.files = static_cast<Size>(paths.size()), .resumed = spool.resumed()};
-  encode(options, paths, *tokenizer, chat ? &*chat : nullptr, spool, remover);
+  remover.keep_if_it_fails<ReadError>(
+      [&] { encode(options, paths, *tokenizer, chat ? &*chat : nullptr, spool, remover); });
   if (spool.state().tokens == 0) {
     throw DataError("data", fmt::format("{}{}: expected text, found none", options.inputs[0],
                                         options.inputs.size() > 1 ? " and the files after it" : ""));
@@ -278,7 +284,7 @@ PrepareResult prepare(const PrepareOptions& given) {
   result.bytes = spool.state().bytes;
   result.conversations = spool.state().conversations, result.untrained_conversations = spool.state().untrained;
   set_fault_step(0);
-  remover.keep_if_it_fails(
+  remover.keep_if_it_fails<DataError>(
       [&] { write_prepared_files(options, spool, tokenizer->end_of_text(), tokenizer_files, result); });
   out.keep();
   return result;

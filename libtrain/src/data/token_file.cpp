@@ -114,6 +114,7 @@ void TokenFile::read(Size begin, Size count, std::int32_t* out) const {
 
 void TokenFile::require_below(std::int64_t vocab, Size begin, Size end) const {
   const Content& content = *content_;
+  content.require_range(begin, end);
   if (vocab > (content.width == 2 ? 0xffff : 0xffffffff)) return;
   constexpr Size kChunk = Size{1} << 19;
   for (Size first = begin; first < end; first += kChunk) {

@@ -10,18 +10,22 @@
 
 namespace lt {
 
-// "too deeply nested JSON", "broken JSON at line 3, column 5: ...", or the type of JSON that is no object. For
-// messages: it parses the text once more.
+// "too deeply nested JSON", "broken JSON at line 3, column 5: ...", "broken JSON: number overflow ...", or the type of
+// JSON that is no object. For messages: it parses the text once more.
 inline std::string json_problem(std::string_view text) {
   if (json_depth(text) > kMaxJsonDepth) return "too deeply nested JSON";
   try {
     return nlohmann::json::parse(text.begin(), text.end()).type_name();
   } catch (const nlohmann::json::exception& error) {
-    constexpr std::string_view kPlace = "parse error at ";
+    constexpr std::string_view kPlace = "parse error at ", kName = "] ";
     constexpr std::size_t kMost = 200;  // bytes: it repeats what it read last
     std::string_view what = error.what();
-    if (const std::size_t at = what.find(kPlace); at != what.npos) what.remove_prefix(at + kPlace.size());
-    return "broken JSON at " + repaired_utf8(what.substr(0, kMost)) + (what.size() > kMost ? "..." : "");
+    const std::size_t place = what.find(kPlace), name = what.find(kName);
+    const bool has_place = place != what.npos;
+    if (has_place) what.remove_prefix(place + kPlace.size());
+    if (!has_place && name != what.npos) what.remove_prefix(name + kName.size());
+    return (has_place ? "broken JSON at " : "broken JSON: ") + repaired_utf8(what.substr(0, kMost)) +
+           (what.size() > kMost ? "..." : "");
   }
 }
 

@@ -57,7 +57,8 @@ Bpe::Bpe(const Tokens& vocabulary, const Merges& merges, const BpeOptions& optio
   const bool bytes_merge = options.byte_fallback && std::ranges::any_of(merges, [](const auto& merge) {
                              return byte_of_token(merge.first) || byte_of_token(merge.second);
                            });
-  can_be_cut_ = !bytes_merge && (!options.fuse_unknown || !options.unknown || (options.byte_fallback && has_all_bytes));
+  can_be_cut_ =
+      !bytes_merge && ((options.byte_fallback && has_all_bytes) || (options.unknown && !options.fuse_unknown));
   for (const auto& [token, id] : vocabulary) {
     char32_t before = 0;
     for (std::string_view rest = token; !rest.empty();) {
@@ -107,50 +108,53 @@ void Bpe::encode(std::string_view word, std::vector<std::uint32_t>& ids) const {
 }
 
 // A merged token's text is that of the smallest tokens in it, so their lengths tell how many it took.
-std::size_t Bpe::token_at(std::string_view word, std::size_t position) const {
+TokenRange Bpe::token_at(std::string_view word, std::size_t position) const {
+  if (options_.ignore_merges && find(word)) return {0, 1};
   std::vector<std::uint32_t> ids, smallest;
-  std::vector<std::size_t> ends;
+  std::vector<Place> places;
   encode(word, ids);
-  add_smallest(word, smallest, &ends);
-  std::size_t token = 0;
+  add_smallest(word, smallest, &places);
+  std::size_t token = 0, begin = 0;
   std::uint32_t length = 0;
-  for (std::size_t i = 0; i < smallest.size() && ends[i] <= position && token + 1 < ids.size(); ++i) {
+  for (std::size_t i = 0; i < smallest.size() && token < ids.size(); ++i) {
+    if (length == 0) begin = places[i].begin;
     length += lengths_[smallest[i]];
-    if (length == lengths_[ids[token]]) ++token, length = 0;
+    if (length < lengths_[ids[token]]) continue;
+    if (position < places[i].end) return {token, position < begin ? token : token + 1};
+    ++token, length = 0;
   }
-  return token;
+  return {token, token};
 }
 
-void Bpe::add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, std::vector<std::size_t>* ends) const {
+void Bpe::add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, std::vector<Place>* places) const {
+  std::size_t begin = 0;  // of a character
+  const auto add = [&](std::uint32_t id, std::size_t from, std::size_t bytes) {
+    ids.push_back(id);
+    if (places != nullptr) places->push_back({from, from + bytes});
+  };
   if (options_.by_bytes) {
-    for (const char c : word) ids.push_back(*bytes_[static_cast<unsigned char>(c)]);
-    for (std::size_t end = 1; ends != nullptr && end <= word.size(); ++end) ends->push_back(end);
+    for (const char c : word) add(*bytes_[static_cast<unsigned char>(c)], begin++, 1);
     return;
   }
-  const std::size_t before = ids.size(), size = word.size();
-  const auto note_end = [&](std::size_t end) {
-    if (ends == nullptr || ids.size() == before) return;
-    ends->resize(ids.size() - before, end);
-    ends->back() = end;
-  };
   bool after_unknown = false;
-  while (!word.empty()) {
-    const std::string_view character = word.substr(0, std::max<std::size_t>(1, utf8_length(word)));
-    word.remove_prefix(character.size());
+  while (begin < word.size()) {
+    const std::string_view rest = word.substr(begin);
+    const std::string_view character = rest.substr(0, std::max<std::size_t>(1, utf8_length(rest)));
     const auto byte = [&](char c) { return bytes_[static_cast<unsigned char>(c)]; };
     if (const auto id = find(character)) {
-      ids.push_back(*id), after_unknown = false;
+      add(*id, begin, character.size()), after_unknown = false;
     } else if (options_.byte_fallback && std::ranges::all_of(character, [&](char c) { return byte(c).has_value(); })) {
-      for (const char& c : character) {
-        ids.push_back(*byte(c));
-        note_end(size - word.size() - static_cast<std::size_t>(character.end() - &c) + 1);
-      }
+      for (std::size_t i = 0; i < character.size(); ++i) add(*byte(character[i]), begin + i, 1);
       after_unknown = false;
     } else if (options_.unknown) {
-      if (!after_unknown || !options_.fuse_unknown) ids.push_back(*options_.unknown);
+      if (!after_unknown || !options_.fuse_unknown) {
+        add(*options_.unknown, begin, character.size());
+      } else if (places != nullptr) {
+        places->back().end = begin + character.size();
+      }
       after_unknown = true;
     }
-    note_end(size - word.size());
+    begin += character.size();
   }
 }
 

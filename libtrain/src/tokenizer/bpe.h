@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/tokenizer/tokenizer.h"
+
 namespace lt {
 
 struct BpeOptions {
@@ -36,14 +38,15 @@ class Bpe {
 
   // Appends the tokens of a word to `ids`.
   void encode(std::string_view word, std::vector<std::uint32_t>& ids) const;
-  // The number of the token, among those of the word, that holds the byte at `position`.
-  std::size_t token_at(std::string_view word, std::size_t position) const;
+  // The token, among those of the word, that holds the byte at `position`. No token holds a character that is dropped,
+  // unless the characters around it are one token.
+  TokenRange token_at(std::string_view word, std::size_t position) const;
 
   // Where a text without words of its own can be cut: no token has these two characters next to each other, so no merge
   // crosses the cut. Only for tokens of characters.
   bool may_cut(char32_t before, char32_t after) const;
-  // Whether may_cut() is all that matters: a cut parts neither unknown characters that become one token nor bytes that
-  // merge.
+  // Whether may_cut() is all that matters: a cut parts neither unknown characters that become one token, nor bytes that
+  // merge, nor tokens that merge across a character without one.
   bool can_be_cut() const { return can_be_cut_; }
 
   std::optional<std::uint32_t> find(std::string_view token) const;
@@ -58,9 +61,12 @@ class Bpe {
     std::int32_t previous, next;
   };
 
-  // `ends`, if not null, receives where in the word each ends: one that stands for several characters ends with the
-  // last of them.
-  void add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, std::vector<std::size_t>* ends) const;
+  struct Place {
+    std::size_t begin, end;  // bytes
+  };
+  // A character that has no token, and may become none, is dropped. `places`, if not null, receives where in the word
+  // each token stands: one that stands for several characters ends with the last of them.
+  void add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, std::vector<Place>* places) const;
   const Merge* find_merge(std::uint32_t left, std::uint32_t right) const;
   void merge_short(std::vector<std::uint32_t>& ids, std::size_t begin) const;
   void merge_long(std::vector<std::uint32_t>& ids, std::size_t begin) const;

@@ -16,7 +16,8 @@
 namespace lt {
 namespace {
 
-// How much text behind a place must be known before a text is cut there. Patterns look a few characters ahead.
+// How much text behind a place must be known, beside the longest added token, before a text is cut there. Patterns look
+// a few characters ahead.
 constexpr std::size_t kAheadBytes = std::size_t{64} << 10;
 constexpr std::size_t kStretchBytes = std::size_t{128} << 10;  // of a long text, for one thread at a time
 
@@ -80,7 +81,9 @@ BpeTokenizer::BpeTokenizer(TokenizerDescription description, std::string json)
   std::vector<AddedToken> raw, normalized;
   for (AddedToken& token : description.added) {
     bytes_[token.id] = token.content;
-    may_be_cut_ = may_be_cut_ && !has_cut_place(with_spaces(token.content)) && token.content.size() < kAheadBytes;
+    longest_added_ = std::max(longest_added_, token.content.size());
+    // Nothing else is found inside of a word that is refused for what stands beside it, so texts are not cut there.
+    if (token.single_word) may_be_cut_ = may_be_cut_ && !has_cut_place("x" + with_spaces(token.content));
     added_.emplace(token.content, token.id);
     if (token.normalized) token.content = normalizer_(token.content);
     (token.normalized ? normalized : raw).push_back(token);
@@ -131,9 +134,11 @@ std::size_t BpeTokenizer::encode_front(std::string_view text, bool continues, bo
   // Up to a character of ASCII, so that the last character is whole.
   while (!text.empty() && static_cast<unsigned char>(text.back()) >= 0x80) text.remove_suffix(1);
   constexpr int kAttempts = 3;
+  const std::size_t ahead = kAheadBytes + longest_added_;
+  const bool spaces_alone = pre_tokenizer_.split_metaspace && !cuts_between_neighbours_;  // nothing else begins a word
   std::size_t cut = text.size();
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    cut = last_cut_place(text, cut < kAheadBytes ? 0 : cut - kAheadBytes);
+    cut = last_cut_place(text, cut < ahead ? 0 : cut - ahead, spaces_alone);
     if (cut == 0) return 0;
     Ids front;
     bool is_cut = false;
@@ -170,7 +175,8 @@ bool BpeTokenizer::encode_until(std::size_t stop, std::string_view text, const M
   const auto pointer = [](std::optional<TokenSearch>& search) { return search ? &*search : nullptr; };
   for (const Section& section : raw_added_.find(text)) {
     const auto begin = static_cast<std::size_t>(section.text.data() - text.data());
-    if (begin >= stop) return false;
+    // A text that continues another may begin with an added token, but it begins no section of text.
+    if (begin >= stop) return section.token != nullptr;
     const bool stops = begin + section.text.size() > stop, continues = manner.continues && begin == 0;
     if (section.token != nullptr) {
       if (stops) return false;
@@ -183,7 +189,7 @@ bool BpeTokenizer::encode_until(std::size_t stop, std::string_view text, const M
     auto search = within(manner.search, section.text, begin, normalize);
     for (const Section& inner : normalized_added_.find(normalized)) {
       const auto at = static_cast<std::size_t>(inner.text.data() - normalized.data());
-      if (at >= stop_here) return false;
+      if (at >= stop_here) return inner.token != nullptr;
       const bool stops_inside = at + inner.text.size() > stop_here;
       if (inner.token != nullptr) {
         if (stops_inside) return false;
@@ -197,8 +203,10 @@ bool BpeTokenizer::encode_until(std::size_t stop, std::string_view text, const M
       auto search_inside = within(pointer(search), inner.text, at, prepare);
       const std::size_t end = stops_inside ? prepare(inner.text.substr(0, stop_here - at)).size() : prepared.size();
       if (!encode_prepared(end, prepared, {manner.on_all_threads, pointer(search_inside)}, ids)) return false;
+      if (search_inside) search_inside->finish(ids.size());
       if (stops_inside) return true;
     }
+    if (search) search->finish(ids.size());
     if (stops) return false;  // between two sections
   }
   return true;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "io/utf8.h"
 #include "libtrain/error.h"
@@ -97,6 +98,16 @@ ChatTemplate::ChatTemplate(std::string_view name, const Tokenizer& tokenizer) : 
           "the template plain needs no added tokens");
     });
   }
+  // What ends a turn is trained, and tells where an answer ends.
+  const std::array<ChatMessage, 1> turn{{{std::string(kAssistant), "a"}}};
+  const Rendered sample = rendered(turn, false);
+  const auto end = tokenizer.encode_located(sample.text, std::span(sample.trained).last(1)).tokens;
+  if (!end.empty() && end[0].begin < end[0].end) return;
+  throw UsageError(
+      "tokenizer",
+      fmt::format("chat: template {}: expected a tokenizer with a token for {}, which ends a turn, found none", name,
+                  nlohmann::json(std::string(row_->end)).dump()),
+      "its vocabulary or its normalizer drops that text; other templates end a turn with an added token");
 }
 
 ChatTemplate::Rendered ChatTemplate::rendered(std::span<const ChatMessage> messages, bool add_generation_prompt) const {
@@ -133,14 +144,15 @@ std::string ChatTemplate::render(std::span<const ChatMessage> messages, bool add
 ChatTokens ChatTemplate::encode(std::span<const ChatMessage> messages, bool add_generation_prompt) const {
   const Rendered result = rendered(messages, add_generation_prompt);
   Tokenizer::Located located = tokenizer_.encode_located(result.text, result.trained);
-  if (located.tokens.size() != result.trained.size()) {
-    throw InternalError("tokenizer", fmt::format("chat: expected the tokens of {} positions, found {}",
-                                                 result.trained.size(), located.tokens.size()));
+  const auto is_outside = [&](const TokenRange& range) { return range.end > located.ids.size(); };
+  if (located.tokens.size() != result.trained.size() || std::ranges::any_of(located.tokens, is_outside)) {
+    throw InternalError("tokenizer", fmt::format("chat: expected {} positions within {} tokens, found {} or others",
+                                                 result.trained.size(), located.ids.size(), located.tokens.size()));
   }
   ChatTokens tokens{std::move(located.ids), {}};
   tokens.trained.resize(tokens.ids.size());
   for (std::size_t i = 0; i < located.tokens.size(); i += 2) {
-    for (std::size_t t = located.tokens[i]; t <= located.tokens[i + 1]; ++t) tokens.trained[t] = true;
+    for (std::size_t t = located.tokens[i].begin; t < located.tokens[i + 1].end; ++t) tokens.trained[t] = true;
   }
   return tokens;
 }

@@ -25,8 +25,8 @@ std::size_t next_cut_place(std::string_view text, std::size_t from) {
   return text.size();
 }
 
-std::size_t last_cut_place(std::string_view text, std::size_t to) {
-  for (std::size_t at = to; at > 0; --at) {
+std::size_t last_cut_place(std::string_view text, std::size_t to, bool spaces_alone) {
+  for (std::size_t at = spaces_alone ? 0 : to; at > 0; --at) {
     if (is_behind_line_feed(text, at)) return at;
   }
   for (std::size_t at = to; at > 0; --at) {

@@ -9,8 +9,9 @@ namespace lt {
 
 // The first place behind a line feed, from `from` on; text.size() if there is none.
 std::size_t next_cut_place(std::string_view text, std::size_t from);
-// The last place up to `to`, behind a line feed if there is any; 0 if there is none.
-std::size_t last_cut_place(std::string_view text, std::size_t to);
+// The last place up to `to`, behind a line feed if there is any, unless only those before spaces count; 0 if there is
+// none.
+std::size_t last_cut_place(std::string_view text, std::size_t to, bool spaces_alone);
 // Whether a part of a text could have a place inside.
 bool has_cut_place(std::string_view part);
 

@@ -12,18 +12,23 @@ namespace lt {
 
 class TokenSearch {
  public:
-  TokenSearch(std::vector<std::size_t> positions, std::vector<std::size_t>& tokens)
+  TokenSearch(std::vector<std::size_t> positions, std::vector<TokenRange>& tokens)
       : positions_(std::move(positions)), tokens_(tokens) {}
 
   // The positions before `end` are in the token of this number.
   void found(std::size_t end, std::size_t token) {
-    for (; is_before(end); ++next_) tokens_.push_back(token);
+    for (; is_before(end); ++next_) tokens_.push_back({token, token + 1});
   }
   // The positions in a word, which `tokens_before` tokens precede.
   void find_in(const Bpe& bpe, std::string_view word, std::size_t begin, std::size_t tokens_before) {
     for (; is_before(begin + word.size()); ++next_) {
-      tokens_.push_back(tokens_before + bpe.token_at(word, positions_[next_] - begin));
+      const TokenRange found = bpe.token_at(word, positions_[next_] - begin);
+      tokens_.push_back({tokens_before + found.begin, tokens_before + found.end});
     }
+  }
+  // The positions that are left are in no token, because normalization removed what stood there to the end.
+  void finish(std::size_t tokens_before) {
+    for (; next_ < positions_.size(); ++next_) tokens_.push_back({tokens_before, tokens_before});
   }
   // The positions of section [begin, end), with `map` applied to the text between its begin and a position. What is put
   // before a section belongs to its first byte.
@@ -41,7 +46,7 @@ class TokenSearch {
   bool is_before(std::size_t end) const { return next_ < positions_.size() && positions_[next_] < end; }
 
   std::vector<std::size_t> positions_;
-  std::vector<std::size_t>& tokens_;
+  std::vector<TokenRange>& tokens_;
   std::size_t next_ = 0;
 };
 

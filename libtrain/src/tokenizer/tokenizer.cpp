@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "io/json_problem.h"
 #include "io/utf8.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
@@ -59,8 +58,11 @@ Tokenizer::Located Tokenizer::encode_located(std::string_view text, std::span<co
   for (std::size_t i = 0; i < located.ids.size() && located.tokens.size() < positions.size(); ++i) {
     end += bytes_of(located.ids[i]).size();
     while (located.tokens.size() < positions.size() && positions[located.tokens.size()] < end)
-      located.tokens.push_back(i);
+      located.tokens.push_back({i, i + 1});
   }
+  const std::size_t all = located.ids.size();
+  while (located.tokens.size() < positions.size() && positions[located.tokens.size()] < text.size())
+    located.tokens.push_back({all, all});
   return located;
 }
 
@@ -116,30 +118,16 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path) {
 }
 
 std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where) {
-  const auto json = parsed_tokenizer(text);
-  if (!json.is_object()) throw DataError("data", where + ": expected a JSON object, found " + json_problem(text));
-  if (is_hugging_face_tokenizer(json)) {
-    TokenizerDescription description = read_tokenizer_json(json, where);
-    try {
-      return std::make_unique<BpeTokenizer>(std::move(description), text);
-    } catch (const DataError& e) {
-      throw DataError(e.component(), where + ": " + e.what());
-    } catch (const UsageError& e) {
-      throw UsageError(e.component(), where + ": " + e.what(), e.hint());
-    }
+  const auto json = checked_tokenizer(text, where);
+  if (!is_hugging_face_tokenizer(json)) return make_byte_tokenizer();
+  TokenizerDescription description = read_tokenizer_json(json, where);
+  try {
+    return std::make_unique<BpeTokenizer>(std::move(description), text);
+  } catch (const DataError& e) {
+    throw DataError(e.component(), where + ": " + e.what());
+  } catch (const UsageError& e) {
+    throw UsageError(e.component(), where + ": " + e.what(), e.hint());
   }
-  const auto type = json.value("type", nlohmann::json());
-  if (!json.contains("type"))
-    throw DataError("data", where + ": expected a tokenizer.json, with a field \"model\", found none");
-  if (type != "byte") {
-    throw DataError("data", fmt::format("{}: field \"type\": expected \"byte\", found {}", where, type.dump()));
-  }
-  const auto vocab = json.value("vocab", nlohmann::json());
-  if (vocab != 256) {
-    throw DataError("data", fmt::format("{}: field \"vocab\": expected 256, found {}", where,
-                                        json.contains("vocab") ? vocab.dump() : "none"));
-  }
-  return make_byte_tokenizer();
 }
 
 }  // namespace lt

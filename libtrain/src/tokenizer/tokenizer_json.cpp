@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "io/json_depth.h"
+#include "io/json_problem.h"
 #include "libtrain/error.h"
 #include "tokenizer/byte_alphabet.h"
 
@@ -77,6 +78,10 @@ class Part {
     throw UsageError("tokenizer",
                      fmt::format("{}: {}: expected {}, found {}", where_, joined(key), expected, shown(found)), kHint);
   }
+  // For an error of the pattern, which names neither file nor place.
+  [[noreturn]] void refuse_pattern(const UsageError& e) const {
+    throw UsageError(e.component(), fmt::format("{}: {}: {}", where_, path_, e.what()), kHint);
+  }
   [[noreturn]] void broken(const char* key, const std::string& expected, const Json& found) const {
     throw DataError("tokenizer",
                     fmt::format("{}: {}: expected {}, found {}", where_, joined(key), expected, shown(found)));
@@ -138,8 +143,13 @@ void read_pre_tokenizer(const Part& part, TokenizerDescription& to) {
   } else if (type == "Split" && !to.bpe.by_bytes && !rules.metaspace) {
     part.require("behavior", "Isolated");
     part.require("invert", false);
-    const Part pattern = part.child("pattern");
-    rules.splits.emplace_back(pattern.has("Regex") ? pattern.text("Regex", "") : quoted(literal_pattern(part)));
+    const Part given = part.child("pattern");
+    const std::string pattern = given.has("Regex") ? given.text("Regex", "") : quoted(literal_pattern(part));
+    try {
+      rules.splits.emplace_back(pattern);
+    } catch (const UsageError& e) {
+      part.refuse_pattern(e);
+    }
   } else if (type == "ByteLevel" && !to.bpe.by_bytes && !rules.metaspace) {
     to.bpe.by_bytes = true;
     rules.add_prefix_space = part.flag("add_prefix_space", true);
@@ -246,6 +256,22 @@ void read_model(const Part& model, TokenizerDescription& to) {
 
 Json parsed_tokenizer(const std::string& text) {
   return json_depth(text) > kMaxJsonDepth ? Json() : Json::parse(text, nullptr, false);
+}
+
+Json checked_tokenizer(const std::string& text, const std::string& where) {
+  Json json = parsed_tokenizer(text);
+  if (!json.is_object()) throw DataError("data", where + ": expected a JSON object, found " + json_problem(text));
+  if (is_hugging_face_tokenizer(json)) return json;
+  const auto field = [&](const char* name) { return json.contains(name) ? json[name].dump() : "none"; };
+  if (!json.contains("type"))
+    throw DataError("data", where + ": expected a tokenizer.json, with a field \"model\", found none");
+  if (json["type"] != "byte") {
+    throw DataError("data", fmt::format("{}: field \"type\": expected \"byte\", found {}", where, field("type")));
+  }
+  if (json.value("vocab", Json()) != 256) {
+    throw DataError("data", fmt::format("{}: field \"vocab\": expected 256, found {}", where, field("vocab")));
+  }
+  return json;
 }
 
 bool is_hugging_face_tokenizer(const Json& json) {

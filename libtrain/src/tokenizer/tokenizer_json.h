@@ -30,6 +30,9 @@ struct TokenizerDescription {
 
 // The JSON of a file's text; not an object if the text is invalid or nests deeper than a tokenizer file does.
 nlohmann::json parsed_tokenizer(const std::string& text);
+// The same. Throws DataError, which names the text by `where`, unless it is that of a Hugging Face tokenizer or of the
+// byte tokenizer.
+nlohmann::json checked_tokenizer(const std::string& text, const std::string& where);
 bool is_hugging_face_tokenizer(const nlohmann::json& json);
 // The same for a file's text, which may be anything.
 bool is_hugging_face_tokenizer(const std::string& text);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "data/file_list.h"
@@ -80,6 +81,12 @@ std::optional<NamedTokenizer> tokenizer_of_base(const Config& resolved) {
 
 void require_tokenizer(const NamedTokenizer& expected, const std::vector<NamedTokenizer>& found, TokenizerMatch match) {
   for (const NamedTokenizer& other : found) {
+    if (other.text != expected.text) {
+      // A broken file must not pass for that of bytes.
+      for (const NamedTokenizer* const each : {&expected, &other}) {
+        if (!each->text.empty()) checked_tokenizer(each->text, each->place);
+      }
+    }
     const bool more = extends_tokenizer(expected.text, other.text);
     if (more && match != TokenizerMatch::same) continue;
     const bool fewer = (match != TokenizerMatch::extended) && extends_tokenizer(other.text, expected.text);

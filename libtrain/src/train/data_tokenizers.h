@@ -32,7 +32,8 @@ std::vector<NamedTokenizer> tokenizers_of_data(const Config& resolved);
 // That of model.from; nullopt if there is neither a Hugging Face folder nor a valid checkpoint. Throws DataError.
 std::optional<NamedTokenizer> tokenizer_of_base(const Config& resolved);
 
-// Throws UsageError, which names two places, unless all of `found` match.
+// Throws UsageError, which names two places, unless all of `found` match, and DataError for a text that is no
+// tokenizer.
 void require_tokenizer(const NamedTokenizer& expected, const std::vector<NamedTokenizer>& found, TokenizerMatch match);
 
 }  // namespace lt

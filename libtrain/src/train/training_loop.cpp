@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/fault.h"
@@ -150,6 +151,7 @@ class TrainingLoop {
   void finish_issued() {
     if (!issued_) return;
     const auto [record, stop_signal] = finish_step(run_, *issued_);
+    const bool has_targets = issued_->result.counted_share() > 0;
     issued_.reset();
     stop_signal_ = stop_signal;
     run_.log.step(record);
@@ -164,7 +166,8 @@ class TrainingLoop {
     }
     const bool is_finite = std::isfinite(record.loss) && std::isfinite(record.grad_norm);
     if (!is_finite && record.loss_scale <= 1) stop_at_non_finite(record);
-    if (!is_finite) note_skipped(record);
+    if (!is_finite) note_skipped_for_scale(record);
+    if (!has_targets) note_skipped_without_targets(record);
     saver_.recorded(record.step);
   }
 
@@ -184,11 +187,27 @@ class TrainingLoop {
     add_notices(run_.config.run.dir, notices_);
   }
 
-  void note_skipped(const StepRecord& record) {
+  void note_skipped(const StepRecord& record, const std::string& reason) {
+    run_.log.event({{"event", "skip"},
+                    {"step", record.step},
+                    {"reason", reason},
+                    {"loss_scale", std::max(record.loss_scale, 1.0f)}});
+  }
+
+  void note_skipped_for_scale(const StepRecord& record) {
     const std::string reason = std::isfinite(record.loss) ? "gradients beyond f16" : "loss not finite";
-    run_.log.event({{"event", "skip"}, {"step", record.step}, {"reason", reason}, {"loss_scale", record.loss_scale}});
+    note_skipped(record, reason);
     run_.log.say(fmt::format("step {:>5}: no update, {} at loss scale {:g}; it is halved", record.step, reason,
                              record.loss_scale));
+  }
+
+  // Such steps may be many, so the console has the first.
+  void note_skipped_without_targets(const StepRecord& record) {
+    note_skipped(record, "no target counts");
+    if (std::exchange(said_without_targets_, true)) return;
+    run_.log.say(fmt::format("step {:>5}: no update, because none of its targets counts; its loss of 0 means nothing. "
+                             "metrics.jsonl has an event skip for each such step",
+                             record.step));
   }
 
   Batch next_batch() {
@@ -309,6 +328,7 @@ class TrainingLoop {
   const Size first_step_ = run_.steps_done() + 1;
   double mean_step_s_ = 0;
   int stop_signal_ = 0;  // all ranks have agreed on it; 0: none
+  bool said_without_targets_ = false;
 };
 
 // Throws UsageError if configurations differ. Ranks that run differently would wait for each other for ever.

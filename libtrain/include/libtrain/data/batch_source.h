@@ -13,9 +13,11 @@ class BatchSource {
   virtual ~BatchSource() = default;
 
   // This rank's rows of the next step: BatchShape::samples() rows, from sample position + rank * samples() of the run
-  // on. The caller uses them until the next call.
+  // on. The position is that of the last seek(), or 0, and each call adds the samples of a step. The caller uses the
+  // rows until the next call. What this throws ends the run.
   virtual Batch next() = 0;
-  // `samples` of the run, over all ranks, are consumed.
+  // `samples` of the run, over all ranks, are consumed: next() goes on behind them. A run calls this before each
+  // next(), so it must cost nothing where the position is the same.
   virtual void seek(Size samples) = 0;
   // Tokens, or other units, in all data. A run refuses to go on with another number. 0: unknown.
   virtual Size tokens() const = 0;

@@ -34,12 +34,16 @@ class TokenFile {
   // Hashes the size, head, tail and samples of the file, and of its mask, to 16 hexadecimal digits. Files with equal
   // bytes have equal digests wherever they are.
   std::string digest() const;
-  // out[0..count) = tokens [begin, begin + count).
+  // The functions that take a range throw InternalError for one that is not within the tokens, and DataError if the
+  // file or its mask cannot be read any more.
+
+  // out[0..count) = tokens [begin, begin + count); a token of 2^31 or more is negative there.
   void read(Size begin, Size count, std::int32_t* out) const;
   bool has_mask() const;
-  // targets[i] = kIgnoredTarget where the mask says that token begin + i is no target, for i in [0, count).
+  // targets[i] = kIgnoredTarget where the mask says that token begin + i is no target, for i in [0, count). Others, and
+  // all without a mask, stay as they are.
   void ignore_masked(Size begin, Size count, std::int32_t* targets) const;
-  // Whether one of the tokens [begin, end) is a target by the mask. Reads up to the first one.
+  // Whether one of the tokens [begin, end) is a target by the mask; without one all are. Reads up to the first one.
   bool has_targets(Size begin, Size end) const;
   // Throws DataError for the first token of [begin, end) that is not below `vocab`: file, byte offset, expected,
   // actual.
@@ -51,11 +55,12 @@ class TokenFile {
 };
 
 // Writes a token file in the format of llm.c: 256 little-endian int32 (magic, version, count), then uint16, or uint32
-// if a token needs it. Written under another name and renamed, so a reader sees the whole file or none.
+// if a token needs it. Written under another name and renamed, so a reader sees the whole file or none. Throws
+// DataError for 2^31 tokens or more, and if the file cannot be written.
 void write_token_file(const std::string& path, const std::vector<std::uint32_t>& tokens);
 
 // Element i of a keyed permutation of [0, n): a pure function of (key, i, n). A Feistel network of Philox words with
-// cycle walking (Black & Rogaway 2002).
+// cycle walking (Black & Rogaway 2002). Throws InternalError unless 0 <= i < n.
 Size permuted(std::uint64_t key, Size i, Size n);
 
 struct DataOptions {
@@ -71,7 +76,8 @@ struct DataOptions {
   std::optional<std::uint32_t> document_end = {};
 };
 
-// Samples of all files, which is an epoch. Reads headers only.
+// Samples of `seq` tokens in all files, which are an epoch. Reads headers only. Throws UsageError for less than one
+// token or no files, and DataError for a file that cannot be read or is too short for one sample.
 Size count_samples(const std::vector<DataSource>& sources, Size seq, TokenFormat format);
 
 class ReadAhead;
@@ -111,11 +117,12 @@ class TokenLoader : public BatchSource {
   Size first_repeat(Size source) const;
   // Whether any target of a batch may be kIgnoredTarget.
   bool has_ignored_targets() const override;
-  // The batch's rows with samples [first, end), on the CPU. Rows beyond them are filling: tokens 0, whose targets are
-  // all ignored. The next call, or next(), overwrites them.
+  // The batch's rows with samples [first, end), on the CPU, or the first batch_rows() of them. Rows beyond them are
+  // filling: tokens 0, whose targets are all ignored. The next call, or next(), overwrites them. Throws as next() does.
   Batch rows(Size first, Size end);
   Size batch_rows() const { return shape_.samples(); }
-  // Reads sample `index` of the run: seq input tokens and the one after.
+  // Reads sample `index` of the run, at least 0, into `tokens`, i32[seq + 1]: seq input tokens and the one after.
+  // Throws DataError if a file cannot be read any more, or was overwritten with a token outside the vocabulary.
   void read_sample(Size index, std::int32_t* tokens) const;
   const std::vector<TokenFile>& files() const;
 

@@ -21,7 +21,8 @@ struct PrepareProgress {
 
 struct PrepareOptions {
   // Paths or glob patterns, or "-" for standard input. A name ending in .gz or .zst is read as compressed; a name
-  // ending in .jsonl before that as JSON lines, and so is every input with `chat`, and standard input with `field`.
+  // ending in .jsonl or .ndjson before that as JSON lines, and so is every input with `chat`, and standard input with
+  // `field`. Letters of endings count in either case.
   std::vector<std::string> inputs{};
   std::string tokenizer = "byte";  // or a tokenizer.json, or a folder that holds one
   std::string out{};               // folder; created if missing
@@ -54,10 +55,12 @@ struct PrepareResult {
 // vocabularies. `out` must not hold such files, or without a train.bin a tokenizer.json, of another tokenizer. Without
 // `overwrite` it must not hold token files either, except where a call goes on.
 //
-// Memory does not grow with the input. While it works, `out` holds a folder prepare.tmp; if the process is killed,
-// or cannot write because the disk is full, the next call with the same options and unchanged inputs goes on from
-// there, which gives the same files. All files are whole on disk before the first gets its name. Throws UsageError, or
-// DataError that names file, line and field, also if no token of all conversations counts.
+// Memory does not grow with the input, but with its longest line, document or word. A text that a tokenizer gives no
+// place to cut, as docs/data.md says, is one word. While it works, `out` holds a folder prepare.tmp; if the process is
+// killed, or the system fails (a full disk, an input that cannot be read, no memory), the next call with the same
+// options and unchanged inputs goes on from there, which gives the same files. All files are whole on disk before the
+// first gets its name. Throws UsageError, or DataError that names file, line and field, also if no token of all
+// conversations counts. Input that begins as no text in UTF-8 does is a DataError.
 PrepareResult prepare(const PrepareOptions& options);
 
 }  // namespace lt

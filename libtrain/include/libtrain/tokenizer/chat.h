@@ -19,7 +19,8 @@ struct ChatMessage {
 
 struct ChatTokens {
   Tokenizer::Ids ids;
-  // Whether each token has a byte of an assistant's content, of a space before it, or of what ends the turn.
+  // As many as ids: whether each token has a byte of an assistant's content, of a space before it, or of what ends the
+  // turn.
   std::vector<bool> trained;
 };
 
@@ -27,7 +28,7 @@ struct ChatTokens {
 class ChatTemplate {
  public:
   // The tokenizer must outlive the template. Throws UsageError for a name that is not known, and if the tokenizer has
-  // no token for a mark of the template.
+  // no token for a mark of the template or for what ends a turn.
   ChatTemplate(std::string_view name, const Tokenizer& tokenizer);
 
   // The names of all templates, and the roles that a message may have.
@@ -37,12 +38,13 @@ class ChatTemplate {
   // The text of a conversation. Throws UsageError for another role.
   std::string render(std::span<const ChatMessage> messages, bool add_generation_prompt = false) const;
   // The tokens of that text, as of any text: marks that stand in a content are marks too. With `add_generation_prompt`
-  // the assistant's answer comes next.
+  // the assistant's answer comes next. Throws UsageError for another role, and DataError as Tokenizer::encode() does.
   ChatTokens encode(std::span<const ChatMessage> messages, bool add_generation_prompt = false) const;
 
   // How a model's answer ended: cut off, by end_of_turn_token(), or by the text of end_of_turn().
   enum class AnswerEnd { none, token, text };
   // The tokens that follow such an answer: what it lacks, the user's next turn, and what comes before the next answer.
+  // Throws DataError as Tokenizer::encode() does.
   Tokenizer::Ids encode_next_turn(const std::string& content, AnswerEnd ended) const;
 
   // What ends the assistant's turn: a text, and its token if it is always the same one.

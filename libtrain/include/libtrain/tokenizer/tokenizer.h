@@ -15,7 +15,15 @@
 
 namespace LT_API lt {
 
+// Tokens [begin, end) of a text.
+struct TokenRange {
+  std::size_t begin = 0, end = 0;
+};
+
 // Converts text to token ids and back. Several threads may use one tokenizer at a time.
+//
+// What encodes takes any bytes: invalid UTF-8 becomes U+FFFD, except that the ids of `byte` are the bytes. It throws
+// DataError for a text that exceeds the limits of a pattern's matching, or has a word of 2^31 tokens.
 class Tokenizer {
  public:
   using Ids = std::vector<std::uint32_t>;
@@ -30,11 +38,13 @@ class Tokenizer {
   // are those of the whole text. `ends`: nothing goes on, so all of it is encoded. By default a text is encoded when
   // all of it is there.
   virtual std::size_t encode_front(std::string_view text, bool continues, bool ends, Ids& ids) const;
-  // The tokens of one text, valid UTF-8, and for each of the byte positions, in rising order, the number of the token
-  // that holds that byte. Normalization must not join what is before a position with what follows.
+  // The tokens of one text, valid UTF-8, and for each of the byte positions, in rising order, the one that holds that
+  // byte. A byte that no token holds, such as one of a character that the vocabulary lacks, has none: the range is
+  // empty and begins behind the tokens before it. Positions of text.size() or more are left out. Normalization must not
+  // join what is before a position with what follows; a byte that it removes counts as the one behind it.
   struct Located {
     Ids ids;
-    std::vector<std::size_t> tokens;
+    std::vector<TokenRange> tokens;
   };
   virtual Located encode_located(std::string_view text, std::span<const std::size_t> positions) const;
   // The text of tokens. Byte-level tokenizers may end within a character: see TextStream.
