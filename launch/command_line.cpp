@@ -29,8 +29,14 @@ std::vector<std::string> flag_values(const std::vector<ConfigKey>& keys, const s
                                                                            : std::vector<std::string>();
 }
 
+// Whether the argument behind this one is its value, even one that begins with dashes.
+bool takes_next(const CLI::App& command, const std::string& argument) {
+  const CLI::Option* const option = is_long_option(argument) ? command.get_option_no_throw(argument) : nullptr;
+  return option != nullptr && option->get_items_expected_min() > 0;
+}
+
 // Moves every --section.key=value, --section.key value and, for flags, --section.key out of `arguments`.
-ConfigPairs take_config_pairs(std::vector<std::string>& arguments, const Models& models) {
+ConfigPairs take_config_pairs(std::vector<std::string>& arguments, const CLI::App& command, const Models& models) {
   const std::vector<ConfigKey> keys = config_keys(models);
   ConfigPairs pairs;
   std::vector<std::string> rest;
@@ -42,6 +48,7 @@ ConfigPairs take_config_pairs(std::vector<std::string>& arguments, const Models&
     }
     if (!is_long_option(argument) || name_of(argument).find('.') == std::string::npos) {
       rest.push_back(argument);
+      if (takes_next(command, argument) && i + 1 < arguments.size()) rest.push_back(arguments[++i]);
       continue;
     }
     const std::string key = name_of(argument).substr(2);
@@ -99,10 +106,12 @@ const CLI::App& find_subcommand(const std::string& name, const CLI::App& app, co
 std::string require_known_names(const std::vector<std::string>& arguments, const CLI::App& root) {
   const CLI::App* app = &root;
   std::string path = root.get_name();
-  for (const std::string& argument : arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
     if (argument == "--") break;
     if (is_long_option(argument)) {
       require_known_option(argument, *app, path);
+      if (takes_next(*app, argument)) ++i;
     } else if (!argument.starts_with("-") && app->get_require_subcommand_min() > 0) {
       app = &find_subcommand(argument, *app, path);
       path += " " + argument;
@@ -191,7 +200,7 @@ Parsed parse_command_line(const std::vector<std::string>& given, const Models& m
   for (std::size_t i = 0; i < table.size(); ++i) {
     if (table[i].name != given[0]) continue;
     parsed.run = program.runs[i];
-    if (table[i].takes_config) parsed.config = take_config_pairs(arguments, models);
+    if (table[i].takes_config) parsed.config = take_config_pairs(arguments, *app.get_subcommand(given[0]), models);
   }
   const std::string path = require_known_names(arguments, app);
 

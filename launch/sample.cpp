@@ -129,6 +129,7 @@ Run set_up_sample(CLI::App& app, const Models&) {
   add_model_options(app, o->model);
   app.add_option("--prompt", o->prompts, "text to continue; may be repeated; -: standard input")
       ->expected(1)
+      ->allow_extra_args(false)  // otherwise CLI11 takes "[a, b]" for a list
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->option_text("TEXT");
   app.add_option("--chat", o->chat,
@@ -137,6 +138,7 @@ Run set_up_sample(CLI::App& app, const Models&) {
       ->option_text(fmt::format("{}", fmt::join(ChatTemplate::names(), "|")));
   app.add_option("--stop", o->stops, "text that ends a continuation and is not part of it; may be repeated")
       ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check({[](std::string& text) { return text.empty() ? "expected a text, got \"\"" : std::string(); }, ""})
       ->option_text("TEXT");

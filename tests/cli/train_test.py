@@ -130,6 +130,10 @@ class Train(TrainingTest):
         stopped = program.run("sample", "--checkpoint", run, "--prompt", "The qui", "--tokens", 12, "--temperature", 0,
                               "--stop", "never", "--stop", end)
         self.assertEqual(stopped.stdout, "The qui" + greedy[0].stdout[7:].split(end)[0] + "\n")
+        dashed = program.run("sample", "--checkpoint", run, "--prompt", "[The, qui]", "--prompt", "--- qui", "--tokens", 12,
+                             "--temperature", 0, "--stop", "[o]")
+        self.assertEqual([text[:7] for text in dashed.stdout.split("\n\x1e\n")], ["[The, q", "--- qui"], dashed.stderr)
+        self.assertTrue(dashed.stdout.startswith("[The, qui]"), dashed.stdout)
         planned = program.run("plan", "--sample", "--json", "--config", run / "config.toml", "--train.seq=7")
         self.assertIn(f"memory peak {json.loads(planned.stdout)['peak_bytes']} bytes", greedy[0].stderr)
         self.check_conversation(run)
