@@ -1,10 +1,16 @@
 // Times steps of a run with recording and without.
 #include "recorded_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "libtrain/data/prepare.h"
@@ -41,14 +47,23 @@ Size lines_from(const std::string& path, Size from) {
   return std::count(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>(), '\n');
 }
 
+// A new folder where TMPDIR says.
+std::string new_temporary_folder() {
+  const char* const named = std::getenv("TMPDIR");
+  const std::string where = named != nullptr && *named != '\0' ? named : "/tmp";
+  std::string made = where + "/libtrain-bench-XXXXXX";
+  if (::mkdtemp(made.data()) != nullptr) return made;
+  throw DataError("bench",
+                  fmt::format("TMPDIR: expected a folder that takes files, got {}: {}", where, std::strerror(errno)));
+}
+
 }  // namespace
 
 RunFolder::RunFolder(const World& world, Size tokens) : owner_(world.rank() == 0) {
   std::string made;
   collectively(world.group(), [&] {
     if (!owner_) return;
-    made = (fs::temp_directory_path() / "libtrain-bench-XXXXXX").string();
-    if (::mkdtemp(made.data()) == nullptr) throw DataError("bench", made + ": cannot create a folder");
+    made = new_temporary_folder();
     std::ofstream(made + "/text.txt") << std::string(static_cast<std::size_t>(tokens), '\0');
     lt::prepare({.inputs = {made + "/text.txt"}, .out = made + "/data", .val_fraction = 0});
   });

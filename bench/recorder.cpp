@@ -37,9 +37,9 @@ OfModes measure(RecordedRun& run, const Options& options) {
   return measured;
 }
 
-Json row_of(std::string_view mode, const MeasuredMode& measured, double off_ms, const Config& config, int ranks) {
+// `row` has the identity.
+Json row_of(std::string_view mode, const MeasuredMode& measured, double off_ms, Json row) {
   const double cost_ms = median(measured.cost_ms);
-  Json row = step_identity(config, ranks, config.parallel.strategy);
   row.update({{"implementation", mode},
               {"ms", times(cut_into_blocks(measured.ms))},
               {"cost_ms", cost_ms},
@@ -65,6 +65,7 @@ void print_recorder_row(const Json& row) {
 
 void bench_recorder(const Config& given, const World& world, const Options& options) {
   const Config config = with_accum(resolve(given), world.size());
+  const Json identity = step_identity(config, world.size(), config.parallel.strategy);
   const Size tokens = 1 + config.train.seq * config.train.micro_batch * config.train.accum * world.size();
   const RunFolder folder(world, tokens);
   RecordedRun run(config, world, folder);
@@ -74,7 +75,7 @@ void bench_recorder(const Config& given, const World& world, const Options& opti
   Json rows = Json::array();
   const double off_ms = median(measured[0].ms);
   for (std::size_t m = 0; m < kRecordModes.size(); ++m) {
-    print_recorder_row(rows.emplace_back(row_of(kRecordModes[m], measured[m], off_ms, config, world.size())));
+    print_recorder_row(rows.emplace_back(row_of(kRecordModes[m], measured[m], off_ms, identity)));
   }
   Json result = new_result("recorder", world, options, step_options_of_rank(config, world).device);
   result["files"] = run.files();

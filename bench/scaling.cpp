@@ -75,9 +75,10 @@ MeasuredGroup together(const std::vector<MeasuredGroup>& ranks) {
   return measured;
 }
 
-Json row_of(const MeasuredGroup& measured, const Config& config, int ranks, const std::string& strategy) {
+// `row` has the identity.
+Json row_of(const MeasuredGroup& measured, Json row) {
   const double rate = static_cast<double>(measured.tokens) / median(measured.ms) * 1e3;
-  Json row = step_identity(config, ranks, strategy);
+  const int ranks = row["ranks"].get<int>();
   row.update({{"ms", times(cut_into_blocks(measured.ms))},
               {"tokens_per_step", measured.tokens},
               {"tokens_per_s", rate},
@@ -134,11 +135,12 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
   config.parallel.strategy = Strategy::ddp.name;
   const Group own = world.group().split([](int r) { return r; }, "alone");
   world.group().barrier();
+  const Json of_one = step_identity(config, 1, kSingle);
   const std::vector<MeasuredGroup> alone = measure_each(config, own, world.group(), step, options);
   const auto is_slower = [](const MeasuredGroup& a, const MeasuredGroup& b) { return median(a.ms) < median(b.ms); };
   std::vector<double> medians;
   for (const MeasuredGroup& rank : alone) medians.push_back(median(rank.ms));
-  keep(row_of(*std::max_element(alone.begin(), alone.end(), is_slower), config, 1, kSingle));
+  keep(row_of(*std::max_element(alone.begin(), alone.end(), is_slower), of_one));
   rows.back()["ranks_alone_ms"] = medians;
   for (const int n : rank_counts(world.size())) {
     if (n == 1) continue;
@@ -146,8 +148,9 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
     for (const Strategy& strategy : kStrategies) {
       if (world.rank() >= n) continue;
       config.parallel.strategy = strategy.name;
+      const Json identity = step_identity(config, n, config.parallel.strategy);
       const MeasuredGroup measured = together(measure_each(config, group, group, step, options));
-      Json row = row_of(measured, config, n, config.parallel.strategy);
+      Json row = row_of(measured, identity);
       row["efficiency"] = *std::max_element(medians.begin(), medians.begin() + n) / median(measured.ms);
       keep(std::move(row));
     }

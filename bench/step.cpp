@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <iostream>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libtrain/error.h"
@@ -70,10 +72,22 @@ Json configuration_of(const Config& config) {
   return keys;
 }
 
+// The number of steps that a line "run N" asks for.
+Size steps_asked(std::string_view line) {
+  constexpr std::string_view kRun = "run ";
+  Size count = 0;
+  const char* const end = line.data() + line.size();
+  const bool has_number = line.starts_with(kRun) && std::from_chars(line.data() + kRun.size(), end, count).ptr == end;
+  if (has_number && count >= 1) return count;
+  throw UsageError("bench",
+                   fmt::format("standard input: expected \"run N\" with N from 1, or \"end\", got \"{}\"", line));
+}
+
 }  // namespace
 
 void bench_step(const Config& given, const World& world, const Options& options) {
   const Config config = with_accum(resolve(given), world.size());
+  Json row = step_identity(config, world.size(), config.parallel.strategy);
   Training training(config, world.group(), step_options_of_rank(config, world));
   training.time_steps(options.warmup);
   std::vector<double> ms;
@@ -100,7 +114,6 @@ void bench_step(const Config& given, const World& world, const Options& options)
                      {"tokens_per_s", tokens / median_s},
                      {"gflops", training.flops() / median_s / 1e9},
                      {"breakdown_ms", breakdown}});
-  Json row = step_identity(config, world.size(), config.parallel.strategy);
   row.update(
       {{"ms", times(cut_into_blocks(ms))}, {"tokens_per_s", tokens / median_s}, {"memory_peak_bytes", peak_bytes}});
   print_table(row, ms, activities);
@@ -124,11 +137,7 @@ void serve_steps(const Config& given, const World& world, const Options& options
     if (world.rank() == 0 && !std::getline(std::cin, line)) line = "end";
     line = world.group().broadcast_bytes(line, 0);
     if (line == "end") return;
-    Size count = 0;
-    if (std::sscanf(line.c_str(), "run %ld", &count) != 1) {
-      throw UsageError("bench", fmt::format("standard input: expected \"run N\", got \"{}\"", line));
-    }
-    const std::vector<double> ms = training.step_ms(count);
+    const std::vector<double> ms = training.step_ms(steps_asked(line));
     if (world.rank() == 0) std::cout << Json{{"ms", ms}}.dump() << std::endl;
   }
 }

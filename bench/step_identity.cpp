@@ -9,10 +9,19 @@
 #include <variant>
 
 #include "libtrain/train/run_options.h"
+#include "nn/spec_fields.h"
 #include "train/model_table.h"
 
 namespace lt::bench {
 namespace {
+
+// The fields of a transformer that the shape names, in the order of nn::spec_fields(). A resolved configuration leaves
+// head_dim open where it follows from width and heads.
+constexpr std::string_view kShapeFields[] = {"layers", "heads", "kv_heads", "head_dim", "width", "ffn", "vocab"};
+
+bool is_of_shape(const nn::SpecField& field) {
+  return std::ranges::find(kShapeFields, field.name) != std::end(kShapeFields);
+}
 
 std::string step_shape(const Config& config) {
   const ModelConfig& model = config.model;
@@ -26,8 +35,12 @@ std::string step_shape(const Config& config) {
     }
     return shape + batch;
   }
-  return fmt::format("{} layers={} heads={} kv_heads={} width={} ffn={} vocab={}{}", model.family, model.layers,
-                     model.heads, model.kv_heads, model.width, model.ffn, model.vocab, batch);
+  std::string shape = model.family;
+  for (const nn::SpecField& field : nn::spec_fields()) {
+    if (!is_of_shape(field) || !nn::is_set(model, field)) continue;
+    shape += fmt::format(" {}={}", field.name, model.*std::get<Size nn::TransformerSpec::*>(field.member));
+  }
+  return shape + batch;
 }
 
 // Keys that another field of a row has, or that change numbers but no work.
@@ -49,9 +62,10 @@ std::string other_options(const Config& config) {
   Config plain = default_config(config.models);  // a step of this shape with all other keys at their defaults
   ModelConfig& model = plain.model;
   model.own = config.model.own;
-  model.preset = config.model.preset, model.family = config.model.family, model.layers = config.model.layers;
-  model.heads = config.model.heads, model.kv_heads = config.model.kv_heads, model.width = config.model.width;
-  model.ffn = config.model.ffn, model.vocab = config.model.vocab, model.max_seq = config.model.max_seq;
+  model.preset = config.model.preset, model.family = config.model.family, model.max_seq = config.model.max_seq;
+  for (const nn::SpecField& field : nn::spec_fields()) {
+    if (is_of_shape(field)) nn::copy_field(model, config.model, field);
+  }
   plain.train.seq = config.train.seq, plain.train.dtype = config.train.dtype;
   const auto defaults = flatten(resolve(plain));
   std::string text;

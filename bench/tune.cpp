@@ -82,6 +82,7 @@ std::string outcome(bool is_faster, const std::string& kept_in) {
 void bench_tune(const Config& given, const World& world, const Options& options) {
   const Config config = with_accum(resolve(given), world.size());
   require_searchable(config, world);
+  const Json identity = step_identity(config, world.size(), config.parallel.strategy);
   const StepOptions step = step_options_of_rank(config, world);
   Json result = new_result("tune", world, options, step.device);
   result.update(Json{{"model", model_name(config)},
@@ -101,7 +102,7 @@ void bench_tune(const Config& given, const World& world, const Options& options)
   }
   Json rows = Json::array();
   for (const Timed* const timed : {&present, &found}) {
-    Json& row = rows.emplace_back(step_identity(config, world.size(), config.parallel.strategy));
+    Json& row = rows.emplace_back(identity);
     row.update({{"implementation", timed->name}, {"ms", times(timed->rounds)}});
     fmt::print(stderr, "steps, {}: {:.2f} ms\n", timed->name, fmt::join(timed->medians(), ", "));
   }

@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "command.h"
 #include "config_options.h"
@@ -24,6 +26,41 @@
 #include "train/training_data.h"
 
 namespace lt::launch {
+namespace {
+
+// The parts of "2,4,8", also empty ones, which CLI11's own delimiter drops.
+std::vector<std::string> parts_of_list(const std::string& text) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == ',') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+CLI::Validator list_of(const CLI::Validator& check) {
+  return {[check](std::string& text) {
+            for (std::string& part : parts_of_list(text)) {
+              if (std::string error = check(part); !error.empty()) return error;
+            }
+            return std::string();
+          },
+          ""};
+}
+
+// The numbers in texts that list_of(integer_from(1)) accepted.
+std::vector<int> numbers_of_lists(const std::vector<std::string>& texts) {
+  std::vector<int> numbers;
+  for (const std::string& text : texts) {
+    for (const std::string& part : parts_of_list(text)) numbers.push_back(std::stoi(part));
+  }
+  return numbers;
+}
+
+}  // namespace
 
 Run set_up_plan(CLI::App& app, const Models& models) {
   struct Options {
@@ -34,7 +71,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
     bool json = false, fit = false, sample = false;
     Size rows = 1;
     std::string memory;  // per rank
-    std::vector<int> nodes;
+    std::vector<std::string> nodes;
     std::optional<double> link, network, hop, network_hop;
     std::optional<std::string> svg;
   };
@@ -43,7 +80,8 @@ Run set_up_plan(CLI::App& app, const Models& models) {
   auto* ranks = app.add_option("--ranks", plan->ranks, "ranks to plan for; default: those of this run")
                     ->check(integer_from(1))
                     ->option_text("N");
-  app.add_option("--gpu", plan->device, "device of the time estimate: h100, h200, a100 or cpu")
+  app.add_option("--gpu", plan->device,
+                 "device of the time estimate and of the memory, whatever train.device says: h100, h200, a100 or cpu")
       ->option_text("NAME = cpu");
   std::vector<CLI::Option*> of_time;  // that a plan without an estimate of the time cannot use
   of_time.push_back(app.add_option("--ranks-per-node", plan->ranks_per_node,
@@ -67,9 +105,8 @@ Run set_up_plan(CLI::App& app, const Models& models) {
       ->option_text("BYTES");
   auto* nodes = app.add_option("--nodes", plan->nodes,
                                "the fastest configuration that fits on each number of nodes, as a table; with "
-                               "train.global_batch for that batch")
-                    ->delimiter(',')
-                    ->check(integer_from(1))
+                               "train.global_batch for that batch; exit code 6 if none does")
+                    ->check(list_of(integer_from(1)))
                     ->option_text("N,...")
                     ->excludes(fit)
                     ->excludes(ranks);
@@ -102,7 +139,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
   }
   app.add_flag("--json", plan->json, "one JSON object");
   return [options, plan](const Invocation& invocation) {
-    const auto config = options.load(invocation);
+    auto config = options.load(invocation);
     if (!config || invocation.world.rank() != 0) return ExitCode::ok;
     // A run that goes on does not need the folder any more; a plan has its shape from there.
     if (const std::string& from = config->model.from; !from.empty()) {
@@ -123,6 +160,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
     } else {
       machine = measured_machine(plan->rates, plan->device, plan->cores);
     }
+    if (!plan->device.empty() || !plan->rates.empty()) config = on_machine(*config, machine);
     machine.ranks_per_node = plan->ranks_per_node;
     machine.link_gb_s = plan->link, machine.network_gb_s = plan->network;
     machine.hop_us = plan->hop, machine.network_hop_us = plan->network_hop;
@@ -136,7 +174,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
     if (plan->sample) {
       print(plan_sample(*config, plan->rows, machine));
     } else if (!plan->nodes.empty()) {
-      const Cluster cluster = plan_cluster(*config, plan->nodes, machine, memory_bytes);
+      const Cluster cluster = plan_cluster(*config, numbers_of_lists(plan->nodes), machine, memory_bytes);
       if (plan->svg) write_whole_file("plan", *plan->svg, to_svg(cluster));
       print(cluster);
       const auto fits = [](const ClusterRow& row) { return row.best.has_value(); };

@@ -1,11 +1,16 @@
 // Tests the formulas behind the rows of a benchmark: sizes, factors and limits.
+#include <cmath>
+
 #include "bench/comm.h"
 #include "bench/floor.h"
 #include "bench/kernel_case.h"
 #include "bench/result.h"
 #include "bench/scaling.h"
+#include "bench/step_identity.h"
 #include "bench/timing.h"
 #include "libtrain/error.h"
+#include "libtrain/train/run_options.h"
+#include "record/short_text.h"
 #include "test_main/catch.h"
 
 using namespace lt;
@@ -22,6 +27,29 @@ TEST_CASE("rank_counts: powers of two, and all", "[bench]") {
   CHECK(rank_counts(1) == std::vector<int>{1});
   CHECK(rank_counts(4) == std::vector<int>{1, 2, 4});
   CHECK(rank_counts(6) == std::vector<int>{1, 2, 4, 6});
+}
+
+TEST_CASE("step_identity: channels of a head where they do not follow from the width", "[bench]") {
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  const auto shape = [](const Pairs& model) {
+    const Json identity = step_identity(resolve(load_config("", model)), 1, "ddp");
+    CHECK_FALSE(identity.contains("options"));
+    return identity["shape"].get<std::string>();
+  };
+  const std::string rest = " ffn=512 vocab=256 micro_batch=8 accum=1 seq=256";
+  CHECK(shape({{"model.heads", "4"}}) == "gpt2 layers=4 heads=4 kv_heads=4 width=128" + rest);
+  CHECK(shape({{"model.head_dim", "32"}}) == shape({}));  // as it follows
+  CHECK(shape({{"model.heads", "3"}, {"model.head_dim", "32"}}) ==
+        "gpt2 layers=4 heads=3 kv_heads=3 head_dim=32 width=128" + rest);
+  CHECK(shape({{"model.heads", "2"}, {"model.head_dim", "32"}}) ==
+        "gpt2 layers=4 heads=2 kv_heads=2 head_dim=32 width=128" + rest);
+}
+
+TEST_CASE("short_duration: what integers do not count", "[bench]") {
+  CHECK(short_duration(59.6) == "1m00s");
+  CHECK(short_duration(36e9) == "10000000h00m");
+  CHECK(short_duration(1e300) == "over 1000000000h");
+  CHECK(short_duration(HUGE_VAL) == "over 1000000000h");
 }
 
 TEST_CASE("spread: minimum, median and maximum in any order", "[bench]") {

@@ -2,6 +2,8 @@
 
 import copy
 import json
+import os
+import subprocess
 
 import program
 
@@ -120,6 +122,19 @@ class Bench(program.CliTest):
         self.assertEqual(self.table[-1], f"{result['tokens_per_s']:.0f} tokens/s")
         alone = program.run("bench", "step", *SMALL, *QUICK, "--optim.name=muon", "--optim.lr=0.5")
         self.assertEqual(json.loads(alone.stdout)["rows"][0]["options"], "optim.name=muon")
+        for what in ("step", "scaling", "recorder"):  # heads that do not divide the width
+            rows = json.loads(program.run("bench", what, *SMALL, *QUICK, "--model.heads=3", "--model.head_dim=8").stdout)["rows"]
+            self.assertIn(" heads=3 kv_heads=3 head_dim=8 width=32 ", rows[0]["shape"])
+            self.assertNotIn("options", rows[0])
+
+    def test_serve(self):
+        for line, message in (("run 2\nend", ""), *((line, f'error: [bench] standard input: expected "run N" with N from 1, or "end", '
+                                                     f'got "{line}"\n') for line in ("run -1", "run 1x", "run", "foo"))):
+            done = subprocess.run([program.ltrain(), "bench", "step", "--serve", *SMALL, "--warmup=0"], input=line + "\n", timeout=120,
+                                  env=program.clean_environment(), capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (2 if message else 0, message))
+            answers = [json.loads(answer) for answer in done.stdout.splitlines()]
+            self.assertEqual([len(answer["ms"]) for answer in answers[1:]], [] if message else [2])
 
     def test_compare_matches_what_measures_the_same(self):
         for name, options in (("ddp", ()), ("other", ("--parallel.strategy=zero1", "--train.micro_batch=4", "--train.z_loss=0.1"))):
@@ -275,6 +290,10 @@ class Bench(program.CliTest):
             self.assertEqual(estimate["rates"], [str(self.folder / "out.json")])
             self.assertGreater(estimate["total"], 0)
             self.assertEqual(estimate["exposed_comm"] > 0, ranks > 1)
+            if ranks == 1:  # a name that is no UTF-8
+                other = self.write(os.fsdecode(b"r\xff.json"), (self.folder / "out.json").read_bytes())
+                plan = program.run("plan", *SMALL, "--train.dtype=bf16", "--rates", other, "--json")
+                self.assertEqual(json.loads(plan.stdout)["step_ms_estimate"]["rates"], [f"{self.folder}/r\ufffd.json"])
 
             if ranks == 1:  # the other file has collectives, which have no dtype
                 self.assert_error(program.run("plan", *SMALL, "--train.dtype=f32", "--rates", self.folder / "out.json"), 2,
@@ -308,6 +327,8 @@ class Bench(program.CliTest):
         self.assertEqual(sorted(result["files"]), ["log.txt", "metrics.csv", "metrics.jsonl", *events])
         self.assertEqual(len(events), 1, result["files"])
         self.assertEqual(self.compare(self.folder / "out.json", self.folder / "out.json", "--threshold", 1000).returncode, 0)
+        self.assert_error(program.run("bench", "recorder", *SMALL, *QUICK, environment={"TMPDIR": f"{self.folder}/none"}), 3,
+                          f"[bench] TMPDIR: expected a folder that takes files, got {self.folder}/none: No such file or directory")
 
     def test_recorder_takes_its_own_data_and_leaves_checkpoints_alone(self):
         text, data, run = self.write("text.txt", "to be or not to be\n" * 40), self.folder / "data", self.folder / "run"

@@ -18,7 +18,7 @@ enum class ExitCode : int {
   communication = 4,  // communication cannot be set up, or broke
   non_finite = 5,     // non-finite loss or gradient
   slower = 6,         // bench compare: a time grew beyond noise
-  nothing_fits = 6,   // plan --fit
+  nothing_fits = 6,   // plan --fit, plan --nodes
   restart = 75,       // stopped for a restart, or a peer was lost
 };
 

@@ -17,6 +17,8 @@ std::string short_count(double value) {
 }
 
 std::string short_duration(double seconds) {
+  constexpr double kMostHours = 1e9;
+  if (seconds >= 3600 * kMostHours) return fmt::format("over {:.0f}h", kMostHours);
   const auto s = static_cast<long>(std::lround(std::max(0.0, seconds)));
   if (s >= 3600) return fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
   if (s >= 60) return fmt::format("{}m{:02}s", s / 60, s % 60);

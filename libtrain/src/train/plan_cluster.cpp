@@ -13,15 +13,6 @@
 namespace lt {
 namespace {
 
-// The largest divisor of `samples` that is at most `most`.
-Size divisor(Size samples, Size most) {
-  Size best = 0;
-  for (Size d = 1; d <= std::min(samples, most); ++d) {
-    if (samples % d == 0) best = d;
-  }
-  return best;
-}
-
 class ClusterSearch {
  public:
   ClusterSearch(const Config& config, const PlanMachine& machine, Size memory_bytes)
@@ -41,15 +32,13 @@ class ClusterSearch {
         tried.parallel.strategy = strategy.name, tried.parallel.recompute = recompute;
         Size first = 0;
         for (const int size : sizes(strategy, ranks)) {
-          tried.parallel.shard_size = size, tried.train.accum = config_.train.accum;
-          std::optional<FitTry> found = trial.largest(tried, first);
+          tried.parallel.shard_size = size;
+          const std::optional<FitTry> found = trial.largest(tried, first, batch / ranks);
           if (!found) continue;
           first = found->micro_batch;
-          tried.train.micro_batch = found->micro_batch;
-          if (batch > 0) found = with_batch(tried, trial, batch / ranks);
-          if (!found) continue;
           if (row.best && !better(*found, *row.best)) continue;
           row.best = found, best = tried;
+          best->train.micro_batch = found->micro_batch, best->train.accum = found->accum;
         }
       }
     }
@@ -58,19 +47,6 @@ class ClusterSearch {
   }
 
  private:
-  // Sets the largest micro-batch up to the given one that divides the rank's samples and fits, and accum by it.
-  // Gradients that accumulate may take memory, so it may be smaller than what fits alone.
-  static std::optional<FitTry> with_batch(Config& config, Trial& trial, Size samples) {
-    for (Size most = config.train.micro_batch; most > 0;) {
-      config.train.micro_batch = divisor(samples, most);
-      config.train.accum = samples / config.train.micro_batch;
-      const std::optional<FitTry> tried = trial.attempt(config);
-      if (tried && tried->missing_bytes == 0) return tried;
-      most = config.train.micro_batch - 1;
-    }
-    return std::nullopt;
-  }
-
   std::vector<int> sizes(const Strategy& strategy, int ranks) const {
     if (strategy.shards_nothing()) return {0};
     if (config_.parallel.shard_size > 0) return {static_cast<int>(config_.parallel.shard_size)};

@@ -8,6 +8,7 @@
 #include "libtrain/parallel/strategy.h"
 #include "libtrain/train/plan_fit.h"
 #include "libtrain/train/run_options.h"
+#include "record/short_text.h"
 #include "train/plan_trial.h"
 #include "train/shard_sizes.h"
 
@@ -16,8 +17,10 @@ namespace {
 
 // Fills in the values that all rows share.
 void describe(Fit& fit, const Plan& plan) {
-  fit.machine = plan.machine, fit.dtype = plan.dtype, fit.accum = plan.accum, fit.model_json = plan.model_json;
-  fit.subject = fmt::format("{}; {}, sequences of {}, accum {}", plan.model, plan.dtype, plan.seq, plan.accum);
+  fit.machine = plan.machine, fit.dtype = plan.dtype, fit.model_json = plan.model_json;
+  fit.subject = fmt::format("{}; {}, sequences of {}, {}", plan.model, plan.dtype, plan.seq,
+                            fit.global_batch > 0 ? "global batches of " + counted(fit.global_batch, "sample")
+                                                 : fmt::format("accum {}", fit.accum));
   if (fit.memory_bytes == 0 || (plan.device_bytes > 0 && plan.device_bytes < fit.memory_bytes)) {
     fit.memory_bytes = plan.device_bytes;
   }
@@ -27,21 +30,22 @@ void keep_better(std::optional<FitTry>& best, const std::optional<FitTry>& tried
   if (tried && (!best || better(*tried, *best))) best = tried;
 }
 
-FitRow fit_row(Trial& trial, Config config, const std::vector<int>& sizes) {
-  FitRow row{config.parallel.strategy, config.parallel.recompute, {}, {}, {}, {}};
-  const Size given_micro_batch = config.train.micro_batch;
+// `samples` of a rank in a step; 0: as many as the micro-batch has, with the given accum.
+FitRow fit_row(Trial& trial, const Config& given, const std::vector<int>& sizes, Size samples) {
+  FitRow row{given.parallel.strategy, given.parallel.recompute, {}, {}, {}, {}};
   Size first = 0;  // the last size's largest micro-batch is near the next one's
   for (const int size : sizes) {
+    Config config = given;
     config.parallel.shard_size = size;
-    config.train.micro_batch = given_micro_batch;
     keep_better(row.given, trial.attempt(config));
-    const std::optional<FitTry> largest = trial.largest(config, first);
+    const std::optional<FitTry> largest = trial.largest(config, first, samples);
     keep_better(row.largest, largest);
     if (largest) {
       first = largest->micro_batch;
       continue;
     }
     config.train.micro_batch = 1;
+    if (samples > 0) config.train.accum = samples;
     keep_better(row.least, trial.attempt(config));
   }
   if (!row.given || (!row.largest && !row.least)) row.refused = trial.refusal()->what();
@@ -64,7 +68,7 @@ int best_row(const Fit& fit, F of) {
 
 Fit fit_memory(const Config& asked, int ranks, const PlanMachine& machine, Size memory_bytes) {
   Config given = with_accum(asked, ranks);
-  given.train.global_batch = 0;  // the micro-batch varies, accum stays
+  given.train.global_batch = 0;  // each row has an accum for it
   if (memory_bytes == 0 && machine.device == "cpu") {
     throw UsageError("plan", "--fit: expected --memory with --gpu cpu, got none",
                      "the memory of a rank: --memory 8GiB");
@@ -72,6 +76,7 @@ Fit fit_memory(const Config& asked, int ranks, const PlanMachine& machine, Size 
   Fit fit;
   fit.shard_size = static_cast<int>(given.parallel.shard_size);
   fit.ranks = ranks, fit.memory_bytes = memory_bytes, fit.given_micro_batch = given.train.micro_batch;
+  fit.global_batch = asked.train.global_batch, fit.accum = given.train.accum;
   std::optional<UsageError> refusal;
   for (const Strategy& strategy : kStrategies) {
     for (const std::string_view recompute : nn::kRecomputeNames) {
@@ -83,7 +88,7 @@ Fit fit_memory(const Config& asked, int ranks, const PlanMachine& machine, Size 
         sizes = fit.shard_size > 0 ? std::vector{fit.shard_size} : shard_sizes(ranks, ranks_per_node(machine));
       }
       Trial trial(ranks, machine, memory_bytes);
-      fit.rows.push_back(fit_row(trial, config, sizes));
+      fit.rows.push_back(fit_row(trial, config, sizes, fit.global_batch / ranks));
       if (fit.subject.empty() && trial.first_plan()) describe(fit, *trial.first_plan());
       if (!refusal) refusal = trial.refusal();
     }

@@ -26,16 +26,19 @@ Json row_json(const FitRow& row) {
           {"given_shard_size", given ? Json(given->shard_size) : Json(nullptr)},
           {"given_tokens_per_s", given ? Json(given->tokens_per_s) : Json(nullptr)},
           {"micro_batch", largest ? largest->micro_batch : 0},
+          {"accum", largest ? Json(largest->accum) : Json(nullptr)},
           {"shard_size", largest ? Json(largest->shard_size) : Json(nullptr)},
           {"peak_bytes", largest ? Json(largest->peak_bytes) : Json(nullptr)},
           {"tokens_per_s", largest ? Json(largest->tokens_per_s) : Json(nullptr)},
           {"refused", row.refused.empty() ? Json(nullptr) : Json(row.refused)}};
 }
 
-std::string options_of(const FitRow& row, const FitTry& tried) {
-  return fmt::format("--parallel.strategy={}{} --parallel.recompute={} --train.micro_batch={}", row.strategy,
+// With accum where it follows from the batch: the given one may be of another micro-batch.
+std::string options_of(const Fit& fit, const FitRow& row, const FitTry& tried) {
+  return fmt::format("--parallel.strategy={}{} --parallel.recompute={} --train.micro_batch={}{}", row.strategy,
                      tried.shard_size > 0 ? fmt::format(" --parallel.shard_size={}", tried.shard_size) : "",
-                     row.recompute, tried.micro_batch);
+                     row.recompute, tried.micro_batch,
+                     fit.global_batch > 0 ? fmt::format(" --train.accum={}", tried.accum) : "");
 }
 
 const FitRow& row_at(const Fit& fit, int i) { return fit.rows.at(static_cast<std::size_t>(i)); }
@@ -107,6 +110,7 @@ std::string to_json(const Fit& fit) {
   return Json{{"model", Json::parse(fit.model_json)},
               {"dtype", fit.dtype},
               {"accum", fit.accum},
+              {"global_batch", fit.global_batch},
               {"ranks", fit.ranks},
               {"shard_size", fit.shard_size},
               {"device", fit.machine.device},
@@ -131,15 +135,16 @@ std::string to_text(const Fit& fit) {
   text += table_text(fit) + "\n";
   if (fit.nearest >= 0) {
     const FitRow& row = row_at(fit, fit.nearest);
-    return text + fmt::format("nothing fits; the nearest: {}\n  takes {}, {} too much", options_of(row, *row.least),
-                              bytes_text(static_cast<double>(row.least->peak_bytes)),
+    return text + fmt::format("nothing fits; the nearest: {}\n  takes {}, {} too much",
+                              options_of(fit, row, *row.least), bytes_text(static_cast<double>(row.least->peak_bytes)),
                               bytes_text(static_cast<double>(row.least->missing_bytes)));
   }
   const FitRow& best = row_at(fit, fit.best);
   text += fmt::format("fastest with train.micro_batch={}: {}\n", fit.given_micro_batch,
-                      fit.best_given < 0 ? "nothing fits"
-                                         : options_of(row_at(fit, fit.best_given), *row_at(fit, fit.best_given).given));
-  return text + fmt::format("fastest of all:                   {}", options_of(best, *best.largest));
+                      fit.best_given < 0
+                          ? "nothing fits"
+                          : options_of(fit, row_at(fit, fit.best_given), *row_at(fit, fit.best_given).given));
+  return text + fmt::format("fastest of all:                   {}", options_of(fit, best, *best.largest));
 }
 
 }  // namespace lt

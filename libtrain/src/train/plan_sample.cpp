@@ -15,6 +15,7 @@
 #include "nn/spec_fields.h"
 #include "record/short_text.h"
 #include "train/base_model.h"
+#include "train/plan_limits.h"
 
 namespace lt {
 
@@ -45,9 +46,10 @@ Config with_adapters_of_base(Config config) {
 }  // namespace
 
 SamplePlan plan_sample(const Config& given, Size rows, const PlanMachine& machine) {
-  const Config config = resolve(with_adapters_of_base(with_dtype_of_run(given)),
-                                machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda);
+  const Config complete = with_adapters_of_base(with_dtype_of_run(given));
+  const Config config = resolve(machine.device == "cpu" ? complete : on_machine(complete, machine), DeviceType::cpu);
   const auto model = nn::make_transformer(model_spec(config));
+  require_plannable(*model, {rows, model->spec().max_seq, "--rows", "model.max_seq"});
   const StepOptions options = step_options(config);
   const Device device = meta_for(options.device);
   const nn::TransformerSpec& spec = model->spec();

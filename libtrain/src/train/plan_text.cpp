@@ -138,7 +138,7 @@ std::string estimate_text(const Plan& plan) {
   if (plan.steps > 0) {
     text += fmt::format("  {:<14} {:>11} for {} steps, {} tokens\n", "run",
                         short_duration(time.total_ms() / 1e3 * static_cast<double>(plan.steps)), plan.steps,
-                        short_count(static_cast<double>(plan.steps * plan.tokens_per_step)));
+                        short_count(static_cast<double>(plan.steps) * static_cast<double>(plan.tokens_per_step)));
   }
   text += "bound by\n";
   for (const Bound& bound : bounds(plan)) {
@@ -196,7 +196,7 @@ std::string to_json(const Plan& plan) {
                {{"parameters", plan.formula_parameters},
                 {"gradients", plan.formula_gradients},
                 {"optimizer", plan.formula_optimizer}}}}
-      .dump(2);
+      .dump(2, ' ', false, Json::error_handler_t::replace);  // a path may be any bytes
 }
 
 std::string to_svg(const Plan& plan) { return arena_svg(plan.step_memory); }

@@ -18,8 +18,8 @@ class Trial {
   // nullopt for a configuration that cannot run; refusal() then says why.
   std::optional<FitTry> attempt(const Config& config);
   // With the largest micro-batch that fits, searched from `first`. The peak grows with the micro-batch. Micro-batches
-  // that kernels refuse do not fit.
-  std::optional<FitTry> largest(Config config, Size first);
+  // that kernels refuse do not fit. `samples` of a rank in a step stay, where given, and accum follows; 0: accum stays.
+  std::optional<FitTry> largest(const Config& config, Size first, Size samples);
   // The first of all refusals; none: every configuration could be planned.
   const std::optional<UsageError>& refusal() const { return refusal_; }
   // The first configuration that could be planned.
@@ -29,6 +29,8 @@ class Trial {
   // What a rank may hold: the lesser of what was asked and what the GPU has, less what CUDA and NCCL take.
   Size limit_bytes(const Plan& plan) const;
   FitTry judged(const Plan& plan) const;
+  // The largest up to `most`.
+  std::optional<FitTry> largest_up_to(Size most, Config config, Size first);
 
   int ranks_;
   PlanMachine machine_;

@@ -17,6 +17,7 @@
 #include "train/engine_checkpoint.h"
 #include "train/model_table.h"
 #include "train/origin.h"
+#include "train/plan_limits.h"
 #include "train/run_batches.h"
 #include "train/run_rates.h"
 #include "train/schedule.h"
@@ -156,11 +157,12 @@ void require_ranks(int ranks) {
 
 Config resolved_for(const Config& given, int ranks, const PlanMachine& machine) {
   require_ranks(ranks);
-  return with_accum(resolve(given, machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda), ranks);
+  return with_accum(resolve(machine.device == "cpu" ? given : on_machine(given, machine), DeviceType::cpu), ranks);
 }
 
 // Every rank uses the same memory, so planning one rank is enough.
 Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMachine& machine, StepSchedule* schedule) {
+  require_plannable(model, {config.train.micro_batch, config.train.seq, "train.micro_batch", "train.seq"});
   StepOptions options = step_options(config);
   if (options.fp8 && find_device_model(machine.device).product_tflops_fp8 == 0) {
     throw UsageError(
@@ -240,6 +242,14 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
 }
 
 }  // namespace
+
+Config on_machine(Config config, const PlanMachine& machine) {
+  const std::string device = machine.device == "cpu" ? "cpu" : "cuda";
+  // The config.toml of a run says what followed from its device.
+  if (config.train.device != "auto" && config.train.device != device) config.train.cuda_graph.reset();
+  config.train.device = device;
+  return config;
+}
 
 Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   const Config config = resolved_for(given, ranks, machine);

@@ -12,9 +12,10 @@ namespace LT_API lt {
 
 inline constexpr Size kMostFitSamples = Size{1} << 16;  // larger micro-batches are not tried
 
-// A configuration that a Fit tried: its micro-batch, its shard size (0: all ranks), and what it would need and do.
+// A configuration that a Fit tried: its micro-batch and accum, its shard size (0: all ranks), and what it would need
+// and do.
 struct FitTry {
-  Size micro_batch = 0;
+  Size micro_batch = 0, accum = 1;
   int shard_size = 0;
   Size peak_bytes = 0;
   Size missing_bytes = 0;   // by which the peak exceeds the memory; 0: it fits
@@ -34,7 +35,8 @@ struct Fit {
   std::string model_json;  // the model's description
   std::string dtype;
   PlanMachine machine;
-  Size accum = 1;
+  Size accum = 1;                 // with the given micro-batch, and with all without a global_batch
+  Size global_batch = 0;          // train.global_batch, from which accum follows; 0: accum stays
   int ranks = 1, shard_size = 0;  // shard_size as configured; 0: the rows say which
   Size memory_bytes = 0;          // per rank: the lesser of what was asked and what the GPU has
   Size given_micro_batch = 0;
@@ -46,6 +48,7 @@ struct Fit {
 
 // Finds what fits `memory_bytes` per rank, of which on a GPU CUDA and NCCL take their share; 0: the memory of that GPU.
 // Ignores strategy and recomputation of `config`, and tries the shard sizes of whole nodes unless one is configured.
+// With train.global_batch the batch stays and accum follows, so it tries micro-batches that divide a rank's samples.
 // Rows that cannot run with a shard size or micro-batch say why. Throws UsageError, also if no row can run.
 Fit fit_memory(const Config& config, int ranks, const PlanMachine& machine, Size memory_bytes);
 std::string to_json(const Fit& fit);

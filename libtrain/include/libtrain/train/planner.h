@@ -102,10 +102,13 @@ struct Plan {
 // than the measured one, or for `cores` with rates of a GPU.
 PlanMachine measured_machine(const std::vector<std::string>& files, const std::string& device, int cores);
 
-// `config` need not name data. Throws UsageError.
+// `config` for a run on `machine.device`, whatever train.device says, and whatever followed from that.
+Config on_machine(Config config, const PlanMachine& machine);
+// `config` need not name data. A GPU as `machine` is also where memory is planned. With `cpu`, as by default, that is
+// train.device, and for auto the CPU. Throws UsageError.
 Plan make_plan(const Config& config, int ranks, const PlanMachine& machine = {});
 // The same for a model that exists; on return its parameters and buffers are not bound. `resolved` comes from resolve()
-// and with_accum().
+// and with_accum(), and its train.device from the caller.
 Plan make_plan(nn::Model& model, const Config& resolved, int ranks, const PlanMachine& machine = {});
 // If collectives between nodes take a tenth of the step, plans the other shard sizes of whole nodes, for the diagnosis.
 void find_faster_shards(Plan& plan, const Config& config);
