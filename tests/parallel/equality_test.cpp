@@ -15,10 +15,12 @@ constexpr Size kSteps = 4;
 void check_all_equal(const std::string& preset) {
   const Group& group = ranks();
   const nn::TransformerSpec spec = small_spec(preset);
+  const bool is_slow = device() == kCpu && group.size() > 2;  // with accumulation alone; two ranks run both
   std::vector<float> in_bf16;
   for (const auto& [dtype, fp8] :
        {std::pair{DType::f32, false}, {DType::bf16, false}, {DType::f16, false}, {DType::bf16, true}}) {
     for (const Size accum : {1, 2}) {
+      if (accum == 1 && is_slow) continue;
       const StepOptions options{.micro_batch = 2, .accum = accum, .seq = 16, .dtype = dtype, .fp8 = fp8};
       const Curve expected =
           train_curve(spec, group, {.strategy = Strategy::ddp, .deterministic = true}, options, kSteps);
