@@ -186,7 +186,7 @@ class Plan(TrainingTest):
                 self.assertEqual(program.run(*shlex.split(command.replace("\\\n", " "))).stdout, text)
 
     def test_a_configuration_that_fit_names_is_not_refused_by_plan(self):
-        model = ("--gpu", "h100", "--model.preset=gpt2-1.5b", "--train.dtype=bf16", "--ranks", 8)
+        model = ("--gpu", "h100", "--model.preset=gpt2-350m", "--train.dtype=bf16", "--ranks", 8)
         # 80 GiB are more than the GPU has.
         fit, same = [json.loads(program.run("plan", *model, "--fit", *memory, "--json").stdout)
                      for memory in (("--memory", "80GiB"), ())]
@@ -264,13 +264,13 @@ class Plan(TrainingTest):
                                                  {"ranks": 2, "bytes": plan["per_rank"][1]}])
 
     def test_a_cluster_is_the_best_of_fit_for_each_number_of_nodes(self):
-        model = ("--gpu", "h100", "--model.preset=gpt2-350m", "--train.dtype=bf16", "--ranks-per-node", 2)
+        model = ("--gpu", "h100", "--model.preset=gpt2-124m", "--train.dtype=bf16", "--ranks-per-node", 2)
         curve = self.folder / "curve.svg"
-        cluster = json.loads(program.run("plan", *model, "--nodes", "4,1,4", "--memory", "20GiB", "--svg", curve, "--json").stdout)
+        cluster = json.loads(program.run("plan", *model, "--nodes", "4,1,4", "--memory", "10GiB", "--svg", curve, "--json").stdout)
         self.assertEqual(xml.dom.minidom.parse(str(curve)).documentElement.tagName, "svg")
         self.assertEqual([row["ranks"] for row in cluster["rows"]], [2, 8])
         for row in cluster["rows"]:
-            best = json.loads(program.run("plan", *model, "--ranks", row["ranks"], "--fit", "--memory", "20GiB",
+            best = json.loads(program.run("plan", *model, "--ranks", row["ranks"], "--fit", "--memory", "10GiB",
                                           "--json").stdout)["best"]
             for key in ("strategy", "recompute", "shard_size", "micro_batch", "peak_bytes", "tokens_per_s"):
                 self.assertEqual(row[key], best[key], key)
@@ -278,14 +278,14 @@ class Plan(TrainingTest):
         self.assertAlmostEqual(cluster["rows"][1]["efficiency"], cluster["rows"][1]["tokens_per_s"] / 4
                                / cluster["rows"][0]["tokens_per_s"], places=9)
 
-        batch = json.loads(program.run("plan", *model, "--nodes", "2,3", "--memory", "20GiB", "--train.global_batch=64",
+        batch = json.loads(program.run("plan", *model, "--nodes", "2,3", "--memory", "10GiB", "--train.global_batch=64",
                                        "--json").stdout)
         row, other = batch["rows"]
         self.assertEqual((row["global_batch"], row["micro_batch"] * row["accum"] * 4), (64, 64))
         self.assertEqual(other, {"nodes": 3, "ranks": 6, "fits": False})
-        alone = program.run("plan", *model, "--nodes", "3", "--memory", "20GiB", "--train.global_batch=64")
+        alone = program.run("plan", *model, "--nodes", "3", "--memory", "10GiB", "--train.global_batch=64")
         self.assertEqual((alone.returncode, alone.stderr), (6, ""))
-        slow = json.loads(program.run("plan", *model, "--nodes", "2", "--memory", "20GiB", "--train.global_batch=64",
+        slow = json.loads(program.run("plan", *model, "--nodes", "2", "--memory", "10GiB", "--train.global_batch=64",
                                       "--network", "0.1", "--network-hop", "1000", "--json").stdout)["rows"][0]
         self.assertGreater(slow["step_ms"], 2 * row["step_ms"])
         self.assertEqual(slow["bound_by"], "exposed_network")
