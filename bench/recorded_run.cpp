@@ -54,7 +54,8 @@ std::string new_temporary_folder() {
   std::string made = where + "/libtrain-bench-XXXXXX";
   if (::mkdtemp(made.data()) != nullptr) return made;
   throw DataError("bench",
-                  fmt::format("TMPDIR: expected a folder that takes files, got {}: {}", where, std::strerror(errno)));
+                  fmt::format("temporary folder (TMPDIR, else /tmp): expected one that takes files, got {}: {}", where,
+                              std::strerror(errno)));
 }
 
 }  // namespace

@@ -148,11 +148,14 @@ std::vector<std::string> verify(const std::string& path) {
   const auto folders = step_folders(path);
   if (folders.empty()) throw DataError("checkpoint", path + ": expected step-* folders, found none");
   Problems all;
+  Size verified = 0;
   for (const auto& folder : folders) {
     const Problems problems = problems_of(folder, true);
     if (is_gone(folder)) continue;
+    ++verified;
     for (const std::string& problem : problems) all.push_back(folder.filename().string() + ": " + problem);
   }
+  if (verified == 0) throw DataError("checkpoint", path + ": expected step-* folders, found them removed meanwhile");
   return all;
 }
 
@@ -178,11 +181,12 @@ std::optional<std::string> first_unreadable(const std::vector<Listing>& candidat
   };
   for (const Listing& candidate : candidates) {
     std::error_code failed;
-    for (const auto& entry : std::filesystem::directory_iterator(candidate.path, failed)) {
-      const Descriptor file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    std::filesystem::directory_iterator at(candidate.path, failed);
+    for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+      const Descriptor file(::open(at->path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
       char byte = 0;
       const bool can_be_read = file.is_open() && (::pread(file.get(), &byte, 1, 0) >= 0 || errno == EISDIR);
-      note(entry.path(), can_be_read ? 0 : errno);
+      note(at->path(), can_be_read ? 0 : errno);
     }
     note(candidate.path, failed.value());
   }

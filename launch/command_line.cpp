@@ -35,11 +35,20 @@ bool takes_next(const CLI::App& command, const std::string& argument) {
   return option != nullptr && option->get_items_expected_min() > 0;
 }
 
+// The subcommand that an argument chooses; null if it is none.
+const CLI::App* chosen_by(const std::string& argument, const CLI::App& app) {
+  if (argument.starts_with("-") || app.get_require_subcommand_min() == 0) return nullptr;
+  const auto all = app.get_subcommands([](const CLI::App*) { return true; });
+  const auto found = std::ranges::find_if(all, [&](const CLI::App* sub) { return sub->check_name(argument); });
+  return found == all.end() ? nullptr : *found;
+}
+
 // Moves every --section.key=value, --section.key value and, for flags, --section.key out of `arguments`.
-ConfigPairs take_config_pairs(std::vector<std::string>& arguments, const CLI::App& command, const Models& models) {
+ConfigPairs take_config_pairs(std::vector<std::string>& arguments, const CLI::App& root, const Models& models) {
   const std::vector<ConfigKey> keys = config_keys(models);
   ConfigPairs pairs;
   std::vector<std::string> rest;
+  const CLI::App* command = &root;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
     if (argument == "--") {
@@ -48,7 +57,8 @@ ConfigPairs take_config_pairs(std::vector<std::string>& arguments, const CLI::Ap
     }
     if (!is_long_option(argument) || name_of(argument).find('.') == std::string::npos) {
       rest.push_back(argument);
-      if (takes_next(command, argument) && i + 1 < arguments.size()) rest.push_back(arguments[++i]);
+      if (const CLI::App* const sub = chosen_by(argument, *command)) command = sub;
+      if (takes_next(*command, argument) && i + 1 < arguments.size()) rest.push_back(arguments[++i]);
       continue;
     }
     const std::string key = name_of(argument).substr(2);
@@ -200,7 +210,7 @@ Parsed parse_command_line(const std::vector<std::string>& given, const Models& m
   for (std::size_t i = 0; i < table.size(); ++i) {
     if (table[i].name != given[0]) continue;
     parsed.run = program.runs[i];
-    if (table[i].takes_config) parsed.config = take_config_pairs(arguments, *app.get_subcommand(given[0]), models);
+    if (table[i].takes_config) parsed.config = take_config_pairs(arguments, app, models);
   }
   const std::string path = require_known_names(arguments, app);
 

@@ -82,7 +82,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
                     ->option_text("N");
   app.add_option("--gpu", plan->device,
                  "device of the time estimate and of the memory, whatever train.device says: h100, h200, a100 or cpu")
-      ->option_text("NAME = cpu");
+      ->option_text("NAME");
   std::vector<CLI::Option*> of_time;  // that a plan without an estimate of the time cannot use
   of_time.push_back(app.add_option("--ranks-per-node", plan->ranks_per_node,
                                    "for the time estimate and copies in memory; default: 8 GPUs, or all ranks on cpu")
@@ -139,7 +139,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
   }
   app.add_flag("--json", plan->json, "one JSON object");
   return [options, plan](const Invocation& invocation) {
-    auto config = options.load(invocation);
+    const auto config = options.load(invocation);
     if (!config || invocation.world.rank() != 0) return ExitCode::ok;
     // A run that goes on does not need the folder any more; a plan has its shape from there.
     if (const std::string& from = config->model.from; !from.empty()) {
@@ -160,7 +160,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
     } else {
       machine = measured_machine(plan->rates, plan->device, plan->cores);
     }
-    if (!plan->device.empty() || !plan->rates.empty()) config = on_machine(*config, machine);
+    machine.is_given = !plan->device.empty() || !plan->rates.empty();
     machine.ranks_per_node = plan->ranks_per_node;
     machine.link_gb_s = plan->link, machine.network_gb_s = plan->network;
     machine.hop_us = plan->hop, machine.network_hop_us = plan->network_hop;

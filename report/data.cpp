@@ -140,7 +140,7 @@ std::string end_of(const RunData& run) {
   for (const Event& event : run.events) {
     if (event.kind == "start") reason.clear();
     if (event.kind == "end") reason = event_field(event, "reason");
-    // Where the loss scale could be halved, a skip states it and the attempt goes on. Any other skip ends the attempt.
+    // A skip after which the attempt goes on states the loss scale. Any other skip ends the attempt.
     const bool stops = event.kind == "skip" && event_field(event, "loss_scale") == "–";
     if (stops && !run.steps.empty() && event.step == run.steps.back().step) reason = kNotFinite;
   }

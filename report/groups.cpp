@@ -43,7 +43,7 @@ std::string name_of(const RunData& run) {
   return seq == "–" ? model : model + ", sequences of " + seq + " tokens";
 }
 
-// Adds to equal names what tells their groups apart: the keys of [model] that differ, or else the parameters.
+// Adds to equal names what tells their groups apart: the keys of [model] that differ, or else parameters or FLOPs.
 void tell_apart(std::vector<RunGroup>& groups) {
   std::vector<std::string> names;
   for (const RunGroup& group : groups) {
@@ -56,7 +56,10 @@ void tell_apart(std::vector<RunGroup>& groups) {
         const bool differs = value != config_text(*other.runs.front(), key);
         if (differs && key.starts_with("model.") && key != "model.from") differences.insert(key + " " + value);
       }
-      if (differences.empty()) differences.insert(count_text(run.parameters) + " parameters");
+      if (!differences.empty()) continue;
+      const bool same_size = run.parameters == other.runs.front()->parameters;
+      differences.insert(same_size ? count_text(run.flops_per_token) + " FLOPs a token"
+                                   : count_text(run.parameters) + " parameters");
     }
     names.push_back(group.name);
     for (const std::string& difference : differences) names.back() += ", " + difference;
@@ -189,8 +192,7 @@ void add_groups(Document& document, const std::vector<RunData>& runs) {
   const std::vector<RunGroup> groups = group_runs(runs);
   if (groups.size() > 1) {
     document.add(Paragraph{fmt::format(
-        "These runs have {} different models or sequence lengths. A token is not the same work in all of them, so "
-        "speed and memory are compared only within each group.",
+        "In these runs a token is {} different kinds of work, so speed and memory are compared only within each group.",
         groups.size())});
   }
   for (const RunData& run : runs) {

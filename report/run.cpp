@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "record/record.h"
 #include "record/short_text.h"
 #include "report/findings.h"
 #include "report/groups.h"
@@ -117,17 +118,17 @@ void add_status(Document& document, const RunData& run, const Summary& s) {
   for (const Event& event : run.events) {
     if (event.kind == "checkpoint") saved = event.step;
     if (event.kind != "skip") continue;
-    (event_field(event, "reason") == "no target counts" ? without_targets : not_finite).add(event.step);
+    (event_field(event, "reason") == kNoTargetCounts ? without_targets : not_finite).add(event.step);
   }
   const std::string reason = end_of(run);
-  const bool failed = reason == kNotFinite || (reason.empty() && !run.starts.empty());  // or is still going on
+  const bool lacks_end = reason == kNotFinite || (reason.empty() && !run.starts.empty());
   const double steps = config_number(run, "train.steps");
   const bool short_of = steps > s.steps;
   const std::string count = whole_text(s.steps) + (short_of ? " of " + whole_text(steps) : "") + " steps";
   std::string text;
   if (reason == kNotFinite) {
     text = fmt::format("The run stopped after {}: loss or gradient was not finite.", count);
-  } else if (failed) {
+  } else if (lacks_end) {
     text = fmt::format(
         "The record ends after {} without an end event: the run is still going on, was killed, or failed.", count);
   } else if (!reason.empty() && short_of) {
@@ -150,7 +151,7 @@ void add_status(Document& document, const RunData& run, const Summary& s) {
   add(without_targets.text("No target counted"));
   add(go_on);
   if (!text.empty()) document.add(Paragraph{text});
-  if (failed && !run.last_error.empty()) document.add(Paragraph{"Its log ends with: " + run.last_error});
+  if (lacks_end && !run.last_error.empty()) document.add(Paragraph{"Its log ends with: " + run.last_error});
 }
 
 }  // namespace

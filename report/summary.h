@@ -7,9 +7,10 @@
 
 namespace lt::report {
 
-// Model, steps and losses describe the whole run; tokens, first_loss and train_s what it recorded, which begins later
-// if it began from another run's checkpoint. Everything else describes its last segment (segments.h). Speeds are
-// medians over the steady steps, but for mean_tokens_per_s, and memory is the maximum over the segment.
+// Model, steps and the later losses describe the whole run. Tokens, first_loss and train_s describe what it recorded,
+// which begins later if it began from another run's checkpoint. Everything else describes its last segment
+// (segments.h). Speeds are medians over the steady steps, but for mean_tokens_per_s, and memory is the maximum over the
+// segment.
 struct Summary {
   std::string model, strategy, recompute, dtype;  // "–" if the run does not record it
   double shard_size = kMissing;                   // of a hybrid run: fewer ranks than all; else kMissing

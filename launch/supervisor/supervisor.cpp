@@ -217,8 +217,7 @@ class Supervisor {
   RunState run_;
   StopSignals stop_;
   Output output_{STDERR_FILENO};
-  // Read once: where the file is replaced while the run is at work, the link names one that is deleted, and a restart
-  // takes the new file.
+  // Read once. After the file was replaced the link would name the deleted one; a restart runs the new one.
   const std::string program_ = std::filesystem::read_symlink("/proc/self/exe");
   std::vector<Host> hosts_, there_;  // all of the hostfile; those that answer
   Size batch_;                       // samples per step, if the configuration does not set it
@@ -229,7 +228,7 @@ class Supervisor {
 
 ExitCode supervise(const LaunchOptions& options, const Config& config) {
   open_missing_descriptors();
-  std::signal(SIGPIPE, SIG_IGN);  // ranks continue when nobody reads their output
+  std::signal(SIGPIPE, SIG_IGN);  // this process continues when nobody reads its output
   std::signal(SIGCHLD, SIG_DFL);  // if it were ignored, the system would drop exit codes
   return Supervisor(options, config).run();
 }

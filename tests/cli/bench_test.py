@@ -328,7 +328,12 @@ class Bench(program.CliTest):
         self.assertEqual(len(events), 1, result["files"])
         self.assertEqual(self.compare(self.folder / "out.json", self.folder / "out.json", "--threshold", 1000).returncode, 0)
         self.assert_error(program.run("bench", "recorder", *SMALL, *QUICK, environment={"TMPDIR": f"{self.folder}/none"}), 3,
-                          f"[bench] TMPDIR: expected a folder that takes files, got {self.folder}/none: No such file or directory")
+                          f"[bench] temporary folder (TMPDIR, else /tmp): expected one that takes files, got {self.folder}/none: "
+                          "No such file or directory")
+
+    def test_a_value_that_looks_like_a_key_is_the_value_of_its_option(self):
+        for command in (("bench", "step", "--out", "--none/a.json"), ("plan", "--svg", "--none/a.svg")):
+            self.assert_error(program.run(*command), 2, f"[usage] {command[-2]}: expected a file in an existing folder, got {command[-1]}")
 
     def test_recorder_takes_its_own_data_and_leaves_checkpoints_alone(self):
         text, data, run = self.write("text.txt", "to be or not to be\n" * 40), self.folder / "data", self.folder / "run"

@@ -86,11 +86,14 @@ class Prepare(program.CliTest):
     def test_what_is_no_text_or_no_json_lines_is_told(self):
         packed = self.write("packed.txt", gzip.compress(b"hello world " * 100))
         letters = self.write("letters.json", '{"model": {"type": "BPE", "vocab": {"a": 0, "s": 1}, "merges": []}}')
-        self.assert_error(self.prepare(packed, options=("--tokenizer", letters)), 3, f"[data] {packed}: expected text in UTF-8, found gzip data",
+        self.assert_error(self.prepare(packed, options=("--tokenizer", letters)), 3,
+                          f"[data] {packed}: expected text in UTF-8 without bytes 0, found gzip data",
                           "it is decompressed if its name ends in .gz, and by `zcat` before standard input")
         encoded = self.write("encoded.jsonl", '{"text": "hello"}\n'.encode("utf-16-le"))
-        self.assert_error(self.prepare(encoded), 3, f"[data] {encoded}: expected text in UTF-8, found a byte 0 at offset 1",
-                          "binary data has such bytes, and so has text in UTF-16, which `iconv -t UTF-8` rewrites")
+        self.assert_error(self.prepare(encoded), 3,
+                          f"[data] {encoded}: expected text in UTF-8 without bytes 0, found a byte 0 at offset 1",
+                          "binary data has such bytes, and text in UTF-16, which `iconv -f UTF-16 -t UTF-8` rewrites; `tr -d "
+                          "'\\0'` removes them from other text")
         latin = self.write("latin.jsonl", '{"text": "x"}\n{"text": "café"}\n'.encode("latin-1"))
         self.assert_error(self.prepare(latin), 3,
                           f"[data] {latin}:2: expected a JSON object on one line, found bytes that are not UTF-8, 0xe9 at "

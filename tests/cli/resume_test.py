@@ -51,7 +51,8 @@ class Resume(TrainingTest):
         refused = self.train(steps=2)
         self.assert_error(refused, 3, f"[checkpoint] checkpoint.dir {self.folder}/run/checkpoints: expected files that can be "
                           f"read, found {shard}: Too many levels of symbolic links",
-                          "the checkpoint may be whole; another --run.dir starts over without it")
+                          "the checkpoint may be whole; a run with another --run.dir, and another --checkpoint.dir if given, "
+                          "starts over")
         shard.unlink()
         (self.folder / "shard").rename(shard)
         self.assertIn("resuming from", self.trained(steps=2))
@@ -62,6 +63,7 @@ class Resume(TrainingTest):
         for run in ("run", "late"):
             killed = self.train(f"--checkpoint.resume={self.folder}/first", run=run, environment={"LTRAIN_FAULT": "forward:0:5:kill"})
             self.assertEqual((killed.returncode, self.steps(run)), (-9, []))
+        self.assert_error(self.train(steps=3), 2, f"[config] train.steps: expected more than the 3 of {began}, got 3")
         again = self.trained()
         self.assertIn(f"starting over at step 4: {self.folder}/run/checkpoints holds no valid checkpoint, metrics.jsonl has ", again)
         self.assertIn(f"resuming from {began} at step 4", again)
@@ -72,7 +74,7 @@ class Resume(TrainingTest):
         self.assertEqual(self.steps(), ["step-00000006"])
         shutil.rmtree(began)
         self.assert_error(self.train(run="late"), 3, f"[checkpoint] {self.folder}/late/run.json: begun_from {began}: no such file "
-                                                     "or folder")
+                          "or folder", "--run.force with --checkpoint.resume=FOLDER begins anew, from another checkpoint")
 
     def test_a_run_that_goes_on_from_itself_is_not_moved_aside(self):
         self.trained("--checkpoint.every=1", steps=2)

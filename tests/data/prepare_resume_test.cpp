@@ -177,6 +177,8 @@ TEST_CASE("prepare: what was done before the system failed stays, and the next c
   };
   CHECK(fails(first.options, first.options.inputs, move_away, lt::ExitCode::data) ==
         second + ": expected a readable file, found: No such file or directory");
+  CHECK(fails(first.options, first.options.inputs, {}, lt::ExitCode::data) ==
+        second + ": expected a readable file, found: No such file or directory");
   std::filesystem::rename(away, second);
   goes_on();
   int calls = 0;

@@ -99,7 +99,8 @@ TEST_CASE("prepare: input that begins as no text does is refused by what it is",
   const TempFolder folder;
   std::string tokenizer = folder.write("t.json", lt_test::byte_level_tokenizer(lt_test::kEndOfText));
   const auto refusal = [&](const std::string& name, const std::string& content) {
-    const std::string path = folder.write(name, content), expected = path + ": expected text in UTF-8, found ";
+    const std::string path = folder.write(name, content),
+                      expected = path + ": expected text in UTF-8 without bytes 0, found ";
     const std::string message = message_of<DataError>([&] {
       lt::prepare(
           {.inputs = {path}, .tokenizer = tokenizer, .out = folder / "out", .val_fraction = 0, .batch_bytes = 100});

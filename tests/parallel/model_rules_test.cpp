@@ -127,10 +127,10 @@ TEST_CASE("units out of order, and a model that runs outside of its engine, are 
   CHECK(refusal_of([](Pair& pair, const Batch& batch) {
           pair.usual(pair, batch);
           return pair.usual(pair, batch);
-        }).starts_with("unit embed ran out of order: in a pass the units of a model run once each"));
+        }).starts_with("units: expected the end of the pass, got embed: in a pass the units of a model run once each"));
   CHECK(refusal_of([](Pair& pair, const Batch& batch) {
           return pair.run(pair.embed, [&] { return ops::sum(pair.embed(batch.inputs)); });
-        }) == "the model ran 1 of its 2 units");
+        }) == "units: expected a pass to run all 2, it ran 1");
   Pair model;
   Engine engine(model, ranks(), {}, AdamW{}, kOptions);
   CHECK(engine.step(tokens()).loss() > 0);

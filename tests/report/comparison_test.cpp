@@ -153,7 +153,7 @@ TEST_CASE("report: runs whose tokens are other work are not compared, though the
   const std::string start = R"(,"flops_per_token":1000,"parameters":2000)",
                     more_flops = R"(,"flops_per_token":1500,"parameters":2000)",
                     more_parameters = R"(,"flops_per_token":1000,"parameters":2500)";
-  const std::string two = "have 2 different models or sequence lengths";
+  const std::string two = "a token is 2 different kinds of work";
   CHECK_FALSE(contains(groups(start, "head_dim = 0\n", start, "head_dim = 32\n"), two));  // the default, written out
   CHECK_FALSE(contains(groups(start, "", start, "freeze = []\ndropout = 0.0\n"), two));   // of an earlier version
   CHECK_FALSE(contains(groups(start, "dropout = 0.1\n", start, "dropout = 0.2\n"), two));

@@ -143,6 +143,11 @@ TEST_CASE("chat: a character without a token trains none; a turn without an end 
   const std::string refused =
       "chat: template plain: expected a tokenizer with a token for \"\\n\", which ends a turn, found none";
   CHECK(message_of<UsageError>([&] { ChatTemplate("plain", *tokenizer); }) == refused);
+  Json with_unknown = described;
+  with_unknown["model"]["vocab"].emplace("<unk>", next++);
+  with_unknown["model"]["unk_token"] = "<unk>";
+  const auto of_unknown = tokenizer_from_json(with_unknown.dump(), "t.json");
+  CHECK(message_of<UsageError>([&] { ChatTemplate("plain", *of_unknown); }) == refused);
   described["pre_tokenizer"] = {{"type", "Metaspace"}, {"prepend_scheme", "always"}};
   const auto with_spaces = tokenizer_from_json(described.dump(), "t.json");
   CHECK(message_of<UsageError>([&] { ChatTemplate("plain", *with_spaces); }) == refused);

@@ -42,14 +42,15 @@ constexpr Beginning kNoText[] = {
 // Throws DataError unless the content of an input may begin so.
 void require_utf8_text(const std::string& path, std::string_view head) {
   const auto refuse = [&](const std::string& found, const char* hint) {
-    throw DataError("data", fmt::format("{}: expected text in UTF-8, found {}", path, found), hint);
+    throw DataError("data", fmt::format("{}: expected text in UTF-8 without bytes 0, found {}", path, found), hint);
   };
   for (const Beginning& other : kNoText) {
     if (head.starts_with(other.bytes)) refuse(other.found, other.hint);
   }
   if (const std::size_t zero = head.find('\0'); zero != std::string_view::npos) {
     refuse(fmt::format("a byte 0 at offset {}", zero),
-           "binary data has such bytes, and so has text in UTF-16, which `iconv -t UTF-8` rewrites");
+           "binary data has such bytes, and text in UTF-16, which `iconv -f UTF-16 -t UTF-8` rewrites; `tr -d '\\0'` "
+           "removes them from other text");
   }
 }
 

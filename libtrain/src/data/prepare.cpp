@@ -99,7 +99,8 @@ std::string identity_of(const PrepareOptions& options, const std::vector<std::st
   const auto text = [](const std::optional<std::string>& option) {
     return option ? nlohmann::json(*option) : nlohmann::json();
   };
-  const nlohmann::json identity = {1,
+  constexpr int kVersion = 2;  // rises where the same input gets other tokens
+  const nlohmann::json identity = {kVersion,
                                    inputs,
                                    tokenizer.size(),
                                    crc32c(0, tokenizer.data(), tokenizer.size()),
@@ -109,6 +110,22 @@ std::string identity_of(const PrepareOptions& options, const std::vector<std::st
                                    options.pack > 0};
   // Names of files need not be UTF-8.
   return identity.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+std::string goes_on_hint(const std::string& spool) {
+  return fmt::format("{} keeps what is done: the same command goes on from there", spool);
+}
+
+// Before anything is written: the state in a spool would be given up for an input that is away.
+void require_openable(const std::vector<std::string>& paths, const std::string& spool) {
+  try {
+    for (const std::string& path : paths) {
+      if (path != "-") StoredBytes{path};
+    }
+  } catch (const ReadError& e) {
+    std::error_code failed;
+    throw ReadError(e.component(), e.what(), fs::exists(spool, failed) ? goes_on_hint(spool) : e.hint());
+  }
 }
 
 // The tokenizer.json, and the files beside it if it is a model's.
@@ -191,7 +208,7 @@ class SpoolRemover {
 
  private:
   bool keep() { return stays_ = spool_.can_be_resumed(); }
-  std::string hint() const { return fmt::format("{} keeps what is done: the same command goes on from there", path_); }
+  std::string hint() const { return goes_on_hint(path_); }
 
   std::string path_;
   const Spool& spool_;
@@ -254,10 +271,11 @@ PrepareResult prepare(const PrepareOptions& given) {
   const std::vector<std::string> paths = expand_files(options.inputs);
   require_text(options, paths);
   require_json_lines(options, paths);
+  const std::string spool_folder = options.out + kSpoolFolder;
+  require_openable(paths, spool_folder);
   const std::map<std::string, std::string> tokenizer_files = files_of(options, *tokenizer);
   require_no_others(options, tokenizer_files);
 
-  const std::string spool_folder = options.out + kSpoolFolder;
   std::error_code failed;
   if (!fs::exists(spool_folder, failed)) require_no_tokens(options);
   OutputFolder out(options.out);

@@ -33,16 +33,19 @@ void UnitSchedule::begin_micro_batch(bool first, bool last) {
 
 void UnitSchedule::end_pass() {
   if (next_forward_ != last() + 1) {
-    throw UsageError("engine", "the model ran " + std::to_string(next_forward_) + " of its " +
-                                   std::to_string(units_.size()) + " units");
+    throw UsageError("engine", "units: expected a pass to run all " + std::to_string(units_.size()) + ", it ran " +
+                                   std::to_string(next_forward_));
   }
 }
 
 void UnitSchedule::expect_forward(int unit) {
   if (unit != next_forward_) {
+    const std::string expected = next_forward_ <= last()
+                                     ? "unit " + infos_[static_cast<std::size_t>(next_forward_)].name
+                                     : "the end of the pass";
     throw UsageError("engine",
-                     "unit " + infos_[static_cast<std::size_t>(unit)].name +
-                         " ran out of order: in a pass the units of a model run once each, in the order of units()",
+                     "units: expected " + expected + ", got " + infos_[static_cast<std::size_t>(unit)].name +
+                         ": in a pass the units of a model run once each, in the order of units()",
                      "with_parameters() runs functions of a model, and logits, outside of step() and evaluate()");
   }
   ++next_forward_;

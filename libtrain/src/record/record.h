@@ -11,6 +11,9 @@
 
 namespace lt {
 
+// The reason of the event `skip` for a step in which no target counts.
+inline constexpr const char* kNoTargetCounts = "no target counts";
+
 // Statistics over ranks of one number.
 struct OverRanks {
   double min = 0, mean = 0, max = 0;

@@ -101,8 +101,9 @@ ChatTemplate::ChatTemplate(std::string_view name, const Tokenizer& tokenizer) : 
   // What ends a turn is trained, and tells where an answer ends.
   const std::array<ChatMessage, 1> turn{{{std::string(kAssistant), "a"}}};
   const Rendered sample = rendered(turn, false);
-  const auto end = tokenizer.encode_located(sample.text, std::span(sample.trained).last(1)).tokens;
-  if (!end.empty() && end[0].begin < end[0].end) return;
+  const auto [ids, end] = tokenizer.encode_located(sample.text, std::span(sample.trained).last(1));
+  const bool has_token = !end.empty() && end[0].begin < end[0].end;
+  if (has_token && tokenizer.bytes_of(ids[end[0].begin]).ends_with(row_->end)) return;  // and not an unk_token
   throw UsageError(
       "tokenizer",
       fmt::format("chat: template {}: expected a tokenizer with a token for {}, which ends a turn, found none", name,

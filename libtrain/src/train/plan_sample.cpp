@@ -46,8 +46,7 @@ Config with_adapters_of_base(Config config) {
 }  // namespace
 
 SamplePlan plan_sample(const Config& given, Size rows, const PlanMachine& machine) {
-  const Config complete = with_adapters_of_base(with_dtype_of_run(given));
-  const Config config = resolve(machine.device == "cpu" ? complete : on_machine(complete, machine), DeviceType::cpu);
+  const Config config = resolve(on_machine(with_adapters_of_base(with_dtype_of_run(given)), machine), DeviceType::cpu);
   const auto model = nn::make_transformer(model_spec(config));
   require_plannable(*model, {rows, model->spec().max_seq, "--rows", "model.max_seq"});
   const StepOptions options = step_options(config);

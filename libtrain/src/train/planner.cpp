@@ -157,7 +157,7 @@ void require_ranks(int ranks) {
 
 Config resolved_for(const Config& given, int ranks, const PlanMachine& machine) {
   require_ranks(ranks);
-  return with_accum(resolve(machine.device == "cpu" ? given : on_machine(given, machine), DeviceType::cpu), ranks);
+  return with_accum(resolve(on_machine(given, machine), DeviceType::cpu), ranks);
 }
 
 // Every rank uses the same memory, so planning one rank is enough.
@@ -244,6 +244,7 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
 }  // namespace
 
 Config on_machine(Config config, const PlanMachine& machine) {
+  if (machine.device == "cpu" && !machine.is_given) return config;
   const std::string device = machine.device == "cpu" ? "cpu" : "cuda";
   // The config.toml of a run says what followed from its device.
   if (config.train.device != "auto" && config.train.device != device) config.train.cuda_graph.reset();

@@ -222,7 +222,12 @@ void Run::load_state() {
   }
   // Also applies if the newest checkpoint on disk turned out to be damaged.
   if (memory && memory->step() > steps_done()) load_from(*memory);
-  if (start.memory_step == 0 && start.checkpoint.folder.empty() && config.checkpoint.resume == "auto") begin_again();
+  if (start.memory_step == 0 && start.checkpoint.folder.empty() && config.checkpoint.resume == "auto") {
+    collectively(control, [&] {
+      if (world.rank() == 0) require_readable_checkpoints(config, start);
+    });
+    begin_again();
+  }
   if (start.memory_step == 0) start.identity.timeline = random_hex(16);
   if (continues_itself()) eval_loss = start.checkpoint.state.eval_loss;
   if (nn::has_adapters(config.model)) return load_base_of_adapters();
@@ -261,7 +266,9 @@ void Run::begin_again() {
   start.begins_again = !start.checkpoint.folder.empty();
   collectively(control, [&] {
     if (start.begins_again || world.rank() != 0) return;
-    throw checkpoint::no_valid_checkpoint(from, notes, config.run.dir + "/run.json: begun_from");
+    const DataError why = checkpoint::no_valid_checkpoint(from, notes, config.run.dir + "/run.json: begun_from");
+    throw DataError(why.component(), why.what(),
+                    "--run.force with --checkpoint.resume=FOLDER begins anew, from another checkpoint");
   });
   start.notes.insert(start.notes.end(), notes.begin(), notes.end());
 }

@@ -173,6 +173,17 @@ std::string starting_over(const Config& resolved, std::size_t damaged, Size firs
   return text;
 }
 
+// For a run that begins from `step`, the checkpoint of another run, which messages name by `from`.
+void require_steps_left(const Config& resolved, Size step, const std::string& from) {
+  if (step < resolved.train.steps) return;
+  const bool by_epochs = resolved.data.epochs > 0;  // train.steps follows from it
+  throw UsageError("config",
+                   fmt::format("{} than the {} of {}, got {}",
+                               by_epochs ? "data.epochs: expected more steps" : "train.steps: expected more", step,
+                               from, resolved.train.steps),
+                   "the checkpoint's steps count too");
+}
+
 // Compares nothing if the checkpoint has no configuration: a program that links the library saves none.
 void require_same_config(const Config& resolved, const checkpoint::RunState& state, const std::string& folder,
                          bool same_files) {
@@ -180,6 +191,15 @@ void require_same_config(const Config& resolved, const checkpoint::RunState& sta
 }
 
 }  // namespace
+
+void require_readable_checkpoints(const Config& resolved, const RunStart& start) {
+  const auto unreadable = checkpoint::first_unreadable(start.candidates);
+  if (!unreadable) return;
+  throw DataError(
+      "checkpoint",
+      fmt::format("checkpoint.dir {}: expected files that can be read, found {}", resolved.checkpoint.dir, *unreadable),
+      "the checkpoint may be whole; a run with another --run.dir, and another --checkpoint.dir if given, starts over");
+}
 
 bool goes_on(const Config& resolved) {
   const std::string& resume = resolved.checkpoint.resume;
@@ -232,12 +252,7 @@ void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_by
     if (start.memory_step > 0) {
       start.complete = false;  // the state must still be saved to disk
     } else if (folder.empty() || start.begins_again) {
-      if (const auto unreadable = checkpoint::first_unreadable(start.candidates)) {
-        throw DataError("checkpoint",
-                        fmt::format("checkpoint.dir {}: expected files that can be read, found {}",
-                                    resolved.checkpoint.dir, *unreadable),
-                        "the checkpoint may be whole; another --run.dir starts over without it");
-      }
+      if (start.begins_again) require_steps_left(resolved, state.step, folder);
       start.starting_over = starting_over(resolved, start.candidates.size(), state.step + 1);
     } else {
       require_same_config(resolved, state, folder, start.same_files);
@@ -246,14 +261,7 @@ void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_by
   } else if (resolved.checkpoint.resume != "never") {
     if (folder.empty())
       throw checkpoint::no_valid_checkpoint(resolved.checkpoint.resume, start.notes, "checkpoint.resume");
-    if (state.step >= resolved.train.steps) {
-      const bool by_epochs = resolved.data.epochs > 0;  // train.steps follows from it
-      throw UsageError("config",
-                       fmt::format("{} than the {} of checkpoint.resume {}, got {}",
-                                   by_epochs ? "data.epochs: expected more steps" : "train.steps: expected more",
-                                   state.step, folder, resolved.train.steps),
-                       "the checkpoint's steps count too");
-    }
+    require_steps_left(resolved, state.step, "checkpoint.resume " + folder);
     start.identity.parent = state.run;
     start.identity.begun_from = fs::absolute(folder).lexically_normal();
   }

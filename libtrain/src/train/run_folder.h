@@ -42,6 +42,9 @@ bool goes_on(const Config& resolved);
 // `files` are the training files of this start.
 RunStart examine_run_folder(const Config& resolved, const std::vector<checkpoint::DataFile>& files,
                             std::chrono::milliseconds patience = kFolderPatience);
+// Throws DataError, which names the file, if the system does not let this process read one of the run's checkpoints.
+// For a start that can load none of them: starting over would move them aside.
+void require_readable_checkpoints(const Config& resolved, const RunStart& start);
 // Opens or creates resolved.run.dir after the state was loaded. A checkpoint has `checkpoint_bytes`. Throws UsageError
 // and DataError, also if checkpoint.resume=FOLDER holds no complete checkpoint, or checkpoint.dir is not writable or
 // has no room for a first one.

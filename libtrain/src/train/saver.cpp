@@ -107,24 +107,36 @@ Saver::Saver(Run& run)
   // A run that begins from another run's checkpoint has no checkpoint of its own yet.
   if (run.continues_itself()) last_begun_ = last_saved_ = run.start.newest_on_disk;
   if (config.async) background_ = std::make_unique<Background>(run, copy_->bytes());
+}
+
+void Saver::begin_memory_copies() {
+  const CheckpointConfig& config = run_.config.checkpoint;
   if (config.memory_every == 0) return;
-  if (run.start.memory_step > 0 && !MemoryCheckpoints::keeps_copies(*copy_, run.control, run.start.identity)) {
-    const PhaseScope phase(Phase::save);
-    run.log.say("copies in memory: other ranks or hosts hold other parts now; the state is saved to disk first");
-    last_begun_ = run.steps_done();
-    last_begin_ = Clock::now();
-    conclude(save_now(last_begun_));
+  if (run_.start.memory_step > 0 && !MemoryCheckpoints::keeps_copies(*copy_, run_.control, run_.start.identity)) {
+    save_before_copies_go();
   }
-  const Size tokens = run.batches == nullptr ? 0 : run.batches->tokens();
+  const Size tokens = run_.batches == nullptr ? 0 : run_.batches->tokens();
   memory_ =
-      std::make_unique<MemoryCheckpoints>(*run.engine, *copy_, run.control, run.start.identity, tokens, recorded_);
-  run.log.say(fmt::format("copies in memory: every {}, {:.3f} GiB a rank{}",
-                          config.memory_every == 1 ? "step" : counted(config.memory_every, "step"),
-                          static_cast<double>(kMemorySlots * copy_->bytes()) / (1 << 30),
-                          memory_->is_mirrored() ? ", and as much on the next host" : ""));
-  if (run.config.train.cuda_graph.value() && config.memory_every == 1) {
-    run.log.say("train.cuda_graph: no step is a graph, as each has a copy beside it (checkpoint.memory_every=1)");
+      std::make_unique<MemoryCheckpoints>(*run_.engine, *copy_, run_.control, run_.start.identity, tokens, recorded_);
+  run_.log.say(fmt::format("copies in memory: every {}, {:.3f} GiB a rank{}",
+                           config.memory_every == 1 ? "step" : counted(config.memory_every, "step"),
+                           static_cast<double>(kMemorySlots * copy_->bytes()) / (1 << 30),
+                           memory_->is_mirrored() ? ", and as much on the next host" : ""));
+  if (run_.config.train.cuda_graph.value() && config.memory_every == 1) {
+    run_.log.say("train.cuda_graph: no step is a graph, as each has a copy beside it (checkpoint.memory_every=1)");
   }
+}
+
+// The copies that this start resumed from are removed next, and nothing else may have their step.
+void Saver::save_before_copies_go() {
+  const PhaseScope phase(Phase::save);
+  run_.log.say("copies in memory: other ranks or hosts hold other parts now; the state is saved to disk first");
+  save();
+  conclude_all();
+  if (last_saved_ == run_.steps_done()) return;
+  const Error& why = failure_->error;
+  throw DataError(why.component(), why.what(),
+                  "the copies in memory stay, and the same command goes on from them once there is room");
 }
 
 Saver::~Saver() { recorded_->close(); }

@@ -27,6 +27,10 @@ class Saver {
   bool is_due(Size step);
   // Whether the run goes on from a copy in memory, made when or after a save was due that is not on disk.
   bool has_missed() const;
+  // Begins what checkpoint.memory_every asks for. If copies that the run resumed from do not fit this start, it saves
+  // first, and throws DataError if that fails: the copies then stay. Call it before the first step, and after what a
+  // save should record.
+  void begin_memory_copies();
   // Reports the outcome of saves that have ended. Call it between any two steps.
   void conclude_finished();
   // Saves the current state unless it is already saved. A save that fails with DataError is retried later (is_due());
@@ -62,6 +66,7 @@ class Saver {
 
   bool minutes_are_over();
   SaveOutcome save_now(Size step);
+  void save_before_copies_go();
   void start_copy();
   void save_in_background(Size step);
   void conclude_all();

@@ -25,6 +25,7 @@
 #include "libtrain/train/run_options.h"
 #include "libtrain/watchdog/watchdog.h"
 #include "profile/activity_clock.h"
+#include "record/record.h"
 #include "record/short_text.h"
 #include "train/evaluation.h"
 #include "train/memory_checkpoints.h"
@@ -79,6 +80,7 @@ class TrainingLoop {
     fault_point("start");
     catch_up();
     if (saver_.has_missed()) saver_.save();
+    saver_.begin_memory_copies();
     if (steps_done() < train.steps) stop_signal_ = agree_on_stop(run_.control);
     if (is_stopped()) return End::signal;
     leave_out_of_step_time();
@@ -203,11 +205,12 @@ class TrainingLoop {
 
   // Such steps may be many, so the console has the first.
   void note_skipped_without_targets(const StepRecord& record) {
-    note_skipped(record, "no target counts");
+    note_skipped(record, kNoTargetCounts);
     if (std::exchange(said_without_targets_, true)) return;
-    run_.log.say(fmt::format("step {:>5}: no update, because none of its targets counts; its loss of 0 means nothing. "
-                             "metrics.jsonl has an event skip for each such step",
-                             record.step));
+    run_.log.say(
+        fmt::format("step {:>5}: no update, because none of its targets counts; its loss of 0 means nothing. "
+                    "metrics.jsonl has an event skip for each such step",
+                    record.step));
   }
 
   Batch next_batch() {

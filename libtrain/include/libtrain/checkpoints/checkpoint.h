@@ -110,8 +110,8 @@ std::optional<std::string> find_newest(const std::string& path, const RunFilter&
 std::vector<Listing> candidates(const std::string& path, const RunFilter& runs);
 // The first valid one; null if there is none.
 const Listing* newest_valid(const std::vector<Listing>& candidates);
-// The first of their files that the system does not let this process read, and its reason. Such a checkpoint may be
-// whole. Nullopt if all files can be read; a file that is missing does not count.
+// The first of their files that the system does not let this process open, or begin to read, and its reason. Such a
+// checkpoint may be whole. Nullopt if there is none; a file that is missing does not count.
 std::optional<std::string> first_unreadable(const std::vector<Listing>& candidates);
 
 // The newest checkpoint in the directory `path` that belongs to none of `runs` and is valid by manifest and file sizes.

@@ -32,6 +32,7 @@ struct PlanMachine {
   // Links in place of the table's: GB/s that a rank sends inside its node and to others, and microseconds of a hop.
   std::optional<double> link_gb_s = std::nullopt, network_gb_s = std::nullopt, hop_us = std::nullopt,
                         network_hop_us = std::nullopt;
+  bool is_given = false;  // also `cpu` then decides whose memory is planned, as GPUs do
 };
 
 // The time of a step, estimated from a table of rates. Everything else in a plan is exact.
@@ -102,10 +103,10 @@ struct Plan {
 // than the measured one, or for `cores` with rates of a GPU.
 PlanMachine measured_machine(const std::vector<std::string>& files, const std::string& device, int cores);
 
-// `config` for a run on `machine.device`, whatever train.device says, and whatever followed from that.
+// `config` for a run on the device whose memory is planned, whatever followed from another train.device. That is
+// `machine.device` if it is a GPU or is given, else train.device, and for auto the CPU.
 Config on_machine(Config config, const PlanMachine& machine);
-// `config` need not name data. A GPU as `machine` is also where memory is planned. With `cpu`, as by default, that is
-// train.device, and for auto the CPU. Throws UsageError.
+// `config` need not name data. It counts as on_machine() has it. Throws UsageError.
 Plan make_plan(const Config& config, int ranks, const PlanMachine& machine = {});
 // The same for a model that exists; on return its parameters and buffers are not bound. `resolved` comes from resolve()
 // and with_accum(), and its train.device from the caller.
