@@ -27,6 +27,7 @@ TEST_CASE("warm-up: lr n / warmup, whatever comes after", "[optim]") {
     CHECK(s.at(5) == rate(3e-4));
     CHECK(s.at(10) == rate(6e-4));
   }
+  CHECK_THROWS_WITH(Schedule().at(0), "schedule: expected a step from 1, got 0");
 }
 
 TEST_CASE("cosine from lr to min_lr", "[optim]") {

@@ -1,5 +1,6 @@
 // What an engine requires of a model of one's own, of its batches and of its user: what breaks a rule is refused by
 // name.
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -135,6 +136,8 @@ TEST_CASE("units out of order, and a model that runs outside of its engine, are 
   Engine engine(model, ranks(), {}, AdamW{}, kOptions);
   CHECK(engine.step(tokens()).loss() > 0);
   CHECK_THROWS_AS(model.loss(tokens()), UsageError);
+  CHECK_THROWS_WITH(engine.set_learning_rate(std::nan("")), "learning rate: expected a number from 0 on, got nan");
+  CHECK_THROWS_AS(engine.set_learning_rate(-1), UsageError);
   CHECK_THROWS_WITH(engine.set_progress(1, -1), "progress: expected no negative numbers, got 1 steps and -1 samples");
 }
 

@@ -129,6 +129,20 @@ TEST_CASE("save: the loss scale goes on where it was, and begins anew after anot
   save(whole, folder / "f32", Group());
   REQUIRE(load(again, folder / "f32", Group()));
   CHECK(is(again.loss_scale(), 65536, 0, 0));
+
+  // Where targets may be ignored, other dtypes count steps without an update too.
+  const StepOptions masked{.micro_batch = 1, .seq = 8, .dtype = DType::f32, .ignored_targets = true};
+  nn::Gpt2 fifth(spec);
+  Engine counting(fifth, Group(), {}, AdamW{}, masked);
+  counting.set_loss_scale({1, 0, 3});
+  save(counting, folder / "masked", Group());
+  REQUIRE(load(again, folder / "masked", Group()));
+  CHECK(is(again.loss_scale(), 65536, 0, 3));
+  // An engine that goes back has what the checkpoint has.
+  REQUIRE(load(counting, folder / "f32", Group()));
+  CHECK(is(counting.loss_scale(), 1, 0, 0));
+  REQUIRE(load(again, folder / "f32", Group()));
+  CHECK(is(again.loss_scale(), 65536, 0, 0));
 }
 
 TEST_CASE("save and load: bf16 moments and weights go on bit by bit, and become an f32 run's by value", "[train]") {

@@ -31,6 +31,7 @@ Decay find_decay(std::string_view name) {
 }
 
 double Schedule::at(Size step) const {
+  if (step < 1) throw UsageError("optim", "schedule: expected a step from 1, got " + std::to_string(step));
   if (step <= warmup) return lr * static_cast<double>(step) / static_cast<double>(warmup);
   const double after = static_cast<double>(step - warmup);
   const double length = std::max(1.0, static_cast<double>(steps - warmup));

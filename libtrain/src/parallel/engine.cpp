@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -371,6 +372,11 @@ void Engine::Impl::pass_update_gate() {
   update_gate.reset();
 }
 
-void Engine::set_learning_rate(double lr) { impl_->optimizers.lr = lr; }
+void Engine::set_learning_rate(double lr) {
+  if (!(lr >= 0) || !std::isfinite(lr)) {
+    throw UsageError("engine", "learning rate: expected a number from 0 on, got " + std::to_string(lr));
+  }
+  impl_->optimizers.lr = lr;
+}
 
 }  // namespace lt

@@ -4,6 +4,7 @@
 
 #include "base_weights.h"
 #include "hf_folder.h"
+#include "kernels/step_numbers.h"
 #include "libtrain/device/phase.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/train/engine_checkpoint.h"
@@ -72,8 +73,10 @@ checkpoint::RunState state_of(const Engine& engine) {
   return state;
 }
 
-void restore_loss_scale(Engine& engine, const LossScale& scale) {
-  if (scale.scale != 1 || scale.steps > 0 || scale.skipped > 0) engine.set_loss_scale(scale);
+void restore_loss_scale(Engine& engine, const LossScale& saved) {
+  LossScale scale = saved;
+  if (saved.scale == 1 && saved.steps == 0) scale.scale = kernels::kFirstLossScale;  // it was not in f16
+  engine.set_loss_scale(scale);
 }
 
 checkpoint::Loaded load_engine(Engine& engine, const std::vector<checkpoint::Listing>& candidates, const Group& group,

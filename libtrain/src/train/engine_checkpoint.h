@@ -23,8 +23,9 @@ std::string model_description(const nn::Model& model, Size seq);
 // The part of a run's state that the engine knows: ids, step, data position, loss scale.
 checkpoint::RunState state_of(const Engine& engine);
 
-// Does nothing for the scale of a run without f16, which is 1 with zero counts.
-void restore_loss_scale(Engine& engine, const LossScale& scale);
+// The engine goes on with `saved`. In f16 the scale begins anew if a run in another dtype has saved it: as 1, with no
+// steps.
+void restore_loss_scale(Engine& engine, const LossScale& saved);
 
 // Loads the weights, all optimizer states, step, data position and loss scale, but not the ids, from the first complete
 // one of rank 0's `candidates`. All ranks of `group` must call it. If no candidate is complete, it returns an empty

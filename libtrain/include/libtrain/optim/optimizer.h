@@ -122,6 +122,7 @@ enum class Decay { constant, cosine, linear, wsd };
 //   linear: lr + (min_lr - lr) p,
 //   wsd:    lr up to p = 0.9, then linearly to min_lr: over the last tenth of the steps after warmup (Hu et al. 2024),
 //   constant: lr.
+// Throws UsageError for a step below 1.
 struct Schedule {
   Decay decay = Decay::constant;
   double lr = 3e-4, min_lr = 3e-5;
