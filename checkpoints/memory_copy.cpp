@@ -137,7 +137,6 @@ bool MemoryCopy::fits(const fs::path& path, const CopyOwner& owner, const std::v
 }
 
 MemoryCopy::MemoryCopy(const fs::path& path, const CopyOwner& owner, const std::vector<CopyRange>& layout) {
-  const std::string text = to_text(layout);
   if (auto there = open(path)) {
     lock_patiently(there->mapping_->file, path);
     if (there->owner_ == owner && there->layout_ == layout) {
@@ -151,6 +150,7 @@ MemoryCopy::MemoryCopy(const fs::path& path, const CopyOwner& owner, const std::
   Descriptor file = open_shared(path, O_RDWR | O_CREAT | O_EXCL);
   if (file.get() < 0) fail(path, "cannot create", errno);
   lock_patiently(file, path);
+  const std::string text = to_text(layout);
   payload_bytes_ = payload_bytes_of(layout);
   const Size payload_offset = whole_pages(kPage + static_cast<Size>(text.size()));
   const Size bytes = whole_pages(payload_offset + payload_bytes_);

@@ -97,10 +97,10 @@ void require_known_option(const std::string& argument, const CLI::App& app, cons
 }
 
 const CLI::App& find_subcommand(const std::string& name, const CLI::App& app, const std::string& path) {
+  if (const CLI::App* const sub = chosen_by(name, app)) return *sub;
   std::vector<std::string> names;
   std::string list;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (sub->check_name(name)) return *sub;
     names.push_back(sub->get_name());
     list += (list.empty() ? "" : ", ") + names.back();
   }

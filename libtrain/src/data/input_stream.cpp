@@ -7,12 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "io/lower_case.h"
 
 namespace lt {
 namespace {
@@ -97,12 +98,6 @@ class TextInput final : public InputStream {
   bool begun_ = false, at_end_ = false;
 };
 
-// In small letters of ASCII.
-std::string lowered(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 class PlainInput final : public InputStream {
  public:
   explicit PlainInput(std::unique_ptr<StoredBytes> file) : file_(std::move(file)) {}
@@ -160,7 +155,7 @@ Size InputStream::skip(Size bytes) {
 }
 
 std::unique_ptr<InputStream> open_input(const std::string& path, InputContent expected) {
-  const std::string name = lowered(path);
+  const std::string name = lower_case(path);
   auto file = std::make_unique<StoredBytes>(path);
   std::unique_ptr<InputStream> content;
   if (name.ends_with(".gz")) {
@@ -183,7 +178,7 @@ std::string read_whole_input(const std::string& path) {
 }
 
 bool is_json_lines(const std::string& path) {
-  const std::string whole = lowered(path);
+  const std::string whole = lower_case(path);
   std::string_view name = whole;
   for (const std::string_view ending : {".gz", ".zst"}) {
     if (name.ends_with(ending)) name.remove_suffix(ending.size());

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "io/lower_case.h"
 #include "libtrain/device/device.h"
 #include "libtrain/error.h"
 #include "train/config_schema.h"
@@ -94,8 +95,7 @@ class Layers {
 
   // LTRAIN_TRAIN_SEDE is near train.seed, LTRAIN_LR near optim.lr.
   std::string hint_for_variable(const std::string& variable) const {
-    std::string name = variable.substr(kPrefix.size());
-    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    std::string name = lower_case(variable.substr(kPrefix.size()));
     if (is_section(keys_, name)) return fmt::format("{} is a section: {}_KEY sets its keys", name, variable);
     const std::size_t underscore = name.find('_');
     if (underscore != name.npos && is_section(keys_, name.substr(0, underscore))) name[underscore] = '.';

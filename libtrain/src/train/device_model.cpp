@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <iterator>
 #include <string>
 #include <utility>
 
+#include "io/lower_case.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -43,8 +43,7 @@ const DeviceModel& find_device_model(std::string_view name) {
 }
 
 const DeviceModel* device_model_of(std::string_view device_name) {
-  std::string lower(device_name);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string lower = lower_case(std::string(device_name));
   const auto found = std::find_if(std::begin(kDevices), std::end(kDevices), [&](const DeviceModel& device) {
     const std::size_t at = lower.find(device.name), end = at + device.name.size();
     return at != lower.npos && (end == lower.size() || lower[end] < '0' || lower[end] > '9');  // a100, but not a1000

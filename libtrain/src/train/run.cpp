@@ -27,6 +27,18 @@
 #include "train/training_data.h"
 
 namespace lt {
+namespace {
+
+// On rank 0, which alone looks. Throws on all ranks.
+std::vector<checkpoint::Listing> candidates_of_any_run(const std::string& path, const Group& group) {
+  std::vector<checkpoint::Listing> candidates;
+  collectively(group, [&] {
+    if (group.rank() == 0) candidates = checkpoint::candidates(path, checkpoint::kAnyRun);
+  });
+  return candidates;
+}
+
+}  // namespace
 
 Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSource* given)
     : config(resolved), world(world), control(world.group().duplicate("trainer")), model(model), batches(given) {
@@ -239,12 +251,8 @@ void Run::load_state() {
     start.weights = config.model.from;
     return;
   }
-  std::vector<checkpoint::Listing> candidates;
   std::vector<std::string> notes;
-  collectively(control, [&] {
-    if (world.rank() == 0) candidates = checkpoint::candidates(config.model.from, checkpoint::kAnyRun);
-  });
-  start.weights = load_weights(*engine, candidates, control, &notes).folder;
+  start.weights = load_weights(*engine, candidates_of_any_run(config.model.from, control), control, &notes).folder;
   if (start.weights.empty()) {
     collectively(control, [&] {
       if (world.rank() == 0) throw checkpoint::no_valid_checkpoint(config.model.from, notes, "model.from");
@@ -257,12 +265,8 @@ void Run::load_state() {
 void Run::begin_again() {
   const std::string from = control.broadcast_bytes(start.identity.begun_from, 0);
   if (from.empty()) return;
-  std::vector<checkpoint::Listing> candidates;
-  collectively(control, [&] {
-    if (world.rank() == 0) candidates = checkpoint::candidates(from, checkpoint::kAnyRun);
-  });
   std::vector<std::string> notes;
-  start.checkpoint = load_engine(*engine, candidates, control, &notes);
+  start.checkpoint = load_engine(*engine, candidates_of_any_run(from, control), control, &notes);
   start.begins_again = !start.checkpoint.folder.empty();
   collectively(control, [&] {
     if (start.begins_again || world.rank() != 0) return;
@@ -280,9 +284,7 @@ void Run::load_base_of_adapters() {
   collectively(control, [&] {
     if (world.rank() != 0) return;
     const checkpoint::Listing* const newest = checkpoint::newest_valid(start.candidates);
-    if (start.memory_step > 0) {
-      if (newest != nullptr) state = checkpoint::read_state(newest->path);
-    }
+    if (start.memory_step > 0 && newest != nullptr) state = checkpoint::read_state(newest->path);
     // Not what another run's checkpoint names.
     if (start.begins_again || (start.memory_step > 0 && newest == nullptr)) {
       state.base = start.identity.base, state.base_digest = start.identity.base_digest;

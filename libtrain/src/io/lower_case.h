@@ -1,0 +1,15 @@
+// Lower-cases the letters of ASCII.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+namespace lt {
+
+inline std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return text;
+}
+
+}  // namespace lt
