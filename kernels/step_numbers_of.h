@@ -19,8 +19,7 @@ LT_ON_DEVICE inline void fill_numbers(const StepNumbersOf& of, double scaled_nor
   const bool finite = std::isfinite(value) && std::isfinite(loss);
   const bool learns = of.target_weight == nullptr || *of.target_weight != 0;
   // Updates so far with this one: skipped steps do not enter moving averages. At least 1, even if the count restarts.
-  std::int32_t* const skipped = scaling != nullptr ? &scaling->skipped : of.skipped;
-  const std::int32_t counted = rates.step - (skipped != nullptr ? *skipped : 0);
+  const std::int32_t counted = rates.step - *of.skipped;
   const double updates = counted > 1 ? counted : 1;
   *of.norm = value;
   for (int g = 0; g < groups.count; ++g) {
@@ -33,7 +32,7 @@ LT_ON_DEVICE inline void fill_numbers(const StepNumbersOf& of, double scaled_nor
     numbers.gradient_scale = (clip > 0 && value > clip ? clip / value : 1.0f) / scale;
     numbers.skip = finite && learns ? 0.0f : 1.0f;
   }
-  if (skipped != nullptr && !(finite && learns)) ++*skipped;
+  if (!(finite && learns)) ++*of.skipped;
   if (scaling == nullptr) return;
   if (!finite) {
     scaling->scale = scale > 1 ? scale / 2 : 1.0f, scaling->steps = 0;

@@ -102,12 +102,13 @@ TEST_CASE("cuda: AdamW", "[cuda]") {
                   g = both.array(DType::f32, n), copy = both.array(dtype, n), loss = both.constant(DType::f32, 1, 2),
                   norm = both.words(1.0f), partials = both.exact(both.constant(DType::f64, 5, partial)),
                   numbers = both.array(DType::f32, kNumberWords), rates = both.words(StepRates{0.01f, 12, 0}),
-                  scaling = both.words(LossScaleState{scale, kScaleSteps - 1, 2});
+                  skipped = both.words(std::int32_t{2}), scaling = both.words(LossScaleState{scale, kScaleSteps - 1});
         both.run([&](auto s, auto at) {
           auto* const values = static_cast<StepNumbers*>(at(numbers));
           const auto f32 = [&](int i) { return static_cast<float*>(at(i)); };
           step_numbers(s, {values, f32(norm), static_cast<const double*>(at(partials)), 5, f32(loss), 1.0f,
                            static_cast<const StepRates*>(at(rates)), GroupRates{1, {{1, {0.9f, 0.95f}}}}, nullptr,
+                           static_cast<std::int32_t*>(at(skipped)),
                            scale > 0 ? static_cast<LossScaleState*>(at(scaling)) : nullptr});
           adamw_update(s, {f32(w), f32(m), f32(v), f32(g), at(copy), dtype, n, n / 2}, {0.9f, 0.95f, 1e-8f, 0.1f},
                        values);

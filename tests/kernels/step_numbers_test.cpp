@@ -17,9 +17,10 @@ TEST_CASE("step_numbers: norm, clipping, bias and skip of a step", "[kernels]") 
   StepNumbers both[2];
   StepNumbers& numbers = both[0];
   float norm = 0;
+  std::int32_t skipped = 0;
   const auto fill = [&](float clip, LossScaleState* scaling, double factor) {
     const double scaled[] = {partials[0] * factor, partials[1] * factor};
-    step_numbers(CpuStream{}, {both, &norm, scaled, 2, &loss, clip, &rates, groups, nullptr, scaling});
+    step_numbers(CpuStream{}, {both, &norm, scaled, 2, &loss, clip, &rates, groups, nullptr, &skipped, scaling});
   };
   fill(0, nullptr, 1);
   CHECK(norm == 5);
@@ -38,22 +39,21 @@ TEST_CASE("step_numbers: norm, clipping, bias and skip of a step", "[kernels]") 
 
   const float none_counts = 0, some_count = 1.5f;
   for (const float* const weight : {&none_counts, &some_count}) {
-    LossScaleState scaling{1, 7, 1};
-    step_numbers(CpuStream{}, {both, &norm, partials, 2, &loss, 0, &rates, groups, weight, &scaling});
-    CHECK(numbers.skip == (weight == &none_counts ? 1 : 0));
-    CHECK(scaling.scale == 1);
-    CHECK(scaling.steps == (weight == &none_counts ? 7 : 8));
-    CHECK(scaling.skipped == (weight == &none_counts ? 2 : 1));
-  }
-  // Without a loss scale too, a step that was skipped is no update.
-  std::int32_t skipped = 1;
-  for (const float* const weight : {&some_count, &none_counts}) {
-    step_numbers(CpuStream{}, {both, &norm, partials, 2, &loss, 0, &rates, groups, weight, nullptr, &skipped});
-    CHECK(numbers.bias[0] == Approx(0.1));
-    CHECK(skipped == (weight == &none_counts ? 2 : 1));
+    for (const bool scales : {false, true}) {
+      LossScaleState scaling{1, 7};
+      skipped = 1;
+      step_numbers(CpuStream{},
+                   {both, &norm, partials, 2, &loss, 0, &rates, groups, weight, &skipped, scales ? &scaling : nullptr});
+      CHECK(numbers.skip == (weight == &none_counts ? 1 : 0));
+      CHECK(numbers.bias[0] == Approx(0.1));
+      CHECK(skipped == (weight == &none_counts ? 2 : 1));
+      CHECK(scaling.scale == 1);
+      CHECK(scaling.steps == (scales && weight == &some_count ? 8 : 7));
+    }
   }
 
-  LossScaleState scaling{1024, 7, 1};
+  LossScaleState scaling{1024, 7};
+  skipped = 1;
   fill(1, &scaling, 1024 * 1024.0);
   CHECK(norm == 5);
   CHECK(numbers.gradient_scale == Approx(0.2 / 1024));
@@ -67,18 +67,20 @@ TEST_CASE("step_numbers: norm, clipping, bias and skip of a step", "[kernels]") 
   CHECK(scaling.steps == 0);
 
   for (const double factor : {HUGE_VAL, std::nan("")}) {
-    scaling = {4, 3, 0};
-    fill(1, &scaling, factor);
-    CHECK(numbers.skip == 1);
-    CHECK(scaling.scale == 2);
-    CHECK(scaling.steps == 0);
-    CHECK(scaling.skipped == 1);
+    for (const bool scales : {false, true}) {
+      scaling = {4, 3}, skipped = 0;
+      fill(1, scales ? &scaling : nullptr, factor);
+      CHECK(numbers.skip == 1);
+      CHECK(scaling.scale == (scales ? 2 : 4));
+      CHECK(scaling.steps == (scales ? 0 : 3));
+      CHECK(skipped == 1);
+    }
   }
-  scaling = {1, 3, 0};
+  scaling = {1, 3};
   fill(1, &scaling, HUGE_VAL);
   CHECK(scaling.scale == 1);
 
-  scaling = {0x1p127f, kScaleSteps + 5, 9};  // doubling would overflow; more steps were skipped than counted
+  scaling = {0x1p127f, kScaleSteps + 5}, skipped = 9;  // doubling would overflow; more were skipped than counted
   fill(1, &scaling, 0);
   CHECK(scaling.scale == 0x1p127f);
   CHECK(scaling.steps == 0);

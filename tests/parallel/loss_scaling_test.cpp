@@ -1,8 +1,10 @@
 // f16 and its loss scale: overflows are skipped, the scale moves on the device, and a run that resumes with another's
-// state has the same bits.
+// state has the same bits. In every dtype a skipped step is no update.
 #include <cmath>
 
 #include "libtrain/error.h"
+#include "libtrain/nn/models.h"
+#include "libtrain/ops/ops.h"
 #include "libtrain/parallel/engine.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
@@ -21,6 +23,13 @@ StepOptions options(DType dtype, bool graph = false) {
 StepResult step_of(Engine& engine) {
   return engine.step(rows_of_step(engine.batch_shape(), engine.steps_done(), kSpec.vocab));
 }
+
+// A GPT whose loss is a multiple of the usual one.
+struct Scaled final : nn::Gpt2 {
+  Scaled() : Gpt2(kSpec) {}
+  Tensor loss(const Batch& batch) override { return ops::scale(Gpt2::loss(batch), factor); }
+  double factor = 1;
+};
 
 // The losses of steps that had an update.
 std::vector<double> losses(DType dtype, float scale, bool graph = false) {
@@ -87,7 +96,25 @@ TEST_CASE("f16: a run that takes over the state of another, skipped steps too, h
   CHECK(state_checksum(engine, ranks()) == state_checksum(other, ranks()));
 }
 
-TEST_CASE("f16: a loss scale that no step can have is refused", "[parallel]") {
+TEST_CASE("a step without an update counts for none, in every dtype", "[parallel]") {
+  const OptimizerGroups optimizer(averaged(AdamW{.lr = 1e-3f}, 0.9));
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    Scaled model, usual;
+    Engine engine(model, ranks(), {}, optimizer, options(dtype)), other(usual, ranks(), {}, optimizer, options(dtype));
+    const Batch batch = rows_of_step(engine.batch_shape(), 0, kSpec.vocab);
+    for (const double factor : {1.0, std::nan(""), HUGE_VAL, 1.0}) {
+      model.factor = factor;
+      CHECK(std::isfinite(engine.step(batch).norm()) == (factor == 1));
+    }
+    for (int i = 0; i < 2; ++i) CHECK(std::isfinite(other.step(batch).norm()));
+    CHECK(engine.loss_scale().skipped == 2);
+    CHECK(other.loss_scale().skipped == 0);
+    if (dtype == DType::f16) continue;  // its scale was halved, so gradients are rounded elsewhere
+    CHECK(state_checksum(engine, ranks()) == state_checksum(other, ranks()));
+  }
+}
+
+TEST_CASE("a loss scale that no step can have is refused", "[parallel]") {
   const auto model = nn::make_transformer(kSpec);
   Engine engine(*model, ranks(), {}, AdamW{}, options(DType::f16));
   for (const LossScale& scale :

@@ -28,8 +28,7 @@ struct GroupRates {
 // other steps in a row double it.
 struct LossScaleState {
   float scale;
-  std::int32_t steps;    // since the scale changed
-  std::int32_t skipped;  // steps so far without an update
+  std::int32_t steps;  // since the scale changed
 };
 inline constexpr float kFirstLossScale = 65536;
 inline constexpr std::int32_t kScaleSteps = 2000;
@@ -48,8 +47,8 @@ struct StepNumbersOf {
   const StepRates* rates;
   GroupRates groups;
   const float* target_weight = nullptr;  // 0: no target counts, so nothing is learned; null: 1
-  LossScaleState* scaling;               // on return, the state of the next step; null: a scale of 1
-  std::int32_t* skipped = nullptr;       // without `scaling`, steps so far without an update; null: 0
+  std::int32_t* skipped;                 // steps so far without an update; on return, with this one
+  LossScaleState* scaling = nullptr;     // on return, the state of the next step; null: a scale of 1
 };
 template <class S>
 void step_numbers(S stream, const StepNumbersOf& step);

@@ -330,8 +330,8 @@ void Engine::Impl::update() {
                            .rates = scalars.rates.get(),
                            .groups = group_rates(),
                            .target_weight = options.ignored_targets ? &scalars.outcome.get()->target_weight : nullptr,
-                           .scaling = scaling.on_device(),
-                           .skipped = options.ignored_targets ? &scalars.outcome.get()->skipped : nullptr});
+                           .skipped = &scalars.outcome.get()->skipped,
+                           .scaling = scaling.on_device()});
   });
   // Matrices: while the owners transform those of one unit, those of the next are in flight to their owners, and those
   // of the one before are in flight back.

@@ -141,8 +141,6 @@ struct Engine::Impl {
   // For a model whose loss ignores LossOptions: throws UsageError if the options add terms to the loss or allow targets
   // that do not count.
   void require_no_terms() const;
-  // Whether steps without an update are counted, also without a loss scale.
-  bool counts_skipped() const { return options.ignored_targets && !options.device.is_meta(); }
   // For a loss() that returns another tensor than the head's loss. Throws UsageError if that was not known when the
   // step began, because the head has computed gradients of its own loss then.
   void leave_gradients_to_backward();

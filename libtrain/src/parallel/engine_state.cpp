@@ -1,5 +1,8 @@
 // The engine's accessors: progress, state, memory, options.
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
 #include <utility>
 
 #include "device/device_turn.h"
@@ -25,14 +28,22 @@ void Engine::set_run(RunIds run) { impl_->run_ids = std::move(run); }
 
 LossScale Engine::loss_scale() const {
   const DeviceTurn turn(impl_->options.device);
-  if (impl_->scaling.is_defined() || !impl_->counts_skipped()) return impl_->scaling.read();
-  return {1, 0, impl_->scalars.outcome.read().skipped};
+  if (impl_->options.device.is_meta()) return {};
+  const kernels::LossScaleState state = impl_->scaling.read();
+  return {state.scale, state.steps, impl_->scalars.outcome.read().skipped};
 }
 
 void Engine::set_loss_scale(const LossScale& scale) {
+  constexpr Size kMost = std::numeric_limits<std::int32_t>::max();
+  if (!(scale.scale > 0) || !std::isfinite(scale.scale) || scale.steps < 0 || scale.steps > kMost ||
+      scale.skipped < 0 || scale.skipped > kMost) {
+    throw UsageError("engine", "set_loss_scale: expected a positive scale and counts from 0 to 2^31 - 1, got " +
+                                   std::to_string(scale.scale) + ", " + std::to_string(scale.steps) + ", " +
+                                   std::to_string(scale.skipped));
+  }
   const DeviceTurn turn(impl_->options.device);
-  impl_->scaling.write(scale);
-  if (impl_->scaling.is_defined() || !impl_->counts_skipped()) return;
+  if (impl_->options.device.is_meta()) return;
+  impl_->scaling.write({scale.scale, static_cast<std::int32_t>(scale.steps)});
   StepReport report = impl_->scalars.outcome.read();
   report.skipped = static_cast<std::int32_t>(scale.skipped);
   impl_->scalars.outcome.write(report);

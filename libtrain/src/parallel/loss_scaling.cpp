@@ -1,12 +1,6 @@
 // The loss scale of f16.
 #include "parallel/loss_scaling.h"
 
-#include <cmath>
-#include <limits>
-#include <string>
-
-#include "libtrain/error.h"
-
 namespace lt {
 
 using kernels::LossScaleState;
@@ -25,22 +19,10 @@ void LossScaling::copy_scale(const Tensor& number) const {
   if (state_.defined()) copy(number, state_.member(&LossScaleState::scale));
 }
 
-LossScale LossScaling::read() const {
-  if (!state_.defined()) return {};
-  const LossScaleState state = state_.read();
-  return {state.scale, state.steps, state.skipped};
-}
+LossScaleState LossScaling::read() const { return state_.defined() ? state_.read() : LossScaleState{1, 0}; }
 
-void LossScaling::write(const LossScale& scale) const {
-  if (!state_.defined()) return;
-  constexpr Size kMost = std::numeric_limits<std::int32_t>::max();
-  if (!(scale.scale > 0) || !std::isfinite(scale.scale) || scale.steps < 0 || scale.steps > kMost ||
-      scale.skipped < 0 || scale.skipped > kMost) {
-    throw UsageError("engine", "set_loss_scale: expected a positive scale and counts from 0 to 2^31 - 1, got " +
-                                   std::to_string(scale.scale) + ", " + std::to_string(scale.steps) + ", " +
-                                   std::to_string(scale.skipped));
-  }
-  state_.write({scale.scale, static_cast<std::int32_t>(scale.steps), static_cast<std::int32_t>(scale.skipped)});
+void LossScaling::write(const LossScaleState& state) const {
+  if (state_.defined()) state_.write(state);
 }
 
 }  // namespace lt

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kernels/step_numbers.h"
-#include "libtrain/parallel/engine.h"
 #include "libtrain/tensor/autograd.h"
 #include "tensor/device_value.h"
 
@@ -16,11 +15,11 @@ class LossScaling {
   LossGradient gradient(double factor) const;
   // Copies the step's scale to number[0].
   void copy_scale(const Tensor& number) const;
-  bool is_defined() const { return state_.defined(); }
   kernels::LossScaleState* on_device() const { return state_.get(); }  // or null
 
-  LossScale read() const;
-  void write(const LossScale& scale) const;
+  // Where it is not defined, it reads as a scale of 1, and writing does nothing.
+  kernels::LossScaleState read() const;
+  void write(const kernels::LossScaleState& state) const;
 
  private:
   DeviceValue<kernels::LossScaleState> state_;

@@ -12,7 +12,7 @@ namespace lt {
 // What the host reads after a step.
 struct StepReport : StepOutcome {
   std::uint64_t bad_id = 0;  // the word of the engine's IdChecks; once set it stays, and no step updates anything
-  std::int32_t skipped = 0;  // with ignored targets and without a loss scale: steps so far without an update
+  std::int32_t skipped = 0;  // steps so far without an update
 };
 
 struct StepScalars {

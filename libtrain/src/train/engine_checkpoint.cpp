@@ -64,8 +64,7 @@ std::string model_description(const nn::Model& model, Size seq) {
   return transformer == nullptr ? "{}" : checkpoint::model_to_json(transformer->spec(), seq);
 }
 
-checkpoint::RunState state_of(const Engine& engine) {
-  const LossScale scale = engine.loss_scale();
+checkpoint::RunState state_of(const Engine& engine, const LossScale& scale) {
   checkpoint::RunState state;
   state.run = engine.run().id, state.parent = engine.run().parent;
   state.step = engine.steps_done(), state.samples = engine.samples_done();
@@ -114,7 +113,7 @@ std::string save(Engine& engine, const std::string& directory, const Group& grou
                  const std::string& tokenizer) {
   require_no_adapters(engine, "save");
   if (engine.run().id.empty()) engine.set_run({group.broadcast_bytes(checkpoint::draw_run_id(), 0), ""});
-  checkpoint::RunState state = state_of(engine);
+  checkpoint::RunState state = state_of(engine, engine.loss_scale());
   state.seed = engine.options().seed;
   state.tokenizer = tokenizer;
   state.model = model_description(engine.model(), engine.options().seq);

@@ -20,8 +20,8 @@ ShardMap saved_state(const Engine& engine);
 // for another model, which only its own program can read.
 std::string model_description(const nn::Model& model, Size seq);
 
-// The part of a run's state that the engine knows: ids, step, data position, loss scale.
-checkpoint::RunState state_of(const Engine& engine);
+// The part of a run's state that the engine knows, with its loss scale: ids, step, data position.
+checkpoint::RunState state_of(const Engine& engine, const LossScale& scale);
 
 // The engine goes on with `saved`. In f16 the scale begins anew if a run in another dtype has saved it: as 1, with no
 // steps.

@@ -145,10 +145,9 @@ void MemoryCheckpoints::copy() {
     const std::lock_guard lock(shared_->mutex);
     shared_->copying = true;
   }
-  // Start the copy before reading the loss scale: in f16, and where targets may be ignored, that read waits
-  // for the end of the step.
+  // Start the copy before reading the loss scale, because that may wait for the end of the step.
   const Event copied = state_copy_.start(slot.payload());
-  const LossScale scale = engine_.loss_scale();
+  const LossScale scale = state_copy_.loss_scale();
   const checkpoint::CopySeal seal{engine_.steps_done(), timeline_,   engine_.samples_done(), data_tokens_,
                                   scale.scale,          scale.steps, scale.skipped};
   thread_->add([shared = shared_, &slot, seal, copied] { conclude(*shared, slot, seal, copied); });

@@ -32,8 +32,8 @@ constexpr int kMostAttempts = 8, kMostFinalAttempts = 5;
 
 Size back_off(int attempts) { return Size{1} << (attempts - 1); }
 
-checkpoint::RunState state_of_run(const Run& run) {
-  checkpoint::RunState state = state_of(*run.engine);
+checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
+  checkpoint::RunState state = state_of(*run.engine, scale);
   state.data_tokens = run.batches == nullptr ? 0 : run.batches->tokens();
   state.seed = run.config.train.seed;
   state.data_files = run.data_files;
@@ -173,8 +173,9 @@ SaveOutcome Saver::save_now(Size step) {
   SaveOutcome outcome{step, {}, {}};
   run_.log.sync();  // the rows that led to the checkpoint
   try {
-    outcome.path = checkpoint::save(run_.config.checkpoint.dir, saved_state(*run_.engine), state_of_run(run_),
-                                    run_.control, save_options(run_.config));
+    outcome.path =
+        checkpoint::save(run_.config.checkpoint.dir, saved_state(*run_.engine),
+                         state_of_run(run_, run_.engine->loss_scale()), run_.control, save_options(run_.config));
   } catch (const DataError& error) {
     outcome.error = error;
   }
@@ -206,7 +207,7 @@ void Saver::save_in_background(Size step) {
   const StartedCopy copy = *std::exchange(background_->started, std::nullopt);
   ShardMap map = saved_state(*run_.engine);
   map.owned = copy_->ranges_in(copy.buffer), map.needed.clear();
-  checkpoint::RunState state = state_of_run(run_);  // in f16 this waits for the loss scale of the step
+  checkpoint::RunState state = state_of_run(run_, copy_->loss_scale());
   const double stall_seconds = copy.stall_seconds + seconds_since(begin);
   // Capture everything by value: during stack unwinding the thread may outlive this object.
   background_->saves.add(step, stall_seconds,

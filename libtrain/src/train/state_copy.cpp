@@ -46,7 +46,11 @@ Size state_copy_bytes(const std::vector<StateRange>& ranges) {
 }
 
 StateCopy::StateCopy(Engine& engine, std::vector<StateRange> ranges)
-    : engine_(engine), ranges_(std::move(ranges)), layout_(ranges_.size()), stream_(engine.options().device) {
+    : engine_(engine),
+      ranges_(std::move(ranges)),
+      layout_(ranges_.size()),
+      stream_(engine.options().device),
+      first_loss_scale_(engine.loss_scale()) {
   const std::vector<std::size_t> order = order_in_copy(ranges_);
   std::vector<StateRange> in_memory;
   for (const std::size_t i : order) in_memory.push_back(ranges_[i]);
@@ -75,6 +79,11 @@ Event StateCopy::start(void* to) const {
   copied.record(stream_);
   engine_.hold_update_for(stream_);
   return copied;
+}
+
+LossScale StateCopy::loss_scale() const {
+  const StepOptions& options = engine_.options();
+  return options.dtype == DType::f16 || options.ignored_targets ? engine_.loss_scale() : first_loss_scale_;
 }
 
 std::vector<StateRange> StateCopy::ranges_in(const std::shared_ptr<void>& copy) const {

@@ -25,6 +25,9 @@ class StateCopy {
   // Copies the state after the last step to `to`, which holds bytes() bytes. On the CPU it returns when the copy is
   // complete. On a GPU the event marks completion, and the next update waits for it.
   Event start(void* to) const;
+  // The loss scale of that state. Reading it waits for the last step in f16 and where targets may be ignored; in other
+  // runs the first step without an update is the last one, so it is still that of the constructor.
+  LossScale loss_scale() const;
   // Returns the same ranges, with `copy` as the memory of their values.
   std::vector<StateRange> ranges_in(const std::shared_ptr<void>& copy) const;
 
@@ -38,6 +41,7 @@ class StateCopy {
   };
   std::vector<Transfer> transfers_;
   Stream stream_;
+  LossScale first_loss_scale_;
 };
 
 // The size in bytes of one copy of these ranges.

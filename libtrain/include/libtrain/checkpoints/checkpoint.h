@@ -36,15 +36,16 @@ struct DataFile {
 
 // A run's state except its tensors.
 struct RunState {
-  std::string run;                         // the run's id
-  std::string parent;                      // the run whose checkpoint it began from; empty: none
-  Size step = 0;                           // steps done
-  Size samples = 0;                        // data position
-  Size data_tokens = 0;                    // in all training files; 0: unknown
-  std::uint64_t seed = 0;                  // for initial weights and dropout
-  double loss_scale = 1;                   // f16
-  Size loss_scale_steps = 0, skipped = 0;  // f16: steps since the scale changed; steps without an update
-  std::string config;                      // the whole configuration, TOML
+  std::string run;            // the run's id
+  std::string parent;         // the run whose checkpoint it began from; empty: none
+  Size step = 0;              // steps done
+  Size samples = 0;           // data position
+  Size data_tokens = 0;       // in all training files; 0: unknown
+  std::uint64_t seed = 0;     // for initial weights and dropout
+  double loss_scale = 1;      // f16
+  Size loss_scale_steps = 0;  // f16: steps since the scale changed
+  Size skipped = 0;           // steps without an update
+  std::string config;         // the whole configuration, TOML
   std::string config_hash;
   std::string model;      // the model's description for export and sample: a JSON object
   std::string tokenizer;  // tokenizer.json, or empty

@@ -15,8 +15,7 @@ struct StepNumbers {
   float lr = 0;              // the learning rate of the step, times the group's lr_scale
   float gradient_scale = 1;  // multiplies every gradient: clipping, and the inverse of the loss scale
   float skip = 0;            // nonzero: the update changes nothing
-  // 1 - beta^n for each of Optimizer::betas (Adam's bias correction). n is the number of the step, less the steps
-  // without an update in f16.
+  // 1 - beta^n for each of Optimizer::betas (Adam's bias correction). n is the number of updates, this one included.
   float bias[kMaxBetas] = {1, 1, 1, 1};
   std::int32_t step = 1;  // from 1
 };

@@ -105,7 +105,7 @@ class StepResult {
 struct LossScale {
   float scale = 1;
   Size steps = 0;    // number of steps with finite gradients since the last change
-  Size skipped = 0;  // number of steps without an update so far
+  Size skipped = 0;  // number of steps without an update so far, in every dtype
 };
 
 // The run that an engine's checkpoints belong to.
@@ -168,9 +168,9 @@ class Engine {
   // For code that saves and loads; the engine itself does not use it.
   const RunIds& run() const;
   void set_run(RunIds run);
-  // The loss scale of the next step; reading or setting it waits for the steps before. Without f16 it is 1, and
-  // set_loss_scale() does nothing, but for `skipped` with StepOptions::ignored_targets. With f16, set_loss_scale()
-  // throws UsageError for a scale that is not positive and for counts below 0.
+  // The loss scale of the next step; reading or setting it waits for the steps before. Without f16 the scale is 1, and
+  // set_loss_scale() sets `skipped` alone. It throws UsageError for a scale that is not positive and finite, and for
+  // counts below 0.
   LossScale loss_scale() const;
   void set_loss_scale(const LossScale& scale);
 
