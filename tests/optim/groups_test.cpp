@@ -1,6 +1,7 @@
 // Groups of parameters: patterns, precedence, and lists that an engine refuses.
 #include "optim/groups.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,9 @@ TEST_CASE("optim.groups: the first that matches counts", "[optim]") {
 TEST_CASE("optim.groups: what no engine takes is refused", "[optim]") {
   CHECK(refusal_of(AdamW{}) == "none");
   CHECK(refusal_of(with({})) == "optim.groups: expected 1 to 16, found 0");
+  CHECK(refusal_of(AdamW{.lr = -1}) == "optim.lr: expected a finite number from 0 on, got -1");
+  CHECK(refusal_of(AdamW{.clip = NAN}) == "optim.clip: expected a finite number from 0 on, got nan");
+  CHECK(refusal_of(with({{"*", AdamW{}, -2}})) == "optim.groups: lr_scale: expected a finite number from 0 on, got -2");
   CHECK(refusal_of(with(std::vector<OptimizerGroup>(17, {"*", AdamW{}}))) ==
         "optim.groups: expected 1 to 16, found 17");
   CHECK(refusal_of(with({{"*.bias", AdamW{}}, {"*", AdamW{}}})) ==

@@ -3,13 +3,16 @@
 
 #include "optim/groups.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "libtrain/error.h"
 #include "test_main/catch.h"
+#include "test_main/message_of.h"
 
 using namespace lt;
+using lt_test::message_of;
 
 namespace {
 
@@ -57,6 +60,18 @@ TEST_CASE("optimizer: a row that is not whole is refused by its field", "[optim]
   CHECK(refusal(row) == "optimizer \"sgd\": states: expected f32 or bf16, found m of f16");
   row = whole(), row.states = {"m", "v", "m"};
   CHECK(refusal(row) == "optimizer \"sgd\": states: expected each once, found m");
+}
+
+TEST_CASE("optimizer: numbers with which no update makes sense are refused", "[optim]") {
+  const auto refusal_of = [](const auto& optimizer) {
+    return message_of<UsageError>([&] { static_cast<void>(static_cast<Optimizer>(optimizer)); });
+  };
+  CHECK(refusal_of(AdamW{.eps = 0}) == "AdamW::eps: expected a number above 0, got 0");
+  CHECK(refusal_of(AdamW{.eps = -1}) == "AdamW::eps: expected a finite number from 0 on, got -1");
+  CHECK(refusal_of(AdamW{.weight_decay = -0.5f}) ==
+        "AdamW::weight_decay: expected a finite number from 0 on, got -0.5");
+  CHECK(refusal_of(Muon{.weight_decay = NAN}) == "Muon::weight_decay: expected a finite number from 0 on, got nan");
+  CHECK(refusal_of(Muon{.momentum = 1}) == "Muon::momentum: expected a number in [0, 1), got 1.000000");
 }
 
 TEST_CASE("optimizer: AdamW's row", "[optim]") {

@@ -1,13 +1,21 @@
 // Muon as an optimizer row.
 #include "kernels/muon.h"
 
+#include <string>
+
+#include "libtrain/error.h"
 #include "libtrain/optim/optimizer.h"
 #include "optim/newton_schulz.h"
+#include "optim/row.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
 
 Muon::operator Optimizer() const {
+  require_from_0("Muon::weight_decay", weight_decay);
+  if (!(momentum >= 0 && momentum < 1)) {
+    throw UsageError("optim", "Muon::momentum: expected a number in [0, 1), got " + std::to_string(momentum));
+  }
   Optimizer row{.name = "muon", .states = {{"momentum", state_dtype}}, .lr = lr, .clip = clip, .masters = masters};
   MatrixUpdate& update = row.matrices.emplace();
   update.begin = [momentum = momentum](const UpdateRange& range) {

@@ -1,7 +1,10 @@
 // Checks an optimizer's row.
 #include "optim/row.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "libtrain/error.h"
 #include "libtrain/tensor/shard_map.h"
@@ -32,6 +35,11 @@ void require_whole(const Optimizer& row) {
     const auto is_same = [&](const StateKind& other) { return other.name == name; };
     require(std::find_if(row.states.begin(), state, is_same) == state, "states: expected each once, found " + name);
   }
+}
+
+void require_from_0(const std::string& name, double value) {
+  if (value >= 0 && std::isfinite(value)) return;
+  throw UsageError("optim", fmt::format("{}: expected a finite number from 0 on, got {}", name, value));
 }
 
 bool rounds_stochastically(const Optimizer& row) {

@@ -1,12 +1,17 @@
 // The requirements on an optimizer's row.
 #pragma once
 
+#include <string>
+
 #include "libtrain/optim/optimizer.h"
 
 namespace lt {
 
 // Throws UsageError that names the field if the row is incomplete or invalid.
 void require_whole(const Optimizer& row);
+
+// Throws UsageError unless `value` is finite and 0 or more. `name` says whose number it is.
+void require_from_0(const std::string& name, double value);
 
 // Whether weights or states are bf16.
 bool rounds_stochastically(const Optimizer& row);

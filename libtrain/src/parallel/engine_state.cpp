@@ -70,7 +70,9 @@ std::vector<OptimizerGroupUse> Engine::optimizer_groups() const {
   for (const nn::NamedParameter& entry : impl_->model.all_parameters()) {
     if (is_frozen(impl_->optimizers, entry.name)) continue;
     OptimizerGroupUse& use = uses[group_of(impl_->optimizers, member_of(entry))];
-    ++use.tensors, use.elements += entry.parameter->shape().elements();
+    const Size elements = entry.parameter->shape().elements();
+    ++use.tensors, use.elements += elements;
+    if (entry.parameter->decays()) use.decayed += elements;
   }
   return uses;
 }

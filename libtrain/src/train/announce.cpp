@@ -1,6 +1,7 @@
 // Announces an open run: the lines at its start, its files, and the event `start`.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "device/cuda.h"
@@ -88,6 +89,14 @@ void announce(Run& run, const std::string& command) {
     if (groups.size() == 1 || use.tensors == 0) continue;
     say("group {}: {}, learning rate x {}: {}, {} elements", use.group->match, use.group->optimizer.name,
         use.group->lr_scale, counted(use.tensors, "tensor"), use.elements);
+  }
+  for (const OptimGroupConfig& group : config.optim.groups) {
+    const auto decayed = [&](const OptimizerGroupUse& use) {
+      return use.group->match == group.match && use.decayed > 0;
+    };
+    if (group.weight_decay <= 0 || std::ranges::any_of(groups, decayed)) continue;
+    say("warning: optim.groups: \"{}\": weight_decay {} acts on none of its tensors: they have one dimension",
+        group.match, group.weight_decay);
   }
   if (trained < plan.parameters) say("frozen: {} of {} parameters", plan.parameters - trained, plan.parameters);
   if (const std::string memory = run.engine->peer_memory(); !memory.empty()) say("peer memory: {}", memory);

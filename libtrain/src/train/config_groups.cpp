@@ -13,7 +13,7 @@
 namespace lt::config {
 namespace {
 
-constexpr const char* kExample = R"([{"match": "blocks.*.norm*", "lr_scale": 0.5, "weight_decay": 0}])";
+constexpr const char* kExample = R"([{"match": "embedding*", "lr_scale": 0.5, "weight_decay": 0}])";
 constexpr const char* kMatch = "a pattern of parameters' names";
 
 void set(OptimGroupConfig& group, const TableFields& fields, const std::string& field, const Scalar& value) {

@@ -19,7 +19,8 @@ struct OptimizerGroup {
   double lr_scale = 1;  // multiplies the learning rate of the step
 };
 
-// The optimizers of an engine. The engine throws UsageError for: an incomplete row, more than kMaxOptimizerGroups
+// The optimizers of an engine. The engine throws UsageError for: a rate, bound or scale that is no finite number from 0
+// on, an incomplete row, more than kMaxOptimizerGroups
 // groups, kMaxKinds states or more, masters in some rows only, one state with two dtypes, a pattern without parameters,
 // a group without parameters, a parameter that is neither frozen nor in a group, and no parameter left to train. These
 // groups may stay empty: "*" if it is the last group or has an optimizer of matrices, and one of two neighbours with
@@ -42,6 +43,7 @@ struct OptimizerGroups {
 struct OptimizerGroupUse {
   const OptimizerGroup* group;
   Size tensors = 0, elements = 0;
+  Size decayed = 0;  // number of elements of tensors of two or more dimensions, on which weight decay acts
 };
 
 // Whether `pattern`, in which * stands for any text, matches all of `name`.
