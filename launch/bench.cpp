@@ -73,14 +73,13 @@ Run set_up_kernels(CLI::App& app, const Models& models) {
 // The option --sizes of measurements of collectives.
 void add_sizes(CLI::App& app, std::vector<std::string>& sizes) {
   app.add_option("--sizes", sizes, "bytes of the whole array; several with commas")
-      ->delimiter(',')
-      ->check(byte_size())
+      ->check(list_of(byte_size()))
       ->option_text("N,... = 64KiB,256KiB,1MiB,4MiB,16MiB,64MiB");
 }
 
 void take_sizes(bench::CommOptions& options, const std::vector<std::string>& sizes) {
   if (!sizes.empty()) options.sizes.clear();
-  for (const std::string& text : sizes) {
+  for (const std::string& text : parts_of(sizes)) {
     const Size bytes = bytes_of(text);  // a row each, so each size once
     if (std::ranges::find(options.sizes, bytes) == options.sizes.end()) options.sizes.push_back(bytes);
   }

@@ -1,4 +1,4 @@
-// Checks numbers on the command line, with messages that name the expected and the actual value.
+// Checks numbers and lists of them on the command line, with messages that name the expected and the actual value.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "libtrain/dtype.h"
 
@@ -86,6 +87,32 @@ inline CLI::Validator byte_size() {
             } catch (const CLI::ValidationError& error) {
               return std::string(error.what());
             }
+          },
+          ""};
+}
+
+// The parts of lists such as "2,4,8", also empty ones, which CLI11's own delimiter drops.
+inline std::vector<std::string> parts_of(const std::vector<std::string>& lists) {
+  std::vector<std::string> parts;
+  for (const std::string& list : lists) {
+    parts.emplace_back();
+    for (const char c : list) {
+      if (c == ',') {
+        parts.emplace_back();
+      } else {
+        parts.back() += c;
+      }
+    }
+  }
+  return parts;
+}
+
+inline CLI::Validator list_of(const CLI::Validator& check) {
+  return {[check](std::string& list) {
+            for (std::string& part : parts_of({list})) {
+              if (std::string error = check(part); !error.empty()) return error;
+            }
+            return std::string();
           },
           ""};
 }

@@ -28,35 +28,10 @@
 namespace lt::launch {
 namespace {
 
-// The parts of "2,4,8", also empty ones, which CLI11's own delimiter drops.
-std::vector<std::string> parts_of_list(const std::string& text) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == ',') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
-CLI::Validator list_of(const CLI::Validator& check) {
-  return {[check](std::string& text) {
-            for (std::string& part : parts_of_list(text)) {
-              if (std::string error = check(part); !error.empty()) return error;
-            }
-            return std::string();
-          },
-          ""};
-}
-
 // The numbers in texts that list_of(integer_from(1)) accepted.
-std::vector<int> numbers_of_lists(const std::vector<std::string>& texts) {
+std::vector<int> numbers_of(const std::vector<std::string>& lists) {
   std::vector<int> numbers;
-  for (const std::string& text : texts) {
-    for (const std::string& part : parts_of_list(text)) numbers.push_back(std::stoi(part));
-  }
+  for (const std::string& part : parts_of(lists)) numbers.push_back(std::stoi(part));
   return numbers;
 }
 
@@ -174,7 +149,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
     if (plan->sample) {
       print(plan_sample(*config, plan->rows, machine));
     } else if (!plan->nodes.empty()) {
-      const Cluster cluster = plan_cluster(*config, numbers_of_lists(plan->nodes), machine, memory_bytes);
+      const Cluster cluster = plan_cluster(*config, numbers_of(plan->nodes), machine, memory_bytes);
       if (plan->svg) write_whole_file("plan", *plan->svg, to_svg(cluster));
       print(cluster);
       const auto fits = [](const ClusterRow& row) { return row.best.has_value(); };

@@ -358,6 +358,8 @@ class Bench(program.CliTest):
                           "start it under mpirun -n 2")
         self.assert_error(program.run("bench", "comm", "--sizes", "1Mb", ranks=2), 2,
                           '[usage] --sizes: expected bytes such as 80GiB or 500MB, at most 2^60, got "1Mb"')
+        self.assert_error(program.run("bench", "comm", "--sizes", "64KiB,,1MiB", ranks=2), 2,
+                          '[usage] --sizes: expected bytes such as 80GiB or 500MB, at most 2^60, got ""')
         for what in ("comm", "rates"):  # before anything is measured
             self.assert_error(program.run("bench", what, "--sizes", "64KiB,6", ranks=2), 2,
                               "[bench] comm: --sizes: expected multiples of 4 bytes, got 6")

@@ -47,9 +47,7 @@ std::string with_whole_characters(std::string_view rest) {
 
 // What a line is instead of an object.
 std::string problem_of(std::string_view line) {
-  for (std::size_t at = 0, length = 0; at < line.size(); at += length) {
-    length = utf8_length(line.substr(at));
-    if (length > 0) continue;
+  if (const std::size_t at = valid_utf8_bytes(line); at < line.size()) {
     return fmt::format("bytes that are not UTF-8, {:#04x} at column {}", static_cast<unsigned char>(line[at]), at + 1);
   }
   std::string problem = json_problem(with_whole_characters(line));

@@ -34,14 +34,18 @@ inline char32_t utf8_character(std::string_view text, std::size_t length) {
   return character;
 }
 
-inline bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
+// The number of bytes before the first character that is invalid; all, if none is.
+inline std::size_t valid_utf8_bytes(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t length = utf8_length(text.substr(at));
+    if (length == 0) break;
+    at += length;
   }
-  return true;
+  return at;
 }
+
+inline bool is_utf8(std::string_view text) { return valid_utf8_bytes(text) == text.size(); }
 
 // The length of the longest prefix of `text`, of at most 3 bytes, with which a character may begin; 0 if its first byte
 // begins none. For text whose first character is invalid.
