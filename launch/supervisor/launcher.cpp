@@ -49,6 +49,10 @@ std::vector<ProcessSpec> over_srun(const RankSpec& spec) {
                                       // With --kill-on-bad-exit=1 srun returns 143, whatever the first code was.
                                       "--kill-on-bad-exit=0", "--wait=60"};
   if (spec.environment.count("SLURM_MPI_TYPE") == 0) command.emplace_back("--mpi=pmix");
+  // Since Slurm 22.05 srun does not take it from the job.
+  if (const auto cpus = spec.environment.find("SLURM_CPUS_PER_TASK"); cpus != spec.environment.end()) {
+    command.push_back("--cpus-per-task=" + cpus->second);
+  }
   command.insert(command.end(), spec.command.begin(), spec.command.end());
   return {{command, spec.environment, SIGTERM}};
 }

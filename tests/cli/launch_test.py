@@ -13,7 +13,6 @@ import time
 import program
 from training import LAYERS, TrainingTest
 
-TEMPLATE = pathlib.Path(__file__).resolve().parents[2] / "launch/slurm.sbatch"
 DEADLINE = 60  # seconds within which an expected event must happen
 
 
@@ -209,6 +208,13 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
         self.assertNotIn(first["LTRAIN_TOKEN"], self.arguments(1))
         self.assertIn('"attempt":2', second["LTRAIN_RESTART"])
 
+    def test_srun_gets_the_cores_of_a_rank_that_the_job_has(self):
+        environment = {**self.play(""), "SLURM_JOB_ID": "1", "SLURM_CPUS_PER_TASK": "16"}
+        self.write("bin/srun", f'#!/bin/bash\necho "$*" > {self.folder}/srun\n').chmod(0o755)
+        done = self.launch(environment=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("-n 2 --kill-on-bad-exit=0 --wait=60 --mpi=pmix --cpus-per-task=16 ", (self.folder / "srun").read_text())
+
     def test_later_attempts_go_on_where_earlier_ones_came_to(self):
         begin, save = "mkdir -p run; touch run/metrics.jsonl; ", "mkdir -p run/checkpoints/step-00000001; touch run/checkpoints/step-00000001/manifest.json; "
         auto, anew = "--checkpoint.resume=auto", "--run.force=true"
@@ -322,41 +328,6 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
         done = self.launch(ranks=8, environment=environment, launch=("--restarts", 1, "--hostfile", hosts, "--min-ranks", 5))
         self.assertEqual((done.returncode, self.attempts()), (75, 7))
         self.assertIn("hosts for 4 ranks answer, expected 5 or more", done.stderr)
-
-    def test_the_template_of_slurm_counts_idle_attempts_and_leaves_no_file(self):
-        environment = {**self.play(""), "SLURM_JOB_NAME": "job", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "a"}
-        for name, script in (("srun", 'echo "$*"; exit $CODE'), ("scontrol", "echo requeued")):
-            self.write(f"bin/{name}", f"#!/bin/bash\n{script}\n").chmod(0o755)
-        for codes in ((75, 0), (75, 3), (75, 75, 75)):
-            for code in codes[:-1]:
-                done = self.call_template(environment, code)
-                self.assertIn("requeued", done.stdout)
-                self.assertEqual(len(list(self.folder.glob("*.idle"))), 1)
-            done = self.call_template(environment, codes[-1])
-            self.assertNotIn("requeued", done.stdout)
-            self.assertEqual((done.returncode, list(self.folder.glob("*.idle"))), (codes[-1], []))
-        began, auto = "--checkpoint.resume=never", "--checkpoint.resume=auto"
-        run = self.folder / "runs/job"
-        (run / "checkpoints/step-00000009").mkdir(parents=True)  # of an older run
-
-        def attempt(restarts, resume):
-            done = self.call_template({**environment, "SLURM_RESTART_COUNT": str(restarts)}, 75, began)
-            self.assertTrue(done.stdout.splitlines()[0].endswith(resume), done.stdout)
-            return len((self.folder / "job-7.idle").read_text().splitlines()) if (self.folder / "job-7.idle").exists() else 0
-
-        self.assertEqual(attempt(0, began), 1)
-        self.assertEqual(attempt(1, began), 2)  # the first attempt did not come to the folder
-        run.rename(self.folder / "runs/job.old-1")
-        (run / "checkpoints/step-00000003").mkdir(parents=True)
-        self.write("bin/srun", f'#!/bin/bash\necho "$*"; mkdir -p {run}/checkpoints/step-00000002; exit 75\n').chmod(0o755)
-        self.assertEqual(attempt(2, auto), 0)  # below step 3, which may be damaged
-        self.write("bin/srun", '#!/bin/bash\necho "$*"; exit 0\n').chmod(0o755)
-        self.assertTrue(self.call_template({**environment, "SLURM_RESTART_COUNT": "3"}, 0, began).stdout.splitlines()[0].endswith(auto))
-        self.assertEqual(sorted(path.name for path in self.folder.glob("job-7.*")), [])
-
-    def call_template(self, environment, code, *options):
-        return subprocess.run(["bash", TEMPLATE, *options], cwd=self.folder, env={**environment, "CODE": str(code)},
-                              capture_output=True, text=True, timeout=DEADLINE)
 
     def test_what_is_refused(self):
         def refused(*arguments, code=2, error, hint=None, environment=None):
