@@ -95,25 +95,37 @@ install_cuda() {
   echo "$packages" > "$cuda_folder/packages"  # last: marks the folder as complete
 }
 
+# The version MAJOR.MINOR that a header defines under two names, in the toolkit's folder or in the system's.
+header_version() {
+  local file
+  file=$({ compgen -G "$toolkit/include/$1" || compgen -G "/usr/include/$1" || compgen -G "/usr/include/*/$1"; } | head -n 1)
+  [ -z "$file" ] || sed -nE "s/^#define +($2|$3) +([0-9]+).*/\2/p" "$file" | paste -sd .
+}
+problems=()
+check() {  # what, the oldest version that will do, the one that was found
+  [ "$(printf '%s\n' "$2" "${3:-0}" | sort -V | head -n 1)" = "$2" ] || problems+=("$1, version $2 or newer, found ${3:-none}")
+}
+
+require_cuda() {
+  local nvcc toolkit
+  nvcc=$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")
+  toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+  check "nvcc of the CUDA toolkit" 13.0 "$("$nvcc" --version 2> /dev/null | sed -nE 's/.*release ([0-9]+\.[0-9]+).*/\1/p')"
+  check "cuDNN's headers" 9.0 "$(header_version cudnn_version.h CUDNN_MAJOR CUDNN_MINOR)"
+  check "NCCL's headers" 2.28 "$(header_version nccl.h NCCL_MAJOR NCCL_MINOR)"
+  [ ${#problems[@]} -gt 0 ] || return 0
+  printf 'error: [deps] expected %s\n' "${problems[@]}" >&2
+  echo "hint: https://developer.nvidia.com/cuda-downloads and https://developer.nvidia.com/cudnn-downloads, or all of it" \
+    "from PyPI: bash launch/deps.sh --cuda=FOLDER" >&2
+  return 1
+}
+
 # Does the work of --cuda once the packages are installed, then exits.
 finish() {
   [ "$cuda" -eq 1 ] || exit 0
+  if [ -n "$cuda_folder" ]; then install_cuda; else require_cuda; fi
   fetch_cudnn_frontend
-  if [ -n "$cuda_folder" ]; then
-    install_cuda
-    exit 0
-  fi
-  local absent=() root=${CUDA_HOME:-/usr/local/cuda}
-  command -v nvcc > /dev/null || [ -x "$root/bin/nvcc" ] || absent+=("nvcc (the CUDA toolkit)")
-  compgen -G "$root/include/cudnn.h" > /dev/null || compgen -G "/usr/include/cudnn.h" > /dev/null ||
-    compgen -G "/usr/include/*/cudnn.h" > /dev/null || absent+=("cudnn.h (cuDNN 9 with headers)")
-  compgen -G "$root/include/nccl.h" > /dev/null || compgen -G "/usr/include/nccl.h" > /dev/null ||
-    absent+=("nccl.h (NCCL with headers)")
-  [ ${#absent[@]} -eq 0 ] && exit 0
-  printf 'error: [deps] not found: %s\n' "${absent[@]}" >&2
-  echo "hint: https://developer.nvidia.com/cuda-downloads and https://developer.nvidia.com/cudnn-downloads, or all of it" \
-    "from PyPI: bash launch/deps.sh --cuda=FOLDER" >&2
-  exit 1
+  exit 0
 }
 
 needed="hint: install these yourself, under the names of your system: ${packages[*]}"

@@ -29,7 +29,7 @@ step_started=$SECONDS
 took() { echo "   ($((SECONDS - step_started)) s)"; step_started=$SECONDS; }
 
 # The devices: GPUs if some are visible and the GPU build's tools are installed, otherwise the processor.
-ranks=2 device="two ranks of the processor" packages=() build=() training=()
+ranks=2 device="two ranks of the processor" packages=() build=(-DLIBTRAIN_CUDA=OFF) training=()
 # Prints the compute capability of each GPU that CUDA will see, one a line. CUDA_VISIBLE_DEVICES lists numbers or
 # prefixes of UUIDs. The first entry that is not a GPU, such as -1, ends the list.
 visible_gpus() {
@@ -45,6 +45,9 @@ visible_gpus() {
 capabilities=""
 if command -v nvidia-smi > /dev/null; then capabilities=$(visible_gpus); fi
 gpus=$(grep -c . <<< "$capabilities") || true
+if [ "$gpus" -eq 0 ] && [ -n "${CUDA_VISIBLE_DEVICES:-}" ] && command -v nvidia-smi > /dev/null; then
+  echo "CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES names no GPU that nvidia-smi lists: training on the processor"
+fi
 if [ "$gpus" -gt 0 ]; then
   export PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
   if ! command -v nvcc > /dev/null; then
@@ -60,9 +63,16 @@ if [ "$gpus" -gt 0 ]; then
 fi
 # Whether the processor multiplies bf16: then a step takes two thirds of its time in f32.
 multiplies_bf16() { grep -qwE 'avx512_bf16|amx_bf16' "$1"; }
-if [ ${#training[@]} -eq 0 ] && multiplies_bf16 /proc/cpuinfo; then
-  device+=", in bf16"
-  training=(--train.dtype=bf16)
+if [ ${#training[@]} -eq 0 ]; then
+  training=(--train.device=cpu)
+  if multiplies_bf16 /proc/cpuinfo; then device+=", in bf16" training+=(--train.dtype=bf16); fi
+fi
+run=runs/quickstart
+data=$run-data
+if [ ${#text[@]} -gt 0 ] && [ -e "$data/val.bin" ]; then
+  echo "error: [quickstart] $data: expected no data from an earlier call beside --text" >&2
+  echo "hint: rm -r $data $run" >&2
+  exit 2
 fi
 
 say "1/5 packages"
@@ -80,18 +90,12 @@ ltrain=build/release/ltrain
 took
 
 say "3/5 corpus"
-run=runs/quickstart
-data=$run-data
-if [ ! -e "$data/train.bin" ]; then
+if [ ! -e "$data/val.bin" ]; then  # prepare writes it last
   if [ ${#text[@]} -eq 0 ]; then
     # Several megabytes of English quotations and aphorisms. File names with a dot are indexes, not text.
     mapfile -t text < <(find /usr/share/games/fortunes -type f ! -name '*.*' | sort)
   fi
   "$ltrain" prepare --input "${text[@]}" --tokenizer byte --out "$data"
-elif [ ${#text[@]} -gt 0 ]; then
-  echo "error: [quickstart] $data: expected no data from an earlier call beside --text" >&2
-  echo "hint: rm -r $data $run" >&2
-  exit 2
 else
   echo "$data is there"
 fi

@@ -1,4 +1,4 @@
-"""Tests which GPUs launch/quickstart.sh trains on, and in which dtype on a processor."""
+"""Tests which GPUs launch/quickstart.sh trains on, in which dtype on a processor, and which CUDA launch/deps.sh takes."""
 
 import os
 import pathlib
@@ -39,6 +39,19 @@ class Quickstart(program.CliTest):
                 cpuinfo = self.write("cpuinfo", f"processor\t: 0\nflags\t\t: {flags}\n")
                 done = subprocess.run(["bash", "-c", f"{function}\nmultiplies_bf16 {cpuinfo}"], timeout=60)
                 self.assertEqual(done.returncode, expected)
+
+    def test_a_cuda_that_is_too_old_is_refused_with_its_versions(self):
+        for folder in ("bin", "include"):
+            (self.folder / folder).mkdir()
+        self.write("bin/nvcc", "#!/bin/sh\necho 'Cuda compilation tools, release 12.4, V12.4.131'\n").chmod(0o755)
+        self.write("include/nccl.h", "#define NCCL_MAJOR 2\n#define NCCL_MINOR 27\n#define NCCL_PATCH 3\n")
+        self.write("include/cudnn_version.h", "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 1\n")
+        environment = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}
+        done = subprocess.run(["bash", SCRIPT.parent / "deps.sh", "--cuda"], env=environment, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertEqual(done.stderr.splitlines()[:2],
+                         ["error: [deps] expected nvcc of the CUDA toolkit, version 13.0 or newer, found 12.4",
+                          "error: [deps] expected NCCL's headers, version 2.28 or newer, found 2.27"])
 
 
 if __name__ == "__main__":
