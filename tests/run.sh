@@ -26,6 +26,7 @@ build_and_test() {  # preset, targets in one word, extra ctest options
   cmake --build "build/$preset" --target "${targets[@]}"
   echo "== testing $preset"
   results+=("build/$preset/results.xml")
+  rm -f "build/$preset/results.xml"
   ctest --test-dir "build/$preset" --output-on-failure --output-junit results.xml --parallel 2 "$@" || true
 }
 
