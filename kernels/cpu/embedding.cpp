@@ -35,7 +35,7 @@ void embedding_forward(CpuStream, const EmbeddingForward& k) {
 
 template <>
 void embedding_backward(CpuStream stream, const EmbeddingBackward& k) {
-  const Size M = k.M, T = k.T, C = k.C, max_T = k.max_T;
+  const Size M = k.M, T = k.T, C = k.C, max_T = k.max_T, first = k.first;
   const std::int32_t *const ids_M = k.ids_M, *const starts_M = k.starts_M;
   void *const dtable_VC = k.dtable_VC, *const dpositions_TC = k.dpositions_TC;
   const bool accumulate_positions = k.accumulate_positions;
@@ -76,10 +76,11 @@ void embedding_backward(CpuStream stream, const EmbeddingBackward& k) {
     } else if (dpositions_TC) {
       A* const dpositions = static_cast<A*>(dpositions_TC);
       parallel_for(max_T, row_grain(C * (M / T + 1)), [=](Size begin, Size end) LT_VECTOR_BODY {
-        for (Size t = begin; t < end; ++t) {
-          A* const sum = dpositions + t * C;
+        for (Size position = begin; position < end; ++position) {
+          A* const sum = dpositions + position * C;
           if (!accumulate_positions) std::fill(sum, sum + C, A(0));
-          for (Size m = t; t < T && m < M; m += T) {
+          const Size t = position - first;
+          for (Size m = t; t >= 0 && t < T && m < M; m += T) {
             const E* const x = dy + m * C;
 #pragma omp simd
             for (Size c = 0; c < C; ++c) sum[c] += load(x[c]);

@@ -144,14 +144,14 @@ __global__ void add_parts_kernel(A* dtable_VC, const A* parts, Chunks chunks) {
 
 template <int kCount, class T>
 __global__ void add_positions_kernel(Arithmetic<T>* dpositions_TC, const T* dy_MC, Size M, Size tokens, Size C,
-                                     Size max_tokens, bool accumulate) {
+                                     Size max_tokens, Size first, bool accumulate) {
   using Sum = Pack<Arithmetic<T>, kCount>;
   const Size packs = C / kCount;
   for (Size i = thread_index(); i < max_tokens * packs; i += thread_count()) {
-    const Size t = i / packs, c = i % packs * kCount;
-    Sum& target = *reinterpret_cast<Sum*>(dpositions_TC + t * C + c);
+    const Size position = i / packs, t = position - first, c = i % packs * kCount;
+    Sum& target = *reinterpret_cast<Sum*>(dpositions_TC + position * C + c);
     Sum sum = accumulate ? target : Sum{};
-    if (t < tokens) {
+    if (t >= 0 && t < tokens) {
 #pragma unroll 8
       for (Size m = t; m < M; m += tokens) {
         const auto row = *reinterpret_cast<const Pack<T, kCount>*>(dy_MC + m * C + c);
@@ -262,7 +262,7 @@ void embedding_backward(CudaStream stream, const EmbeddingBackward& k) {
       dispatch_flag(C % kPack<E> == 0 && aligned(dy, dpositions), [&](auto whole) {
         constexpr int kCount = whole.value ? kPack<E> : 1;
         add_positions_kernel<kCount><<<blocks_for(stream, max_T * C / kCount), kThreads, 0, stream_of(stream)>>>(
-            dpositions, dy, M, k.T, C, max_T, k.accumulate_positions);
+            dpositions, dy, M, k.T, C, max_T, k.first, k.accumulate_positions);
       });
       check_launch("add_positions");
     }

@@ -204,7 +204,7 @@ TEST_CASE("cuda: embeddings without positions, of sequences of one token", "[cud
   });
 }
 
-TEST_CASE("cuda: embeddings with documents", "[cuda]") {
+TEST_CASE("cuda: embeddings with documents, and from a later position on", "[cuda]") {
   for_floats([](DType dtype) {
     const DType sums = gradient_dtype(dtype);
     for (const auto [T, C] : {Rows{1, 8}, Rows{33, 40}, Rows{200, 9}}) {
@@ -214,12 +214,14 @@ TEST_CASE("cuda: embeddings with documents", "[cuda]") {
         const int table = both.array(dtype, V * C), positions = both.array(dtype, max_T * C), ids = both.ids(M, V),
                   starts = both.ids(document_starts(B, T, {1, 70, 9})), y = both.array(dtype, M * C),
                   dy = both.array(dtype, M * C), dtable = both.array(sums, V * C),
-                  dpositions = both.array(sums, max_T * C);
+                  dpositions = both.array(sums, max_T * C), dlater = both.array(sums, max_T * C);
         both.run([&, T = T, C = C](auto s, auto at) {
           embedding_forward(
               s, {dtype, M, T, C, V, at(y), at(table), at(positions), as_ids(at(ids)), 0, as_ids(at(starts))});
           embedding_backward(s, {dtype, M, T, C, V, max_T, at(dtable), at(dpositions), add, add, at(dy),
                                  as_ids(at(ids)), as_ids(at(starts))});
+          embedding_backward(
+              s, {dtype, M, T, C, V, max_T, nullptr, at(dlater), false, add, at(dy), as_ids(at(ids)), nullptr, 3});
         });
       }
     }

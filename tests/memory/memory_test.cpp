@@ -1,6 +1,7 @@
 // The allocator and its ledger: bytes by owner, high-water marks, alignment and the reuse of blocks.
 #include "libtrain/memory/memory.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "blocks.h"
@@ -53,6 +54,17 @@ TEST_CASE("ledger: a tensor counts for the owner of its scope, and scopes nest",
     CHECK(growth.total() == 0);
     for (int owner = 0; owner < kMemoryOwners; ++owner) CHECK(growth.of(static_cast<MemoryOwner>(owner)) == 0);
   }
+}
+
+TEST_CASE("freed blocks of ever new sizes return to the system", "[memory]") {
+  constexpr Size kMiB = Size{1} << 20;
+  Size most = 0;
+  for (Size i = 1; i <= 200; ++i) {  // 20 GiB in all, none of it touched
+    Tensor::empty({i * kMiB}, DType::bf16);
+    most = std::max(most, kept_bytes());
+  }
+  CHECK(most > 1024 * kMiB);
+  CHECK(most < 2000 * kMiB);
 }
 
 TEST_CASE("ledger: a scope is of its thread", "[memory]") {

@@ -84,6 +84,8 @@ TEST_CASE("no more tokens than max_seq and than the cache has room for", "[nn]")
     nn::DecodeState state = model->decode_state(1, 12);
     model->logits(tokens_of(0, 1, 10, 29).inputs, &state);
     CHECK_THROWS_AS(model->logits(tokens_of(0, 1, 3, 29).inputs, &state), UsageError);
+    nn::DecodeState none;
+    CHECK_THROWS_AS(model->logits(tokens_of(0, 1, 1, 29).inputs, &none), UsageError);
     nn::DecodeState small = model->decode_state(1, 4);
     CHECK_THROWS_AS(model->logits(tokens_of(0, 1, 5, 29).inputs, &small), UsageError);
     CHECK_THROWS_WITH(model->logits({}), "tokens: expected a shape [B, T] of at least one token, got no tensor");

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "libtrain/error.h"
 #include "nn/passes.h"
@@ -28,6 +30,15 @@ std::map<std::string, Shape> adapters_of(const nn::TransformerSpec& spec) {
 }
 
 }  // namespace
+
+TEST_CASE("adapters: a layer without ranges is adapted as a whole", "[nn]") {
+  const nn::Linear linear(3, 4, true, nn::Init::normal(1), {}, {.rank = 2});
+  CHECK(linear.is_adapted());
+  std::map<std::string, Shape> shapes;
+  for (const nn::NamedParameter& entry : linear.parameters()) shapes.emplace(entry.name, entry.parameter->shape());
+  CHECK(shapes.at("lora_A") == Shape{2, 3});
+  CHECK(shapes.at("lora_B") == Shape{4, 2});
+}
 
 TEST_CASE("adapters: every projection of every family has one, with a gradient for B", "[nn]") {
   for (const std::string& family : family_names()) {

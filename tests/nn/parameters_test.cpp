@@ -35,7 +35,7 @@ TEST_CASE("matrices that one parameter holds add up to its rows", "[nn]") {
   parameter.set_matrix_rows({2, 4});
   CHECK(parameter.matrix_rows() == std::vector<Size>{2, 4});
   for (const std::vector<Size>& rows : {std::vector<Size>{2, 3}, {7}, {0, 6}, {-1, 7}}) {
-    CHECK_THROWS_AS(parameter.set_matrix_rows(rows), InternalError);
+    CHECK_THROWS_AS(parameter.set_matrix_rows(rows), UsageError);
   }
 }
 
@@ -146,5 +146,5 @@ TEST_CASE("parameters of two and more dimensions decay", "[nn]") {
 
 TEST_CASE("a model without values says so", "[nn]") {
   const auto model = nn::make_transformer(two_blocks("gpt2"));
-  CHECK_THROWS_AS(model->loss(tokens_of(0, 1, 4, 29)), InternalError);
+  CHECK_THROWS_AS(model->loss(tokens_of(0, 1, 4, 29)), UsageError);
 }

@@ -50,6 +50,9 @@ struct Plain final : nn::Model {
     const Shift stranger;
     return run(stranger, [] { return Tensor(); });
   }
+  Tensor run_within(const Tensor& x) {
+    return run(shift, [=, this] { return run(layer, [=, this] { return ops::mean(layer.linear(x)); }); });
+  }
   Shift& shift;
   Layer& layer;
 };
@@ -188,5 +191,10 @@ TEST_CASE("a unit with nothing to train, under every recomputation", "[nn]") {
 
 TEST_CASE("a module that is no unit cannot be run as one", "[nn]") {
   Plain model;
-  CHECK_THROWS_AS(model.run_stranger(), InternalError);
+  CHECK_THROWS_AS(model.run_stranger(), UsageError);
+  model.materialize(kCpu, DType::f32, kSeed);
+  const Batch batch{Tensor::zeros({1, 3}, DType::f32), Tensor()};
+  CHECK_THROWS_WITH(model.run_within(batch.inputs),
+                    "run(): expected units to run one after the other, got unit layer in the body of unit shift");
+  CHECK(model.loss(batch).defined());  // it can go on
 }

@@ -165,6 +165,8 @@ TEST_CASE("attention_cached: each sequence has its own length", "[ops]") {
 
 TEST_CASE("embedding_with_positions: gradients of both tables", "[ops]") {
   const Tensor ids = token_ids({3, 4}, 5, 7);
-  check_gradient([&](auto& x) { return ops::embedding_with_positions(x[0], x[1], ids); },
-                 {normal({5, 3}, 1), normal({6, 3}, 2)});
+  for (const Size first : {0, 2}) {
+    check_gradient([&](auto& x) { return ops::embedding_with_positions(x[0], x[1], ids, first); },
+                   {normal({5, 3}, 1), normal({6, 3}, 2)});
+  }
 }

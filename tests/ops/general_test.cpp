@@ -336,6 +336,8 @@ TEST_CASE("weights without elements are refused", "[ops]") {
   CHECK_THROWS_WITH(ops::linear(none, none), "linear: weight: expected sizes of at least 1, got [2, 0]");
   CHECK_THROWS_WITH(ops::gelu_ffn(x, x, {}, Tensor::zeros({0, 2}, DType::f32), {}),
                     "gelu_ffn: down: expected sizes of at least 1, got [0, 2]");
+  CHECK_THROWS_WITH(ops::head_cross_entropy(x, x, Tensor::zeros({2}, DType::i32)),
+                    "head_cross_entropy: weight: expected a tensor other than x, got the same");
   CHECK_THROWS_WITH(ops::head_cross_entropy(x, Tensor::zeros({0, 3}, DType::f32), Tensor::zeros({2}, DType::i32)),
                     "head_cross_entropy: weight: expected sizes of at least 1, got [0, 3]");
 }

@@ -178,6 +178,9 @@ TEST_CASE("backward refuses a loss that is no scalar or depends on nothing", "[t
   const TapeScope recording(&tape);
   const Tensor x = leaf({1, 2});
   CHECK_THROWS_AS(backward(tape, ops::scale(x, 2)), UsageError);
+  CHECK_THROWS_WITH(backward(tape, ops::sum(x), {1, Tensor::zeros({1}, DType::f64)}),
+                    "the scale of a loss's gradient: expected one f32 on cpu, got [1] of f64 on cpu");
+  CHECK_THROWS_AS(backward(tape, ops::sum(x), {1, Tensor::zeros({1}, DType::f32, kMeta)}), UsageError);
   CHECK_THROWS_AS(backward(tape, ops::sum(vector({1, 2}))), UsageError);
 }
 

@@ -86,7 +86,20 @@ TEST_CASE("from and to_vector, item", "[tensor]") {
   CHECK_THROWS_AS(ids.to_vector<float>(), UsageError);
   CHECK_THROWS_AS(ramp({2}).item(), UsageError);
   CHECK_THROWS_WITH(Tensor::from(std::vector<float>{1, 2, 3}, {2, 2}), "shape [2, 2] has 4 elements, got 3");
-  CHECK_THROWS_AS(ramp({2}).data<double>(), InternalError);
+  CHECK_THROWS_AS(ramp({2}).data<double>(), UsageError);
+  CHECK_THROWS_AS(fill(Tensor::zeros({1}, DType::i32), 1), UsageError);
+  // Of tensors without elements all strides are alike.
+  CHECK(Tensor::zeros({2, 4, 3}, DType::f32).narrow(1, 0, 0).view({0}).elements() == 0);
+  // Tensors of two meta devices have no values either.
+  CHECK_NOTHROW(
+      copy(Tensor::zeros({2}, DType::f32, kMeta), Tensor::zeros({2}, DType::f32, meta_for({DeviceType::cuda, 0}))));
+}
+
+TEST_CASE("a tensor that is none says so", "[tensor]") {
+  const Tensor none;
+  CHECK_THROWS_WITH(none.shape(), "expected a tensor, got none: it is not defined");
+  CHECK_THROWS_AS(none.data(), UsageError);
+  CHECK_THROWS_AS(ramp({2}).gradient().to_vector<float>(), UsageError);
 }
 
 TEST_CASE("a context learns that values of the host become a tensor on a device", "[tensor]") {

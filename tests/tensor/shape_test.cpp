@@ -37,6 +37,9 @@ TEST_CASE("shape: too many dimensions, negative and too large sizes are refused"
   CHECK(Shape{1, 2, 3, 4, 5, 6}.elements() == 720);
   CHECK_THROWS_AS((Shape{1, 1, 1, 1, 1, 1, 1}), UsageError);
   CHECK_THROWS_AS((Shape{2, -1}), UsageError);
+  const Shape shape{2, 3};
+  for (const int dim : {2, -3}) CHECK_THROWS_AS(shape[dim], UsageError);
+  CHECK_THROWS_WITH(Tensor::zeros({2, 3}, DType::f32).dim(2), "expected a dimension of [2, 3], got 2");
   constexpr Size kLarge = Size{1} << 62;
   CHECK_THROWS_AS((Shape{kLarge, 4}.elements()), UsageError);
   CHECK_THROWS_AS(Tensor::empty({0, kLarge, 4}, DType::f32, kMeta), UsageError);  // no elements, but strides

@@ -26,9 +26,10 @@ template <class S>
 void embedding_forward(S stream, const EmbeddingForward& embedding);
 
 // dtable_VC (+)= sum of dy over the rows with that id, dpositions_TC (+)= that over the rows at that position; either
-// may be null. Sums run in the order of the rows, whatever the number of threads. Both have gradient_dtype(dtype).
-// Writes all V rows of dtable and all `max_T` rows of dpositions, not only those that occur. On CUDA an id outside [0,
-// V) leaves wrong sums, but writes nothing beyond the table; the forward pass has recorded it.
+// may be null. Positions are those of the forward pass. Sums run in the order of the rows, whatever the number of
+// threads. Both have gradient_dtype(dtype). Writes all V rows of dtable and all `max_T` rows of dpositions, not only
+// those that occur. On CUDA an id outside [0, V) leaves wrong sums, but writes nothing beyond the table; the forward
+// pass has recorded it.
 struct EmbeddingBackward {
   DType dtype;
   Size M, T, C, V, max_T;
@@ -37,6 +38,7 @@ struct EmbeddingBackward {
   const void* dy_MC;
   const std::int32_t* ids_M;
   const std::int32_t* starts_M = nullptr;
+  Size first = 0;
 };
 template <class S>
 void embedding_backward(S stream, const EmbeddingBackward& embedding);

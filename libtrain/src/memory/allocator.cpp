@@ -1,11 +1,13 @@
-// The allocators of the CPU, CUDA devices and meta. A freed block is kept for the next request of its size, or until
-// the system has no memory left for another size.
+// The allocators of the CPU, CUDA devices and meta. A freed block is kept for the next request of its size, until the
+// system has no memory left for another size or, on the CPU, where it would rather swap, too much is kept.
 #include "memory/allocator.h"
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <limits>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -44,7 +46,7 @@ class CachingAllocator : public Allocator {
     FreeBlocks kept;  // other threads need not wait until it is returned
     {
       const std::lock_guard lock(mutex_);
-      kept.swap(free_);
+      kept.swap(free_), kept_bytes_ = 0;
     }
     for (const auto& [bytes, blocks] : kept) {
       for (void* block : blocks) give_to_system(block, bytes);
@@ -53,16 +55,21 @@ class CachingAllocator : public Allocator {
 
   void* allocate(Size bytes) override {
     if (fault_fails_allocation()) throw no_memory(bytes);
+    bool keeps_too_much = false;
     {
       const std::lock_guard lock(mutex_);
+      live_bytes_ += bytes, peak_bytes_ = std::max(peak_bytes_, live_bytes_);
       auto found = free_.find(bytes);
       if (found != free_.end() && !found->second.empty()) {
         void* block = found->second.back();
         found->second.pop_back();
+        kept_bytes_ -= bytes;
         reuse(block, bytes);
         return block;
       }
+      keeps_too_much = kept_bytes_ > most_kept(peak_bytes_);
     }
+    if (keeps_too_much) trim();
     try {
       return ask_system(bytes);
     } catch (const InternalError& error) {
@@ -75,7 +82,12 @@ class CachingAllocator : public Allocator {
   void deallocate(void* block, Size bytes) override {
     keep(block, bytes);
     const std::lock_guard lock(mutex_);
+    live_bytes_ -= bytes, kept_bytes_ += bytes;
     free_[bytes].push_back(block);
+  }
+  Size kept_bytes() {
+    const std::lock_guard lock(mutex_);
+    return kept_bytes_;
   }
 
  private:
@@ -88,12 +100,15 @@ class CachingAllocator : public Allocator {
   // Throws InternalError of the component kMemory if the system has no memory left.
   virtual void* take_from_system(Size bytes) = 0;
   virtual void give_to_system(void* block, Size bytes) = 0;
+  // Where more is kept, all of it returns to the system before another block is taken. `peak`: the most that was live.
+  virtual Size most_kept(Size peak) const { return (void)peak, std::numeric_limits<Size>::max(); }
   // Called when a block is kept, and when it is reused.
   virtual void keep(void*, Size) {}
   virtual void reuse(void*, Size) {}
 
   std::mutex mutex_;
   FreeBlocks free_;
+  Size live_bytes_ = 0, peak_bytes_ = 0, kept_bytes_ = 0;
 };
 
 class CpuAllocator final : public CachingAllocator {
@@ -106,6 +121,7 @@ class CpuAllocator final : public CachingAllocator {
     unpoison(block, bytes);
     std::free(block);
   }
+  Size most_kept(Size peak) const override { return peak + (Size{1} << 30); }
   void keep(void* block, Size bytes) override { poison(block, bytes); }
   void reuse(void* block, Size bytes) override { unpoison(block, bytes); }
 };
@@ -184,6 +200,8 @@ void trim(Device device) {
   if (device.type == DeviceType::cpu) cpu_allocator().trim();
   if (device.type == DeviceType::cuda) cuda_allocator(device.index).trim();
 }
+
+Size kept_bytes() { return cpu_allocator().kept_bytes(); }
 
 Size meta_rounding_bytes() { return meta_allocator().rounding_bytes(); }
 

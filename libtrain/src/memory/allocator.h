@@ -20,6 +20,9 @@ Allocator& allocator(Device device);
 // Returns the freed blocks that are kept for reuse to the system. On a CUDA device it waits for the device.
 void trim(Device device);
 
+// The bytes of the CPU's freed blocks that are kept: at most 1 GiB more than were ever live at once.
+Size kept_bytes();
+
 // The bytes that the live blocks of the meta device would take on a CUDA device beyond their own: cudaMalloc() gives
 // blocks of more than 1 MiB in whole pages of 2 MiB.
 Size meta_rounding_bytes();

@@ -24,16 +24,15 @@ void Parameter::set_matrix_rows(std::vector<Size> rows) {
   const bool positive = std::all_of(rows.begin(), rows.end(), [](Size r) { return r > 0; });
   const Size sum = std::accumulate(rows.begin(), rows.end(), Size{0});
   if (!rows.empty() && (shape_.dims() != 2 || !positive || sum != shape_[0])) {
-    throw InternalError("nn", "matrices of a parameter " + to_string(shape_) +
-                                  ": expected rows that add up to its own, " + "found " + std::to_string(rows.size()) +
-                                  " of " + std::to_string(sum) + " in all");
+    throw UsageError("nn", "matrices of a parameter " + to_string(shape_) + ": expected rows that add up to its own, " +
+                               "found " + std::to_string(rows.size()) + " of " + std::to_string(sum) + " in all");
   }
   matrix_rows_ = std::move(rows);
 }
 
 const Tensor& Parameter::tensor() const {
   if (!tensor_.defined()) {
-    throw InternalError(
+    throw UsageError(
         "nn", "a parameter " + to_string(shape_) + " is used before the model was given to an engine or materialize()");
   }
   return tensor_;
@@ -124,7 +123,7 @@ int Model::index_of(const Module& unit) const {
   for (std::size_t i = 0; i < units_.size(); ++i) {
     if (units_[i].module == &unit) return static_cast<int>(i);
   }
-  throw InternalError("nn", "expected a unit of the model, got a module that neither add_unit() nor add_block() made");
+  throw UsageError("nn", "expected a unit of the model, got a module that neither add_unit() nor add_block() made");
 }
 
 void Model::materialize_buffers(Device device, DType dtype) {

@@ -22,6 +22,11 @@ Tensor Transformer::hidden(const Tensor& tokens, DecodeState* state, const Tenso
     throw UsageError("model", "tokens: expected a shape [B, T] of at least one token, got " +
                                   (tokens.defined() ? to_string(tokens.shape()) : "no tensor"));
   }
+  if (state != nullptr && state->layers.size() != blocks_.size()) {
+    throw UsageError("model", "state: expected one of decode_state() of this model, with " +
+                                  std::to_string(blocks_.size()) + " layers, got " +
+                                  std::to_string(state->layers.size()));
+  }
   const Size first = state != nullptr ? state->length : 0;
   if (first + tokens.dim(1) > spec_.max_seq) {
     throw UsageError("model", "sequence: expected at most model.max_seq " + std::to_string(spec_.max_seq) +

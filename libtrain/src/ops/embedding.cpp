@@ -16,13 +16,13 @@ struct Embedding final : Function {
 
   Slot table_, positions_;
   Tensor ids_, document_starts_;
-  Size T_ = 1;
+  Size T_ = 1, first_ = 0;
 
   // `positions` and `document_starts` may be undefined.
   Tensor forward(const Tensor& table, const Tensor& positions, const Tensor& ids, Size first,
                  const Tensor& document_starts, const kernels::IdCheck& check) {
     table_ = table.gradient_slot(), positions_ = positions.gradient_slot(), ids_ = ids;
-    document_starts_ = document_starts;
+    document_starts_ = document_starts, first_ = first;
     T_ = ids.dims() == 0 ? 1 : std::max<Size>(ids.dim(-1), 1);
     const Size C = table.dim(1);
     std::vector<Size> sizes(ids.shape().begin(), ids.shape().end());
@@ -63,7 +63,8 @@ struct Embedding final : Function {
                                       .accumulate_positions = dpositions.accumulate(),
                                       .dy_MC = dy.data(),
                                       .ids_M = ids_.template data<std::int32_t>(),
-                                      .starts_M = starts_of(document_starts_)});
+                                      .starts_M = starts_of(document_starts_),
+                                      .first = first_});
     });
     dtable.finish(), dpositions.finish();
   }

@@ -18,7 +18,9 @@ void require_targets(std::string_view op, const Tensor& targets, const char* nam
   }
   const Tensor& weight = options.weight;
   if (weight.defined() && (weight.dtype() != DType::f32 || weight.elements() != 1 || weight.device() != x.device())) {
-    fail(op, "options.weight", "one f32 on " + to_string(x.device()), to_string(weight.shape()));
+    fail(op, "options.weight", "one f32 on " + to_string(x.device()),
+         to_string(weight.shape()) + " of " + std::string(dtype_name(weight.dtype())) + " on " +
+             to_string(weight.device()));
   }
   if (!(options.z_loss >= 0)) fail(op, "options.z_loss", "at least 0", std::to_string(options.z_loss));
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {

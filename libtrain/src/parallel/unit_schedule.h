@@ -26,7 +26,7 @@ class UnitSchedule final : public nn::UnitObserver {
   void begin_micro_batch(bool first, bool last);
   // Whether the last unit's forward pass runs, in which its parameters have gradients to add to already.
   const bool& runs_last_unit() const { return runs_last_unit_; }
-  // Throws InternalError if the model did not run its units in order.
+  // Throws UsageError if the model did not run its units in order.
   void end_pass();
   void finish_reductions();
 

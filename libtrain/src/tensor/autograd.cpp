@@ -66,18 +66,24 @@ void Tape::release_values(const Tensor& except) {
   recomputable_.clear();
 }
 
+void LossGradient::require_for(DType loss, Device device) const {
+  if (!scale.defined() || (scale.dtype() == loss && scale.elements() == 1 && scale.device() == device)) return;
+  throw UsageError("autograd", "the scale of a loss's gradient: expected one " + std::string(dtype_name(loss)) +
+                                   " on " + to_string(device) + ", got " + to_string(scale.shape()) + " of " +
+                                   std::string(dtype_name(scale.dtype())) + " on " + to_string(scale.device()));
+}
+
 void backward(Tape& tape, const Tensor& loss, const LossGradient& seed) {
   if (loss.elements() != 1) {
     throw UsageError("autograd", "backward(): expected a loss of one element, got shape " + to_string(loss.shape()));
   }
   if (!loss.requires_grad())
     throw UsageError("autograd", "the loss does not depend on a tensor that requires gradients");
+  seed.require_for(loss.dtype(), loss.device());
   const OperationScope operation("backward");
   Tensor gradient = Tensor::empty(loss.shape(), loss.dtype(), loss.device());
   fill(gradient, seed.factor);
   if (seed.scale.defined()) {
-    if (seed.scale.dtype() != loss.dtype())
-      throw UsageError("autograd", "expected a loss in the dtype of the scale, f32");
     dispatch(loss.device(), [&](auto stream) {
       kernels::scale(stream, loss.dtype(), gradient.data(), seed.scale.data(), seed.factor, 1, false);
     });

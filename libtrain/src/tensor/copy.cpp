@@ -35,13 +35,19 @@ void copy_across(const Tensor& dst, const Tensor& src) {
     return copy(dst, staged);
   }
   if (src.device() == kCpu) return copy_bytes(dst.device(), dst.data(), src.data(), dst.bytes());
+  if (dst.device() != kCpu) {  // what uses the memory of dst already comes before the copy
+    Event used;
+    used.record(Stream::compute(dst.device()));
+    Stream::compute(src.device()).wait(used);
+  }
   read_bytes(src.device(), dst.data(), src.data(), dst.bytes());
 }
 
 }  // namespace
 
 void copy(const Tensor& dst, const Tensor& src) {
-  const bool across = dst.device() != src.device();
+  const bool on_meta = dst.device().is_meta() && src.device().is_meta();  // which may stand for different devices
+  const bool across = dst.device() != src.device() && !on_meta;
   if (!(dst.shape() == src.shape()) || (across && (dst.device().is_meta() || src.device().is_meta()))) {
     throw UsageError("tensor", "cannot copy " + to_string(src.shape()) + " of " + to_string(src.device()) + " to " +
                                    to_string(dst.shape()) + " of " + to_string(dst.device()));
@@ -77,6 +83,9 @@ void fill_zero(const Tensor& dst) {
 }
 
 void fill(const Tensor& dst, double value) {
+  if (!is_floating(dst.dtype())) {
+    throw UsageError("tensor", "fill: expected a floating dtype, got " + std::string(dtype_name(dst.dtype())));
+  }
   detail::require_values(dst);
   if (!dst.is_contiguous())
     throw UsageError("tensor", "fill: expected a contiguous tensor, its shape is " + to_string(dst.shape()));

@@ -17,6 +17,10 @@ Shape::Shape(std::span<const Size> dims) : dims_(static_cast<int>(dims.size())) 
   }
 }
 
+void Shape::throw_no_dimension(int i) const {
+  throw UsageError("tensor", "expected a dimension of " + to_string(*this) + ", got " + std::to_string(i));
+}
+
 Size Shape::elements() const {
   Size product = 1;
   for (const Size size : *this) {

@@ -99,45 +99,51 @@ template Tensor Tensor::from(std::span<const bf16>, const Shape&, Device);
 template Tensor Tensor::from(std::span<const f16>, const Shape&, Device);
 template Tensor Tensor::from(std::span<const std::int32_t>, const Shape&, Device);
 
-const Shape& Tensor::shape() const { return impl_->shape; }
-const Shape& Tensor::strides() const { return impl_->strides; }
-DType Tensor::dtype() const { return impl_->dtype; }
-Device Tensor::device() const { return impl_->device; }
+Tensor::Impl& Tensor::impl() const {
+  if (impl_ == nullptr) throw UsageError("tensor", "expected a tensor, got none: it is not defined");
+  return *impl_;
+}
+
+const Shape& Tensor::shape() const { return impl().shape; }
+const Shape& Tensor::strides() const { return impl().strides; }
+DType Tensor::dtype() const { return impl().dtype; }
+Device Tensor::device() const { return impl().device; }
 
 bool Tensor::is_contiguous() const {
+  if (elements() == 0) return true;
   Size stride = 1;
   for (int i = dims() - 1; i >= 0; --i) {
-    if (dim(i) != 1 && impl_->strides[i] != stride) return false;
+    if (dim(i) != 1 && impl().strides[i] != stride) return false;
     stride *= dim(i);
   }
   return true;
 }
 
 void Tensor::require_values() const {
-  if (impl_->buffer == nullptr) {
-    if (impl_->bound_rows) impl_->bound_rows->on_read();
-    if (!impl_->recipe.values) {
-      throw InternalError("tensor", "the values of " + (impl_->name.empty() ? "a released tensor" : impl_->name) + " " +
-                                        lt::to_string(impl_->shape) +
+  if (impl().buffer == nullptr) {
+    if (impl().bound_rows) impl().bound_rows->on_read();
+    if (!impl().recipe.values) {
+      throw InternalError("tensor", "the values of " + (impl().name.empty() ? "a released tensor" : impl().name) + " " +
+                                        lt::to_string(impl().shape) +
                                         " are not here: its unit is not gathered at this point");
     }
-    impl_->buffer = std::make_shared<Buffer>(elements() * dtype_bytes(impl_->dtype), impl_->device);
+    impl().buffer = std::make_shared<Buffer>(elements() * dtype_bytes(impl().dtype), impl().device);
     std::optional<ActivityScope> recompute;
-    if (std::exchange(impl_->had_values, true)) recompute.emplace(Activity::recompute);
-    impl_->recipe.values(*this);
+    if (std::exchange(impl().had_values, true)) recompute.emplace(Activity::recompute);
+    impl().recipe.values(*this);
   }
 }
 
 void* Tensor::data() const {
   require_values();
-  return impl_->buffer->data() + impl_->offset;
+  return impl().buffer->data() + impl().offset;
 }
 
 template <class T>
 T* Tensor::data() const {
-  if (impl_->dtype != dtype_of<T>) {
-    throw InternalError("tensor", "expected " + std::string(dtype_name(dtype_of<T>)) + " values, the tensor has " +
-                                      std::string(dtype_name(impl_->dtype)));
+  if (impl().dtype != dtype_of<T>) {
+    throw UsageError("tensor", "expected " + std::string(dtype_name(dtype_of<T>)) + " values, the tensor has " +
+                                   std::string(dtype_name(impl().dtype)));
   }
   return static_cast<T*>(data());
 }
@@ -261,7 +267,7 @@ const TensorStorage::Rows* TensorStorage::rows(const Tensor& tensor) {
   return tensor.impl_->bound_rows ? &tensor.impl_->bound_rows->rows : nullptr;
 }
 
-bool Tensor::is_bound() const { return impl_->buffer != nullptr; }
+bool Tensor::is_bound() const { return impl().buffer != nullptr; }
 
 bool Tensor::requires_grad() const { return impl_ != nullptr && impl_->gradient != nullptr; }
 
@@ -269,16 +275,16 @@ void Tensor::set_requires_grad() {
   if (!is_floating(dtype())) {
     throw UsageError("tensor", "set_requires_grad: expected a floating dtype, got " + std::string(dtype_name(dtype())));
   }
-  if (impl_->gradient != nullptr) return;
-  impl_->gradient = std::make_shared<GradientSlot>(GradientSlot{shape(), gradient_dtype(dtype()), device(), {}, false});
+  if (impl().gradient != nullptr) return;
+  impl().gradient = std::make_shared<GradientSlot>(GradientSlot{shape(), gradient_dtype(dtype()), device(), {}, false});
 }
 
 void Tensor::set_result_of_operation() {
-  impl_->gradient = std::make_shared<GradientSlot>(GradientSlot{shape(), dtype(), device(), {}, false});
+  impl().gradient = std::make_shared<GradientSlot>(GradientSlot{shape(), dtype(), device(), {}, false});
 }
 
 Tensor Tensor::gradient() const {
-  return impl_->gradient != nullptr && impl_->gradient->written ? impl_->gradient->value : Tensor();
+  return impl().gradient != nullptr && impl().gradient->written ? impl().gradient->value : Tensor();
 }
 
 const std::shared_ptr<GradientSlot>& Tensor::gradient_slot() const {
@@ -286,9 +292,9 @@ const std::shared_ptr<GradientSlot>& Tensor::gradient_slot() const {
   return impl_ == nullptr ? none : impl_->gradient;
 }
 
-bool Tensor::is_sole_owner() const { return impl_.use_count() == 1 && impl_->buffer.use_count() == 1; }
+bool Tensor::is_sole_owner() const { return impl_.use_count() == 1 && impl().buffer.use_count() == 1; }
 
-bool Tensor::shares_storage(const Tensor& other) const { return impl_->buffer == other.impl_->buffer; }
+bool Tensor::shares_storage(const Tensor& other) const { return impl().buffer == other.impl().buffer; }
 
 void TensorStorage::set_recipe(const Tensor& tensor, std::function<void(const Tensor&)> recipe) {
   tensor.impl_->recipe.values = std::move(recipe);
@@ -314,7 +320,7 @@ bool TensorStorage::quantize(const Tensor& tensor, const Tensor& values, const T
 void TensorStorage::forget(const Tensor& tensor) { tensor.impl_->recipe = {}; }
 
 void Tensor::release_values() const {
-  if (impl_->recipe.values) impl_->buffer.reset();
+  if (impl().recipe.values) impl().buffer.reset();
 }
 
 }  // namespace lt

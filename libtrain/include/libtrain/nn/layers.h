@@ -29,6 +29,7 @@ class Linear : public Module {
         adapter_(std::move(adapter.shape)) {
     weight_.set_matrix_rows(std::move(parts));
     if (adapter.rank == 0) return;
+    if (adapter_.ranges.empty()) adapter_.ranges = {{0, out}};
     std::vector<Size> rows;
     Size adapted = 0;
     for (const ops::RowRange& range : adapter_.ranges) rows.push_back(range.size), adapted += range.size;

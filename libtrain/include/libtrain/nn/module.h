@@ -39,7 +39,7 @@ class Parameter {
   // A parameter [rows, columns] may hold several independent matrices, one below the other, such as q, k and v. Returns
   // the rows of each: by default one entry with all rows, and none for a parameter that is not a matrix.
   std::vector<Size> matrix_rows() const;
-  // Throws InternalError unless the rows add up to the parameter's.
+  // Throws UsageError unless the rows add up to the parameter's.
   void set_matrix_rows(std::vector<Size> rows);
   // Whether it is a matrix of a block (Model::add_block()).
   bool is_block_matrix() const { return in_block_ && shape_.dims() == 2; }
@@ -196,7 +196,7 @@ class Model : public Module {
   void borrow(const Module& user, const Module& owner);
   // Runs one unit's forward pass and records its backward pass. Recomputation runs `body` a second time, so `body` must
   // capture its inputs by value, and only the tensor that it returns may be used outside of it: another one that it
-  // leaves behind has no gradient where it is recomputed.
+  // leaves behind has no gradient where it is recomputed. Throws UsageError inside the body of another unit.
   Tensor run(const Module& unit, const std::function<Tensor()>& body);
 
  private:
@@ -204,6 +204,7 @@ class Model : public Module {
 
   std::vector<UnitInfo> units_;
   UnitObserver* observer_ = nullptr;
+  const UnitInfo* running_ = nullptr;  // the unit whose body runs
 };
 
 // Writes to `values`, contiguous and of any floating dtype, elements [begin, begin + values.elements()) of the initial

@@ -84,8 +84,10 @@ using TapeScope = ContextMemberScope<&Context::tape>;
 // The seed of a backward pass: d(loss) = factor * scale[0].
 struct LossGradient {
   LossGradient(double factor = 1, Tensor scale = {}) : factor(factor), scale(std::move(scale)) {}
+  // Throws UsageError unless `scale` is one number of a loss's dtype on its device.
+  void require_for(DType loss, Device device) const;
   double factor;
-  Tensor scale;  // [1], f32, on the loss's device; undefined: 1
+  Tensor scale;  // [1], in the dtype of the loss and on its device; undefined: 1
 };
 // Runs `tape` backward from the scalar `loss`.
 void backward(Tape& tape, const Tensor& loss, const LossGradient& seed = {});

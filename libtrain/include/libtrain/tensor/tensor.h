@@ -25,9 +25,9 @@ class Shape {
   explicit Shape(std::span<const Size> dims);
 
   int dims() const { return dims_; }
-  // Negative i counts from the last dimension.
-  Size operator[](int i) const { return sizes_[static_cast<std::size_t>(i < 0 ? i + dims_ : i)]; }
-  Size& operator[](int i) { return sizes_[static_cast<std::size_t>(i < 0 ? i + dims_ : i)]; }
+  // Negative i counts from the last dimension. Throws UsageError for a dimension that it does not have.
+  Size operator[](int i) const { return sizes_[place(i)]; }
+  Size& operator[](int i) { return sizes_[place(i)]; }
   // Product of all sizes; 1 for a scalar (no dimensions).
   Size elements() const;
   bool operator==(const Shape& other) const;
@@ -35,6 +35,13 @@ class Shape {
   const Size* end() const { return sizes_.data() + dims_; }
 
  private:
+  std::size_t place(int i) const {
+    const int from_first = i < 0 ? i + dims_ : i;
+    if (from_first < 0 || from_first >= dims_) throw_no_dimension(i);
+    return static_cast<std::size_t>(from_first);
+  }
+  [[noreturn]] void throw_no_dimension(int i) const;
+
   int dims_ = 0;
   std::array<Size, kMaxDims> sizes_{};
 };
@@ -124,6 +131,7 @@ class Tensor {
   void require_numbers() const;  // throws UsageError on meta
   struct Impl;
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  Impl& impl() const;  // throws UsageError if there is no tensor
   std::shared_ptr<Impl> impl_;
 };
 
