@@ -48,6 +48,9 @@ class TensorBoard(TrainingTest):
 
     def test_a_run_that_goes_on_below_what_was_written(self):
         self.start(steps=7)
+        # As if the clock had been set back since.
+        [events] = (self.folder / "run/tb").iterdir()
+        events.rename(events.with_name("events.out.tfevents.99999999999.000000.1"))
         # Leaves the state of a run that was killed at step 7 before it could save.
         shutil.rmtree(self.folder / "run/checkpoints/step-00000007")
         self.start(steps=6)

@@ -3,6 +3,7 @@
 #include "comm/call_log.h"
 
 #include "device/progress.h"
+#include "libtrain/device/context.h"
 #include "test_main/catch.h"
 
 using namespace lt;
@@ -63,6 +64,22 @@ TEST_CASE("call log: on a device the words say how far it has come", "[comm]") {
   CHECK(device_progress() != before);
   CHECK(log.calls(kAll, true).begun == 2);
   CHECK(states(log.calls(kAll, true)) == ".o");
+}
+
+TEST_CASE("call log: the calls of a graph stay known however many come after them", "[comm]") {
+  CallLog log({0, 2, 0, 2, "gather"});
+  const auto words = std::make_shared<DeviceWords>();
+  log.watch(words);
+  {
+    const ContextMemberScope<&Context::in_graph> in_graph(true);
+    for (int i = 0; i < 3; ++i) begin_on_device(log);
+  }
+  for (int i = 0; i < 2000; ++i) log.end(begin_on_device(log));  // those of evaluations
+  words->begun = 3, words->ended = 2;                            // the graph runs again
+  CHECK(log.calls(kAll, true).begun == 3);
+  CHECK(states(log.calls(kAll, true)) == "..o");
+  words->begun = words->ended = 1500;  // of which nothing is kept
+  CHECK(log.calls(kAll, true).calls.empty());
 }
 
 TEST_CASE("call log: a call of the host after those of the device is where the rank is", "[comm]") {

@@ -71,6 +71,14 @@ TEST_CASE("progress: the slowest step is that from one begin to the next, withou
   CHECK(read_progress().slowest_step_s >= 0.1);
   CHECK(read_progress().slowest_step_s < 0.3);
   CHECK(read_progress().step == 3);
+  // Neither does a pause of the process, nor the time between two runs.
+  do_for(Phase::forward, 2 * kTime);
+  count_pause(0.4);
+  begin_step(4);
+  do_for(Phase::forward, 2 * kTime);
+  do_for(Phase::start, kTime);
+  begin_step(1);
+  CHECK(read_progress().slowest_step_s < 0.3);
 }
 
 TEST_CASE("write_word: a stream counts, and so does a graph each time it runs", "[device]") {

@@ -16,6 +16,7 @@ namespace {
 using LogClock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostEnded = 64;
+constexpr std::size_t kMostInGraphs = std::size_t{1} << 14;  // those of the graphs in use, and of some before
 
 struct Register {
   std::mutex mutex;
@@ -68,7 +69,15 @@ std::uint64_t CallLog::begin(CollectiveOp op, std::string_view name, Size bytes,
   entry.name = name;  // reuses the string's memory
   entry.bytes = bytes, entry.whole = whole, entry.begin = now;
   if (!on_device) next_host_ = next_ + 1;
+  if (Context::current().in_graph) in_graphs_.emplace(next_, entry);
+  if (in_graphs_.size() > kMostInGraphs) in_graphs_.erase(in_graphs_.begin());
   return next_++;
+}
+
+const CallLog::Entry* CallLog::find(std::uint64_t sequence) const {
+  if (next_ - sequence <= ring_.size()) return &at(sequence);
+  const auto found = in_graphs_.find(sequence);
+  return found == in_graphs_.end() ? nullptr : &found->second;
 }
 
 void CallLog::end(std::uint64_t sequence) {
@@ -104,11 +113,10 @@ GroupCalls CallLog::calls(std::size_t most, bool as_device) const {
     result.as_device = as_device && device_begun > next_host_;
     if (as_device) result.begun = std::max(device_begun, next_host_);
   }
-  const std::uint64_t oldest = next_ - ring_.size();
-  const std::uint64_t first =
-      result.begun - std::min<std::uint64_t>(most, result.begun - std::min(result.begun, oldest));
-  for (std::uint64_t i = first; i < result.begun; ++i) {
-    const Entry& entry = at(i);
+  for (std::uint64_t i = result.begun - std::min<std::uint64_t>(most, result.begun); i < result.begun; ++i) {
+    const Entry* const known = find(i);
+    if (known == nullptr) continue;
+    const Entry& entry = *known;
     // Calls from `device_begun` on have ended: they belong to a graph that is replaying an earlier call.
     const bool ended =
         entry.on_device && words_ != nullptr ? i < device_ended || (as_device && i >= device_begun) : entry.ended;

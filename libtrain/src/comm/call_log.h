@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -61,6 +62,8 @@ class CallLog {
     Size bytes, whole;
     std::chrono::steady_clock::time_point begin;
   };
+  // Null if it is forgotten.
+  const Entry* find(std::uint64_t sequence) const;
   Entry& at(std::uint64_t sequence) { return ring_[sequence % Group::kLogLength]; }
   const Entry& at(std::uint64_t sequence) const { return ring_[sequence % Group::kLogLength]; }
 
@@ -69,6 +72,7 @@ class CallLog {
   mutable std::mutex mutex_;
   std::uint64_t next_ = 0, next_host_ = 0;  // one past the last call, and one past the last host call
   std::vector<Entry> ring_;
+  std::map<std::uint64_t, Entry> in_graphs_;  // calls that a device may make again at any time
   std::shared_ptr<const DeviceWords> words_;
 };
 

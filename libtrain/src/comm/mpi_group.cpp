@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/collective_log.h"
 #include "comm/mpi_error.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
@@ -96,7 +97,10 @@ class MpiTransfer final : public Transfer {
   void then(std::function<void()> finish) { finish_ = std::move(finish); }
 
   void wait() override {
-    wait_for(requests_, patient_);
+    {
+      const WaitingScope waiting;
+      wait_for(requests_, patient_);
+    }
     requests_.clear();
     if (finish_) finish_();
   }

@@ -26,12 +26,23 @@ constexpr std::chrono::seconds kFinalizeDeadline{10};
 constexpr std::chrono::seconds kAbortDeadline{5};
 constexpr const char* kHasAnotherEnded = "NCCL_DEBUG=WARN says more; has another rank ended?";
 
-// Waits until the host side of the last call is done; returns false after `deadline`.
-bool settles(ncclComm_t comm, NcclClock::time_point deadline) {
+// NCCL's text for `code`, followed by its last error message.
+std::string text_of(ncclResult_t code) {
+  const char* const last = ncclGetLastError(nullptr);
+  const bool has_last = last != nullptr && *last != '\0';
+  return fmt::format("{}{}{}", ncclGetErrorString(code), has_last ? ": " : "", has_last ? last : "");
+}
+
+// Waits until the host side of the last call is done; returns false after `deadline`. Throws LostPeerError for a system
+// error of a communicator that `has_started`, because a connection that worked until now fails so too.
+bool settles(ncclComm_t comm, NcclClock::time_point deadline, bool has_started = false) {
   constexpr int kEager = 10000;  // polls, about a millisecond; a launch takes a few microseconds
   for (int polls = 0;; ++polls) {
     ncclResult_t state_of_communicator = ncclInProgress;
     LT_NCCL(ncclCommGetAsyncError(comm, &state_of_communicator));
+    if (has_started && state_of_communicator == ncclSystemError) {
+      throw LostPeerError(text_of(state_of_communicator), kHasAnotherEnded);
+    }
     LT_NCCL(state_of_communicator);
     if (state_of_communicator != ncclInProgress) return true;
     if (NcclClock::now() > deadline) return false;
@@ -66,13 +77,6 @@ bool finalizes(ncclComm_t comm) {
   } catch (const Error&) {
     return false;
   }
-}
-
-// NCCL's text for `code`, followed by its last error message.
-std::string text_of(ncclResult_t code) {
-  const char* const last = ncclGetLastError(nullptr);
-  const bool has_last = last != nullptr && *last != '\0';
-  return fmt::format("{}{}{}", ncclGetErrorString(code), has_last ? ": " : "", has_last ? last : "");
 }
 
 }  // namespace
@@ -217,7 +221,7 @@ void NcclCommunicator::Operation::end() {
   LT_NCCL(ncclGroupEnd());
   // No deadline: a peer may have much work to do before it reaches the first collective. The watchdog ends a run that
   // hangs.
-  settles(communicator_.comm_, NcclClock::time_point::max());
+  settles(communicator_.comm_, NcclClock::time_point::max(), true);
 }
 
 }  // namespace lt

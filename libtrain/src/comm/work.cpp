@@ -48,10 +48,7 @@ void Work::wait() {
   const GroupCounting counting(*state->backend);
   Transfer& transfer = *state->transfer;
   const TimePoint awaited = TimePoint::on(Stream::compute(transfer.device()));
-  {
-    const WaitingScope waiting;
-    transfer.wait();
-  }
+  transfer.wait();
   const TimePoint end = transfer.end();
   if (timeline != nullptr) timeline->end(state->span, end);
   if (!state->sequence) return;

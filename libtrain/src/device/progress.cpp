@@ -47,11 +47,12 @@ std::atomic<std::uint64_t> progress_count{0};
 std::array<std::atomic<int>, kPhases> threads_in{};  // by phase; those in none do not count
 std::atomic<std::int64_t> running_step{0};
 std::atomic<double> slowest_step_s{0};
-// The step that a thread runs. Its duration excludes time in patient phases.
+std::atomic<double> paused_s{0};  // since the process began
+// The step that a thread runs. Its duration excludes time in patient phases and pauses of the process.
 struct RunningStep {
   Phase phase = Phase::none;
   StepClock::time_point begin, patient_begin;
-  double patient_s = 0;
+  double patient_s = 0, paused_before_s = 0;
   bool is_timed = false;
 };
 thread_local RunningStep running;
@@ -86,6 +87,7 @@ Phase enter(Phase phase) {
   const Phase previous = std::exchange(running.phase, phase);
   count_thread(phase, 1);
   count_thread(previous, -1);
+  if (phase == Phase::start) running.is_timed = false;  // the next step is another run's
   const bool was_patient = patience(previous) > 1, is_patient = patience(phase) > 1;
   if (was_patient == is_patient) return previous;
   const auto now = StepClock::now();
@@ -130,15 +132,18 @@ void begin_step(std::int64_t step) {
   if (in_background) return;
   const auto now = StepClock::now();
   if (running.is_timed) {
-    const double seconds = seconds_between(running.begin, now) - running.patient_s;
+    const double paused = paused_s - running.paused_before_s;
+    const double seconds = seconds_between(running.begin, now) - running.patient_s - paused;
     double slowest = slowest_step_s;
     while (seconds > slowest && !slowest_step_s.compare_exchange_weak(slowest, seconds)) {
     }
   }
-  running.begin = now, running.patient_s = 0, running.is_timed = true;
+  running.begin = now, running.patient_s = 0, running.paused_before_s = paused_s, running.is_timed = true;
   running_step.store(step, std::memory_order_relaxed);
   count_progress();
 }
+
+void count_pause(double seconds) { paused_s += seconds; }
 
 void count_launch(const Stream& stream) {
   if (stream.device().type != DeviceType::cuda) return;

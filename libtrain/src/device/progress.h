@@ -30,6 +30,8 @@ Progress read_progress();
 void count_progress();
 // The duration of a step is from this call to the thread's next one, so the last step of a thread has none.
 void begin_step(std::int64_t step);
+// The process stood still for so long, stopped or suspended. The duration of its steps excludes that.
+void count_pause(double seconds);
 bool is_in_background();
 // Call this before launching a graph on a CUDA stream. The stream counts the launch when it reaches this point.
 void count_launch(const Stream& stream);

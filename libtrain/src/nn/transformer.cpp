@@ -2,6 +2,7 @@
 // generation with a cache.
 #include <fmt/format.h>
 
+#include "device/device_turn.h"
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/tensor/autograd.h"
@@ -56,6 +57,7 @@ Tensor Transformer::loss(const Batch& batch) {
 }
 
 Tensor Transformer::logits(const Tensor& tokens, DecodeState* state) {
+  const DeviceTurn turn(tokens.defined() ? tokens.device() : kCpu);
   const TapeScope no_recording(nullptr);
   if (state != nullptr) {
     for (ops::KvCache& cache : state->layers) cache.length = state->length, cache.lengths = state->lengths;

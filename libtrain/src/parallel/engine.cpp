@@ -34,8 +34,11 @@ namespace lt {
 // for one that has given up.
 Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const OptimizerGroups& optimizers,
                const StepOptions& step) {
-  require_named_units(model);
-  require_whole(optimizers, members_of(model));
+  collectively(world, [&] {
+    require_named_units(model);
+    require_whole(optimizers, members_of(model));
+    require_trainable(world, parallel, step);
+  });
   const Sharding sharding = make_sharding(world, parallel, step);
   collectively(sharding.control, [&] { impl_ = std::make_unique<Impl>(model, sharding, parallel, optimizers, step); });
   collectively(sharding.control, [&] {
@@ -347,6 +350,7 @@ void Engine::Impl::update() {
     if (i >= 0 && i < count) stage(units[static_cast<std::size_t>(i)]);
   };
   for (Size i = 0; i < count + 3; ++i) {
+    if (!options.device.is_meta()) count_progress();
     at(i, [&](ShardedUnit& unit) { unit.begin_update(numbers); });
     at(i - 1, [&](ShardedUnit& unit) { unit.transform_matrices(scope.lanes()); });
     at(i - 2, [&](ShardedUnit& unit) { unit.return_matrices(); });

@@ -25,7 +25,7 @@ int shard_group_size(const Group& world, const ParallelOptions& options) {
 
 }  // namespace
 
-Sharding make_sharding(const Group& world, const ParallelOptions& parallel, const StepOptions& step) {
+void require_trainable(const Group& world, const ParallelOptions& parallel, const StepOptions& step) {
   if (step.dtype != DType::f32 && step.dtype != DType::bf16 && step.dtype != DType::f16) {
     throw UsageError("config",
                      "train.dtype: the engine trains in f32, bf16 or f16, got " + std::string(dtype_name(step.dtype)));
@@ -59,11 +59,15 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
                          ": expected a sharded optimizer with sharded parameters or gradients, got a replicated one");
   }
   require_device(step.device);
-  const int shard = shard_group_size(world, parallel);
-  const auto shard_group = [=](int rank) { return rank / shard; };
   if (step.cuda_graph && (step.device.type == DeviceType::cpu || !step.arena)) {
     throw UsageError("config", "train.cuda_graph: expected a CUDA device and an arena");
   }
+  shard_group_size(world, parallel);
+}
+
+Sharding make_sharding(const Group& world, const ParallelOptions& parallel, const StepOptions& step) {
+  const int shard = shard_group_size(world, parallel);
+  const auto shard_group = [=](int rank) { return rank / shard; };
   const Group gather = world.split(shard_group, "gather");
   const PeerMemory peer_memory = step.arena ? gather.peer_memory(step.device) : PeerMemory{};
   return {parallel.strategy,

@@ -40,7 +40,9 @@ struct Sharding {
   bool gathers_parameters() const { return strategy.optimizer == Placement::sharded; }
 };
 
-// Splits `world` into the groups that the options ask for. Throws UsageError for options that no engine accepts.
+// Throws UsageError for options that no engine accepts, on some ranks alone if their devices differ.
+void require_trainable(const Group& world, const ParallelOptions& parallel, const StepOptions& step);
+// Splits `world` into the groups that the options ask for. All ranks of `world` must call it.
 Sharding make_sharding(const Group& world, const ParallelOptions& parallel, const StepOptions& step);
 
 }  // namespace lt

@@ -12,6 +12,7 @@
 namespace lt {
 
 StepGraph::StepGraph(Key key, const Stream& stream, const std::function<void()>& body) : key_(std::move(key)) {
+  const ContextMemberScope<&Context::in_graph> in_graph(true);
   collectives_ = std::make_shared<const CommLap>(comm_lap_of([&] {
     graph_ = cuda::capture(
         stream.cuda(),

@@ -14,6 +14,7 @@ namespace {
 // The largest share of elements [begin, end) that one part has, if the unit is cut into parts of `size`.
 Size largest_share(Size begin, Size end, Size size) {
   Size largest = 0;
+  if (begin == end) return largest;  // then a part may have no elements
   for (Size part = begin / size * size; part < end; part += size) {
     largest = std::max(largest, std::min(end, part + size) - std::max(begin, part));
   }

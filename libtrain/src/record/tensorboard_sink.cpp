@@ -4,13 +4,18 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "io/crc32c.h"
+#include "io/readable.h"
 #include "libtrain/error.h"
 #include "record/append_file.h"
 #include "record/sink.h"
@@ -53,6 +58,18 @@ std::uint32_t masked_crc(const std::string& bytes) {
 
 double now_s() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
+constexpr std::string_view kPrefix = "events.out.tfevents.";
+
+// The largest time in the names of the folder's files; 0 if there are none.
+double newest_stamp(const std::string& folder) {
+  double newest = 0;
+  for (const std::filesystem::path& path : readable_entries(folder)) {
+    const std::string name = path.filename();
+    if (name.starts_with(kPrefix)) newest = std::max(newest, std::strtod(name.c_str() + kPrefix.size(), nullptr));
+  }
+  return newest;
+}
+
 // Summary { repeated Value { tag = 1, simple_value = 2 } value = 1 }.
 std::string scalar(const std::string& tag, double value) {
   return bytes_field(1, bytes_field(1, tag) + float_field(2, static_cast<float>(value)));
@@ -64,8 +81,10 @@ class TensorBoardSink final : public Sink {
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
     if (failed) throw DataError("record", folder + ": cannot create: " + failed.message());
-    // Microseconds in the name: readers take files in order of their names, and two starts may be within one second.
-    const std::string path = fmt::format("{}/events.out.tfevents.{:.6f}.{}", folder, now_s(), ::getpid());
+    // Microseconds in the name: readers take files in order of their names, and two starts may be within one second. If
+    // the clock was set back, or this host's is slow, the name still comes after those of earlier starts.
+    const double stamp = std::max(now_s(), newest_stamp(folder) + 1e-3);
+    const std::string path = fmt::format("{}/{}{:.6f}.{}", folder, kPrefix, stamp, ::getpid());
     file_.emplace(path);
     event(0, bytes_field(3, "brain.Event:2"));
     // session_log { status: START }, even at step 1: the folder may hold a run that never reached a checkpoint.

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <optional>
 
+#include "device/device_turn.h"
 #include "kernels/pick.h"
 #include "libtrain/device/context.h"
 #include "libtrain/error.h"
@@ -331,7 +332,10 @@ void Generator::append(Size row, const Tokens& tokens) {
   impl_->require_in_vocabulary(tokens);
   impl_->append(impl_->row(row), tokens);
 }
-const Generator::Tokens& Generator::step() { return impl_->step(); }
+const Generator::Tokens& Generator::step() {
+  const DeviceTurn turn(impl_->device);
+  return impl_->step();
+}
 void Generator::end(Size row) { impl_->row(row).has_ended = true; }
 const GenerationTiming& Generator::timing() const { return impl_->timing; }
 

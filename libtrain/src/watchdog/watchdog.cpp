@@ -34,6 +34,8 @@ namespace {
 constexpr double kBeatsPerHeartbeat = 5;
 // Used until all ranks are connected: a greeting does not wake the thread, and a long heartbeat would leave it unread.
 constexpr std::chrono::milliseconds kMeetingTick{5};
+// A rank that ends, and a verdict, are noticed within this time, however long a heartbeat is.
+constexpr std::chrono::milliseconds kMostTick{250};
 constexpr std::chrono::milliseconds kSayDeadline{1000}, kToldDeadline{1000}, kLeaveDeadline{2000},
     kGoodbyeDeadline{200};
 // If neither monitor watches, nobody decides who speaks. The lowest rank does at once, and each other one gives those
@@ -181,7 +183,7 @@ Watchdog::Impl::~Impl() {
 
 void Watchdog::Impl::run() {
   ::pthread_setname_np(::pthread_self(), "lt-watchdog");  // shown by debuggers and top
-  const auto beat = milliseconds(options.heartbeat_s / kBeatsPerHeartbeat), tick = beat / 2;
+  const auto beat = milliseconds(options.heartbeat_s / kBeatsPerHeartbeat), tick = std::min(beat / 2, kMostTick);
   auto last = Clock::now(), next_beat = last;
   while (!stops) {
     if (monitor && armed) monitor->admit_no_more();
@@ -197,6 +199,7 @@ void Watchdog::Impl::run() {
     take_connected();
     if (monitor) monitor->receive(now);
     if (paused) {
+      count_pause(seconds);
       if (monitor) monitor->forgive(now);
       for (MonitorLink& link : links) {
         if (link.state == Link::open) link.heard = now;

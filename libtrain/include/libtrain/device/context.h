@@ -51,6 +51,7 @@ struct Context {
   const nn::ForwardContext* forward = nullptr;
   KernelSettings kernels;
   bool in_block = false;  // a block of a model runs
+  bool in_graph = false;  // a step's CUDA graph is captured
 
   // Adds a message to `notices` unless it is already there.
   void give_notice(std::string text) const;
