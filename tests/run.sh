@@ -15,6 +15,7 @@ bash launch/deps.sh --tests
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_pml=ob1  # the others are looked for in vain at each start, which takes half of it
 
 results=() configure_options=()
 build_and_test() {  # preset, targets in one word, extra ctest options

@@ -1,6 +1,7 @@
 """Runs `ltrain` for the command line tests. Each test file is a program: FILE --ltrain PATH --mpiexec PATH."""
 
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import subprocess
@@ -69,10 +70,38 @@ class CliTest(unittest.TestCase):
         self.assertEqual(process.stdout, "")
 
 
+class SideBySide(unittest.TestSuite):
+    """Runs its tests in several threads. For tests that mostly wait."""
+
+    def tests(self):
+        for test in self:
+            yield from test.tests() if isinstance(test, SideBySide) else [test]
+
+    def run(self, result, debug=False):
+        def outcome(test):
+            of_test = unittest.TestResult()
+            test(of_test)
+            return of_test
+
+        tests = list(self.tests())
+        with concurrent.futures.ThreadPoolExecutor(_options.jobs) as pool:
+            for test, of_test in zip(tests, pool.map(outcome, tests)):
+                result.startTest(test)
+                for report, problems in ((result.errors, of_test.errors), (result.failures, of_test.failures), (result.skipped, of_test.skipped)):
+                    report.extend(problems)
+                if of_test.wasSuccessful() and not of_test.skipped:
+                    result.addSuccess(test)
+                result.stopTest(test)
+        return result
+
+
 def main():
     global _options
     parser = argparse.ArgumentParser()
     parser.add_argument("--ltrain", required=True)
     parser.add_argument("--mpiexec", required=True)
+    parser.add_argument("--jobs", type=int, default=1, help="how many tests run at a time")
     _options, rest = parser.parse_known_args()
-    unittest.main(module="__main__", argv=[sys.argv[0], *rest])
+    loader = unittest.TestLoader()
+    loader.suiteClass = SideBySide if _options.jobs > 1 else unittest.TestSuite
+    unittest.main(module="__main__", argv=[sys.argv[0], *rest], testLoader=loader)

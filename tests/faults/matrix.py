@@ -1,11 +1,13 @@
 """The fault matrix: action x point x strategy x save mode. After each case the run must have recovered by itself, bit
 for bit. Prints a table with the seconds from the fault to the first resumed step, and the worst of them by point and
 action. Cases that this machine does not permit are skipped by name.
-matrix.py --ltrain PATH [--clock PATH] [--short]"""
+matrix.py --ltrain PATH [--clock PATH] [--short] [--jobs N]"""
 
 import argparse
 import collections
+import concurrent.futures
 import itertools
+import os
 import statistics
 import sys
 import tempfile
@@ -115,6 +117,8 @@ def case(row, column, function, *arguments):
 
 def cases(short, clock):
     """Yields (row, column, function) of each case."""
+    ddp, zero3 = ("ddp", options_of("ddp", "sync")), ("zero3", options_of("zero3", "async"))
+    yield case("ddp sync run.dir", "two runs", surroundings.two_runs, *ddp)  # first, because it waits half a minute
     grid = list(itertools.product(STRATEGIES, MODES, POINTS, ACTIONS))
     if short:  # each point once, cycling through actions and combinations
         combinations = list(itertools.product(STRATEGIES, MODES))
@@ -141,8 +145,6 @@ def cases(short, clock):
         yield case(f"{strategy} {mode} checkpoint.dir", "too small", disks.checkpoints_fill_it, *setting)
         yield case(f"{strategy} {mode} run.dir", "full disk", disks.rows_are_lost, *setting, False)
         yield case(f"{strategy} {mode} run.dir", "full, killed", disks.rows_are_lost, *setting, True)
-    ddp, zero3 = ("ddp", options_of("ddp", "sync")), ("zero3", options_of("zero3", "async"))
-    yield case("ddp sync run.dir", "two runs", surroundings.two_runs, *ddp)
     yield case("ddp sync checkpoints", "file times", surroundings.file_times, *ddp)
     yield case("zero3 async wall clock", "backwards", surroundings.clock_backwards, *zero3, clock)
     if not short:
@@ -166,15 +168,17 @@ def main():
     parser.add_argument("--clock", help="clock_backwards, as a shared object")
     parser.add_argument("--short", action="store_true", help="each point and each action, not each pair")
     parser.add_argument("--only", default="", help="cases whose name contains it")
+    parser.add_argument("--jobs", type=int, default=1, help="how many cases run at a time; seconds down then say little")
     arguments = parser.parse_args()
     results, down = collections.Counter(), collections.defaultdict(list)
+    if arguments.jobs > 1:  # ranks that wait leave the processor to other cases
+        os.environ["OMPI_MCA_mpi_yield_when_idle"] = "1"
     with tempfile.TemporaryDirectory(prefix="libtrain-faults-") as folder:
         bench = Bench(arguments.ltrain, folder)
         for strategy in STRATEGIES:
             bench.supervised(strategy, f"--parallel.strategy={strategy}")
-        for row, column, run_case in cases(arguments.short, arguments.clock):
-            if arguments.only not in f"{row} {column}":
-                continue
+
+        def run(row, column, run_case):
             begin = time.monotonic()
             try:
                 down_s = run_case(bench)
@@ -185,8 +189,12 @@ def main():
                 result, text = "skipped", f"skipped: {skipped}"
             except Failure as failure:
                 result, text = "failed", f"FAILED: {failure}"
-            results[result] += 1
             print(f"{row:<30} {column:<12} {time.monotonic() - begin:5.1f} s  {text}", flush=True)
+            return result
+
+        chosen = [case for case in cases(arguments.short, arguments.clock) if arguments.only in f"{case[0]} {case[1]}"]
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            results.update(pool.map(lambda case: run(*case), chosen))
     if down:
         print_worst(down)
     print(f"{results['holds']} of {results.total()} cases hold, {results['skipped']} skipped")

@@ -10,7 +10,7 @@ using namespace lt_test;
 
 namespace {
 
-constexpr Size kSteps = 4;
+constexpr Size kSteps = 3;
 
 void check_all_equal(const std::string& preset) {
   const Group& group = ranks();

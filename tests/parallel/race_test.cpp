@@ -54,6 +54,8 @@ TEST_CASE("a stream that comes late changes no bit", "[parallel]") {
   for (const Strategy& strategy : kStrategies) {
     for (const auto& [recompute, fp8] :
          {std::pair{Recompute::none, false}, {Recompute::full, false}, {Recompute::full, true}}) {
+      // The CPU has one stream, so it only shows which points a step reaches.
+      if (device() == kCpu && (strategy != Strategy::zero3 || recompute != Recompute::none)) continue;
       const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
       for (const Case& optimizer : cases()) {
         const Group& group = recompute == Recompute::full && !fp8 ? slices : whole;
