@@ -11,7 +11,7 @@ add_custom_target(sanitize_tests)
 add_custom_target(cuda_tests)
 
 # Open MPI leaks by design, so only programs that run alone are checked for leaks.
-set(LIBTRAIN_TEST_ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
+set(LIBTRAIN_TEST_ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1;OMP_WAIT_POLICY=passive")  # another may run beside it
 set(LIBTRAIN_RANKS_ENVIRONMENT "OMP_NUM_THREADS=1;UBSAN_OPTIONS=print_stacktrace=1;ASAN_OPTIONS=detect_leaks=0")
 
 function(lt_test name)
