@@ -21,8 +21,11 @@ std::vector<float> dropped(Size first, Size samples, std::uint64_t seed = 1, std
 
 }  // namespace
 
-TEST_CASE("dropout of a scalar is refused, and of nothing is nothing", "[nn]") {
-  const nn::ForwardScope scope({true, 1, 0, {}});
+TEST_CASE("dropout of what has not the batch's samples is refused, and of nothing is nothing", "[nn]") {
+  const nn::ForwardScope scope({.training = true, .seed = 1, .samples = 2});
+  CHECK(nn::dropout(Tensor::zeros({2, 3, 6}, DType::f32), 0.25, "site").elements() == 36);
+  CHECK_THROWS_WITH(nn::dropout(Tensor::zeros({6, 6}, DType::f32), 0.25, "site"),
+                    "dropout: x: expected the batch's 2 samples in its first dimension, got shape [6, 6]");
   CHECK_THROWS_AS(nn::dropout(Tensor::zeros({}, DType::f32), 0.25, "site"), UsageError);
   CHECK(nn::dropout(Tensor::zeros({0, 6}, DType::f32), 0.25, "site").elements() == 0);
 }

@@ -1,4 +1,6 @@
 // The context of a forward pass, and the loss and the dropout that depend on it.
+#include <string>
+
 #include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
 #include "libtrain/nn/module.h"
@@ -24,6 +26,10 @@ Tensor dropout(const Tensor& x, double p, std::string_view site) {
   if (x.dims() == 0) throw UsageError("nn", "dropout: x: expected samples in its first dimension, got a scalar");
   if (x.elements() == 0) return x;
   const ForwardContext& context = ForwardContext::current();
+  if (context.samples != 0 && x.dim(0) != context.samples) {
+    throw UsageError("nn", "dropout: x: expected the batch's " + std::to_string(context.samples) +
+                               " samples in its first dimension, got shape " + to_string(x.shape()));
+  }
   const auto per_sample = static_cast<std::uint64_t>(x.elements() / x.dim(0));
   return ops::dropout(x, static_cast<float>(p), derive_key(context.seed, site),
                       kernels::FirstElement{context.first_sample * per_sample, context.samples_before, per_sample});

@@ -58,28 +58,18 @@ Tensor output_of(const std::function<Tensor()>& body, const std::string& unit) {
   return output;
 }
 
-class RunningScope {
- public:
-  RunningScope(const UnitInfo*& running, const UnitInfo& unit) : running_(running) { running_ = &unit; }
-  ~RunningScope() { running_ = nullptr; }
-  RunningScope(const RunningScope&) = delete;
-  RunningScope& operator=(const RunningScope&) = delete;
-
- private:
-  const UnitInfo*& running_;
-};
-
 }  // namespace
 
 Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
   const int index = index_of(unit);
   const UnitInfo& info = units_[static_cast<std::size_t>(index)];
   const std::string& name = info.name;
-  if (running_ != nullptr) {
+  if (Context::current().model == this) {
     throw UsageError("nn", "run(): expected units to run one after the other, got unit " + name +
-                               " in the body of unit " + running_->name);
+                               " in the body of unit " + std::string(Context::current().unit));
   }
-  const RunningScope running(running_, info);
+  const ContextMemberScope<&Context::model> model(this);
+  const ContextMemberScope<&Context::unit> running(name);
   const ContextMemberScope<&Context::in_block> in_block(info.is_block);
   const SpanScope span(Lane::compute, name);
   Tape* outer = Context::current().tape;

@@ -155,7 +155,7 @@ Context Engine::Impl::context(const Context& records) {
   own.timeline = records.timeline, own.clock = records.clock, own.work = records.work, own.calls = records.calls;
   own.notices = records.notices, own.collectives = records.collectives;
   own.counts_memory = records.counts_memory, own.counts_collectives = records.counts_collectives;
-  own.ids = &ids;
+  own.ids = &ids, own.in_graph = records.in_graph;
   own.kernels = {.deterministic = parallel.deterministic, .tf32 = options.tf32, .fp8 = options.fp8};
   return own;
 }
@@ -264,7 +264,8 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
                 .takes_gradients = &schedule->runs_last_unit(),
                 .started_from = &started_from,
                 .taken = &takes_terms},
-       .samples_before = rates != nullptr ? &rates->samples : nullptr});
+       .samples_before = rates != nullptr ? &rates->samples : nullptr,
+       .samples = options.micro_batch});
   const ContextMemberScope<&Context::makes_host_values> told(&makes_host_values);
   schedule->begin_micro_batch(micro == 0, micro == options.accum - 1);
   Tape tape;

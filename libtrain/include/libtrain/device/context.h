@@ -50,8 +50,10 @@ struct Context {
   Tape* tape = nullptr;  // null: records nothing
   const nn::ForwardContext* forward = nullptr;
   KernelSettings kernels;
-  bool in_block = false;  // a block of a model runs
-  bool in_graph = false;  // a step's CUDA graph is captured
+  bool in_block = false;        // a block of a model runs
+  const void* model = nullptr;  // whose unit's body runs
+  std::string_view unit;        // the unit's name
+  bool in_graph = false;        // a step's CUDA graph is captured
 
   // Adds a message to `notices` unless it is already there.
   void give_notice(std::string text) const;

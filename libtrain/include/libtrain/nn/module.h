@@ -204,7 +204,6 @@ class Model : public Module {
 
   std::vector<UnitInfo> units_;
   UnitObserver* observer_ = nullptr;
-  const UnitInfo* running_ = nullptr;  // the unit whose body runs
 };
 
 // Writes to `values`, contiguous and of any floating dtype, elements [begin, begin + values.elements()) of the initial
@@ -219,6 +218,7 @@ struct ForwardContext {
   ops::LossOptions loss = {};      // for cross_entropy() and the head of transformers
   // In device memory, if not null: a number of samples that adds to `first_sample`.
   const std::uint64_t* samples_before = nullptr;
+  Size samples = 0;  // of the batch; 0: unknown
   static const ForwardContext& current();
 };
 
@@ -236,6 +236,7 @@ class ForwardScope {
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
 
 // Dropout of x [samples, ...] at the place named `site`. The mask of a sample depends on (seed, site, its index).
+// Throws UsageError for another first dimension, with which samples would share masks.
 Tensor dropout(const Tensor& x, double p, std::string_view site);
 
 }  // namespace nn
