@@ -71,7 +71,7 @@ class CliTest(unittest.TestCase):
 
 
 class SideBySide(unittest.TestSuite):
-    """Runs its tests in several threads. For tests that mostly wait."""
+    """Runs its tests in several threads. For tests that mostly wait, in classes without fixtures."""
 
     def tests(self):
         for test in self:
@@ -87,8 +87,8 @@ class SideBySide(unittest.TestSuite):
         with concurrent.futures.ThreadPoolExecutor(_options.jobs) as pool:
             for test, of_test in zip(tests, pool.map(outcome, tests)):
                 result.startTest(test)
-                for report, problems in ((result.errors, of_test.errors), (result.failures, of_test.failures), (result.skipped, of_test.skipped)):
-                    report.extend(problems)
+                for kind in ("errors", "failures", "skipped", "expectedFailures", "unexpectedSuccesses"):
+                    getattr(result, kind).extend(getattr(of_test, kind))
                 if of_test.wasSuccessful() and not of_test.skipped:
                     result.addSuccess(test)
                 result.stopTest(test)

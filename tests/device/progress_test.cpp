@@ -71,7 +71,7 @@ TEST_CASE("progress: the slowest step is that from one begin to the next, withou
   CHECK(read_progress().slowest_step_s >= 0.1);
   CHECK(read_progress().slowest_step_s < 0.3);
   CHECK(read_progress().step == 3);
-  // Neither does a pause of the process, nor the time between two runs.
+  // A pause of the process does not count, nor does the time between two runs.
   do_for(Phase::forward, 2 * kTime);
   count_pause(0.4);
   begin_step(4);

@@ -170,6 +170,8 @@ def main():
     parser.add_argument("--only", default="", help="cases whose name contains it")
     parser.add_argument("--jobs", type=int, default=1, help="how many cases run at a time; seconds down then say little")
     arguments = parser.parse_args()
+    if arguments.jobs > 1 and not arguments.short:
+        parser.error("--jobs: expected --short with it, because some cases of the full matrix share a folder")
     results, down = collections.Counter(), collections.defaultdict(list)
     if arguments.jobs > 1:  # ranks that wait leave the processor to other cases
         os.environ["OMPI_MCA_mpi_yield_when_idle"] = "1"
@@ -194,7 +196,11 @@ def main():
 
         chosen = [case for case in cases(arguments.short, arguments.clock) if arguments.only in f"{case[0]} {case[1]}"]
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            results.update(pool.map(lambda case: run(*case), chosen))
+            try:
+                results.update(pool.map(lambda case: run(*case), chosen))
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
     if down:
         print_worst(down)
     print(f"{results['holds']} of {results.total()} cases hold, {results['skipped']} skipped")

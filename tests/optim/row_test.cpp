@@ -67,7 +67,7 @@ TEST_CASE("optimizer: numbers with which no update makes sense are refused", "[o
     return message_of<UsageError>([&] { static_cast<void>(static_cast<Optimizer>(optimizer)); });
   };
   CHECK(refusal_of(AdamW{.eps = 0}) == "AdamW::eps: expected a number above 0, got 0");
-  CHECK(refusal_of(AdamW{.eps = -1}) == "AdamW::eps: expected a finite number from 0 on, got -1");
+  CHECK(refusal_of(AdamW{.eps = -1}) == "AdamW::eps: expected a number above 0, got -1");
   CHECK(refusal_of(AdamW{.weight_decay = -0.5f}) ==
         "AdamW::weight_decay: expected a finite number from 0 on, got -0.5");
   CHECK(refusal_of(Muon{.weight_decay = NAN}) == "Muon::weight_decay: expected a finite number from 0 on, got nan");

@@ -93,15 +93,19 @@ class MpiTransfer final : public Transfer {
       LT_MPI(MPI_Ibcast(begin, count, mpi_type(dtype), root, comm_, &requests_.emplace_back(MPI_REQUEST_NULL)));
     });
   }
+  // Blocks until all messages have come and gone.
+  void complete() {
+    wait_for(requests_, patient_);
+    requests_.clear();
+  }
   // `finish` runs at the end of wait().
   void then(std::function<void()> finish) { finish_ = std::move(finish); }
 
   void wait() override {
     {
       const WaitingScope waiting;
-      wait_for(requests_, patient_);
+      complete();
     }
-    requests_.clear();
     if (finish_) finish_();
   }
 
@@ -229,7 +233,7 @@ std::vector<std::string> MpiBackend::all_gather_bytes(const std::string& mine) {
     transfer->receive(text.data(), static_cast<Size>(text.size()), DType::u8, r);
   });
   for_peers([&](int r) { transfer->send(mine.data(), length, DType::u8, r); });
-  transfer->wait();
+  transfer->complete();  // Group counts the waiting of exchanges
   all[static_cast<std::size_t>(rank())] = mine;
   return all;
 }

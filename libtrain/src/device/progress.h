@@ -1,5 +1,5 @@
-// The progress of this process: its phase, its step, and counters that advance with each collective, phase and step.
-// The work writes it; the watchdog's thread reads it.
+// The progress of this process: its phase, its step, and counters that advance with each collective, phase, step and
+// pass of a unit. The work writes it; the watchdog's thread reads it.
 #pragma once
 
 #include <string_view>
@@ -30,7 +30,8 @@ Progress read_progress();
 void count_progress();
 // The duration of a step is from this call to the thread's next one, so the last step of a thread has none.
 void begin_step(std::int64_t step);
-// The process stood still for so long, stopped or suspended. The duration of its steps excludes that.
+// The process stood still for so long, stopped or suspended, until just now. The duration of the running step excludes
+// that, if it is still running.
 void count_pause(double seconds);
 bool is_in_background();
 // Call this before launching a graph on a CUDA stream. The stream counts the launch when it reaches this point.

@@ -1,5 +1,6 @@
 // The allocators of the CPU, CUDA devices and meta. A freed block is kept for the next request of its size, until the
-// system has no memory left for another size or, on the CPU, where it would rather swap, too much is kept.
+// system has no memory left for another size. The CPU's system seldom says so, so there the kept bytes have a bound
+// too.
 #include "memory/allocator.h"
 
 #include <sys/mman.h>
@@ -58,25 +59,20 @@ class CachingAllocator : public Allocator {
     bool keeps_too_much = false;
     {
       const std::lock_guard lock(mutex_);
-      live_bytes_ += bytes, peak_bytes_ = std::max(peak_bytes_, live_bytes_);
       auto found = free_.find(bytes);
       if (found != free_.end() && !found->second.empty()) {
         void* block = found->second.back();
         found->second.pop_back();
         kept_bytes_ -= bytes;
         reuse(block, bytes);
-        return block;
+        return count(block, bytes);
       }
       keeps_too_much = kept_bytes_ > most_kept(peak_bytes_);
     }
     if (keeps_too_much) trim();
-    try {
-      return ask_system(bytes);
-    } catch (const InternalError& error) {
-      if (error.component() != kMemory) throw;
-    }
-    trim();
-    return ask_system(bytes);
+    void* const block = ask_system_twice(bytes);
+    const std::lock_guard lock(mutex_);
+    return count(block, bytes);
   }
 
   void deallocate(void* block, Size bytes) override {
@@ -93,6 +89,19 @@ class CachingAllocator : public Allocator {
  private:
   using FreeBlocks = std::unordered_map<Size, std::vector<void*>>;  // by their bytes
 
+  void* count(void* block, Size bytes) {
+    live_bytes_ += bytes, peak_bytes_ = std::max(peak_bytes_, live_bytes_);
+    return block;
+  }
+  void* ask_system_twice(Size bytes) {
+    try {
+      return ask_system(bytes);
+    } catch (const InternalError& error) {
+      if (error.component() != kMemory) throw;
+    }
+    trim();
+    return ask_system(bytes);
+  }
   void* ask_system(Size bytes) {
     ++asked_system;
     return take_from_system(bytes);
@@ -100,7 +109,7 @@ class CachingAllocator : public Allocator {
   // Throws InternalError of the component kMemory if the system has no memory left.
   virtual void* take_from_system(Size bytes) = 0;
   virtual void give_to_system(void* block, Size bytes) = 0;
-  // Where more is kept, all of it returns to the system before another block is taken. `peak`: the most that was live.
+  // If more is kept, all of it returns to the system before another block is taken. `peak`: the most that was live.
   virtual Size most_kept(Size peak) const { return (void)peak, std::numeric_limits<Size>::max(); }
   // Called when a block is kept, and when it is reused.
   virtual void keep(void*, Size) {}

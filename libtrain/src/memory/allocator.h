@@ -20,7 +20,8 @@ Allocator& allocator(Device device);
 // Returns the freed blocks that are kept for reuse to the system. On a CUDA device it waits for the device.
 void trim(Device device);
 
-// The bytes of the CPU's freed blocks that are kept: at most 1 GiB more than were ever live at once.
+// The bytes of the CPU's freed blocks that are kept. If they are 1 GiB more than were ever live at once, they return to
+// the system before another block is taken from it.
 Size kept_bytes();
 
 // The bytes that the live blocks of the meta device would take on a CUDA device beyond their own: cudaMalloc() gives

@@ -1,6 +1,8 @@
 // AdamW as an optimizer row.
 #include "kernels/adamw.h"
 
+#include <fmt/format.h>
+
 #include "libtrain/error.h"
 #include "libtrain/optim/optimizer.h"
 #include "optim/row.h"
@@ -10,9 +12,10 @@
 namespace lt {
 
 AdamW::operator Optimizer() const {
-  require_from_0("AdamW::weight_decay", weight_decay);
-  require_from_0("AdamW::eps", eps);
-  if (eps == 0) throw UsageError("optim", "AdamW::eps: expected a number above 0, got 0");
+  require_from_0("optim", "AdamW::weight_decay", weight_decay);
+  if (!(eps > 0)) {
+    throw UsageError("optim", fmt::format("AdamW::eps: expected a number above 0, got {}", eps));
+  }
   const kernels::AdamWFactors factors{beta1, beta2, eps, weight_decay};
   Optimizer row{"adamw", {{"m", state_dtype}, {"v", state_dtype}}, {beta1, beta2}, {}, lr, clip, masters, {}};
   row.update = [factors](const UpdateRange& range) {

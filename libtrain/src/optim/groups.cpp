@@ -51,10 +51,10 @@ void require_whole(const OptimizerGroups& groups, const std::vector<GroupMember>
     fail_for(kGroups, "expected 1 to " + std::to_string(kMaxOptimizerGroups) + ", found " +
                           std::to_string(groups.groups.size()));
   }
-  require_from_0("optim.lr", groups.lr);
-  require_from_0("optim.clip", groups.clip);
+  require_from_0("config", "optim.lr", groups.lr);
+  require_from_0("config", "optim.clip", groups.clip);
   for (const OptimizerGroup& group : groups.groups) {
-    require_from_0("optim.groups: lr_scale", group.lr_scale);
+    require_from_0("config", "optim.groups: lr_scale", group.lr_scale);
     require_whole(group.optimizer);
     if (group.optimizer.masters != groups.groups[0].optimizer.masters) {
       fail_for(kGroups, "expected masters in all of them or in none, found both");

@@ -37,9 +37,9 @@ void require_whole(const Optimizer& row) {
   }
 }
 
-void require_from_0(const std::string& name, double value) {
+void require_from_0(const std::string& component, const std::string& name, double value) {
   if (value >= 0 && std::isfinite(value)) return;
-  throw UsageError("optim", fmt::format("{}: expected a finite number from 0 on, got {}", name, value));
+  throw UsageError(component, fmt::format("{}: expected a finite number from 0 on, got {}", name, value));
 }
 
 bool rounds_stochastically(const Optimizer& row) {

@@ -11,7 +11,7 @@ namespace lt {
 void require_whole(const Optimizer& row);
 
 // Throws UsageError unless `value` is finite and 0 or more. `name` says whose number it is.
-void require_from_0(const std::string& name, double value);
+void require_from_0(const std::string& component, const std::string& name, double value);
 
 // Whether weights or states are bf16.
 bool rounds_stochastically(const Optimizer& row);

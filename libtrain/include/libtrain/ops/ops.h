@@ -198,7 +198,7 @@ Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tens
 
 // cross_entropy() of logits = x [..., C] weight[V, C]^T, in chunks of rows, so all logits never exist at once.
 // Given `options.gradient`, the forward pass computes the gradients chunk by chunk while the logits exist; without it,
-// the backward pass computes the logits again.
+// the backward pass computes the logits again. x and weight must be different tensors.
 Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
                           const LossOptions& options = {});
 

@@ -82,7 +82,7 @@ struct Optimizer {
 
 // Loshchilov & Hutter 2019. One step: m, v, bias correction, then w -= lr * (m̂ / (sqrt(v̂) + eps) + weight_decay * w);
 // tensors of fewer than two dimensions are not decayed. `clip` bounds the global L2 norm of the mean gradient, 0 = off.
-// Becoming a row throws UsageError for an `eps` that is not above 0 and for a negative `weight_decay`.
+// The conversion to Optimizer throws UsageError for an `eps` that is not above 0 and for a negative `weight_decay`.
 struct AdamW {
   float lr = 3e-4f;
   float beta1 = 0.9f, beta2 = 0.95f, eps = 1e-8f;
@@ -100,7 +100,7 @@ struct AdamW {
 //   w -= lr * (0.2 sqrt(max(rows, columns)) O + weight_decay * w).
 // The steps run in f32 if the engine trains in f32, else in bf16. An engine takes it beside an optimizer for all other
 // parameters: OptimizerGroups({{"*", Muon{}}, {"*", AdamW{}}}, lr, clip).
-// Becoming a row throws UsageError for a `momentum` outside [0, 1) and for a negative `weight_decay`.
+// The conversion to Optimizer throws UsageError for a `momentum` outside [0, 1) and for a negative `weight_decay`.
 struct Muon {
   float lr = 3e-4f;
   float momentum = 0.95f;

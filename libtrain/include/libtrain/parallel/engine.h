@@ -123,7 +123,8 @@ class Engine {
   // with_parameters().
   // One process may have several engines, in one thread or in several. Engines that share CUDA devices and span several
   // ranks must be stepped by one thread, in the same order on all ranks: a step holds its device's turn while it waits
-  // for its peers, so threads in different orders could wait for each other forever.
+  // for its peers, so threads in different orders could wait for each other forever. A Generator and logits() take
+  // turns with engines too; operations that a program calls itself do not, so they belong in the thread that steps.
   Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const OptimizerGroups& optimizers,
          const StepOptions& step);
   // During stack unwinding it waits for no peer: its groups refuse further collectives, and host memory that a device

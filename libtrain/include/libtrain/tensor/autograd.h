@@ -84,7 +84,7 @@ using TapeScope = ContextMemberScope<&Context::tape>;
 // The seed of a backward pass: d(loss) = factor * scale[0].
 struct LossGradient {
   LossGradient(double factor = 1, Tensor scale = {}) : factor(factor), scale(std::move(scale)) {}
-  // Throws UsageError unless `scale` is one number of a loss's dtype on its device.
+  // Throws UsageError unless `scale` is undefined, or one number of a loss's dtype on its device.
   void require_for(DType loss, Device device) const;
   double factor;
   Tensor scale;  // [1], in the dtype of the loss and on its device; undefined: 1
