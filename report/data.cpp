@@ -118,6 +118,9 @@ RunData read_run(const std::string& directory) {
     read_config(run, toml);
     return !run.config.empty();
   });
+  if (const auto given = run.config.find("run.name"); given != run.config.end() && given->second.size() > 2) {
+    run.name = given->second.substr(1, given->second.size() - 2) + " (" + run.name + ")";  // without its quotes
+  }
   read_beside(run, "env.json", std::string::npos, [&](const std::string& text) {
     const Json environment = parsed_json(text);
     if (environment.is_object()) flatten(environment, "", run.environment);

@@ -96,6 +96,10 @@ class Launch(TrainingTest):
             wait_until(lambda: self.steps() > 30, "thirty steps")
             os.kill(self.ranks()[1], signal.SIGKILL)
             wait_until(lambda: self.starts() == 2 and self.steps() > 30, "thirty steps of the second attempt")
+            for pid in self.ranks().values():
+                os.kill(pid, signal.SIGSTOP)
+            stopped = time.monotonic()  # the supervisor looks four times a second for the files of its ranks
+            wait_until(lambda: time.monotonic() > stopped + 0.6, "two of its looks")
             segments = {path for pid in self.ranks().values() for path in
                         re.findall("/dev/shm/vader_segment\\S+", pathlib.Path(f"/proc/{pid}/maps").read_text())}
             self.assertNotEqual(segments, set())

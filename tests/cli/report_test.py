@@ -148,7 +148,7 @@ class Report(program.CliTest):
         self.assertNotIn("## Ranks compared", markdown)  # the last segment has only one rank
 
     def test_a_comparison_does_not_take_the_place_of_a_report(self):
-        runs = [self.trained("a"), self.trained("b")]
+        runs = [self.trained("a", "--run.name=By night"), self.trained("b")]
         for run in runs:
             self.assertEqual(program.run("report", run).stdout, f"{run}/report.html\n")
         own = [(run / name).read_bytes() for run in runs for name in ("report.html", "report.md")]
@@ -156,6 +156,7 @@ class Report(program.CliTest):
         self.assertEqual((done.returncode, done.stderr, done.stdout), (0, "", "comparison.html\n"))
         self.assertIn("Training report: 2 runs", (self.folder / "comparison.html").read_text())
         self.assertIn("# Training report: 2 runs\n", (self.folder / "comparison.md").read_text())
+        self.assertTrue((runs[0] / "report.md").read_text().startswith("# Training report: By night (a)\n"))
         self.assertEqual([(run / name).read_bytes() for run in runs for name in ("report.html", "report.md")], own)
 
     def test_a_followed_run_stays_current_until_it_ends(self):

@@ -199,7 +199,7 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(watchdog, init_s, above(0), "seconds for all ranks to meet"),
 
     LT_KEY(run, dir, text(), "folder of the run: metrics, log, checkpoints"),
-    LT_KEY(run, name, text_or_empty(), "display name"),
+    LT_KEY(run, name, text_or_empty(), "shown by reports, before the folder's name"),
     LT_KEY(run, force, any(), "move an existing run aside if a fresh one is requested"),
   };
   keys.insert(keys.end(), others.begin(), others.end());

@@ -231,7 +231,10 @@ class TrainingLoop {
         saver_.last_saved() < 0 ? "nothing was saved" : fmt::format("step {} was saved last", saver_.last_saved());
     NonFiniteError error(fmt::format("step {}: loss {}, gradient norm {}: expected finite numbers; {}", record.step,
                                      std::abs(record.loss), std::abs(record.grad_norm), saved),
-                         "a smaller optim.lr or more optim.warmup");
+                         "a smaller optim.lr or more optim.warmup" +
+                             (saver_.last_saved() < 0 ? std::string()
+                                                      : fmt::format(", in a new run.dir with --checkpoint.resume={}",
+                                                                    run_.config.checkpoint.dir)));
     error.set_shared(0);
     throw error;
   }
