@@ -51,7 +51,7 @@ configure_options=("${tools_option[@]}" "${linker_option[@]}")
 build_and_test debug sanitize_tests --label-regex sanitize
 configure_options=("${tools_option[@]}")
 if bash launch/deps.sh --fuzz; then
-  build_and_test fuzz all
+  build_and_test fuzz all --parallel 3  # each runs for 20 s, however many run beside it
 else
   echo "== no clang: nothing is fuzzed"
 fi
