@@ -42,6 +42,26 @@ struct Pair : nn::Model {
   LossOf loss_of;
 };
 
+// Between the embedding and the head is a unit whose only parameter has no elements.
+struct Hollow final : nn::Model {
+  struct Nothing final : nn::Module {
+    Nothing() { add_parameter("weight", {0}, nn::Init::constant(0)); }
+  };
+  Hollow()
+      : embed(add_unit<nn::Embedding>("embed", kVocab, kWidth, nn::Init::normal(0.5f))),
+        nothing(add_unit<Nothing>("nothing")),
+        head(add_unit<nn::Embedding>("head", kVocab, kWidth, nn::Init::normal(0.5f))) {}
+  Tensor loss(const Batch& batch) override {
+    const Tensor x = run(embed, [this, batch] { return embed(batch.inputs); });
+    const Tensor y = run(nothing, [x] { return ops::scale(x, 2); });
+    return run(head, [this, y, batch] { return nn::cross_entropy(ops::linear(y, head.weight()), batch.targets); });
+  }
+
+  nn::Embedding& embed;
+  Nothing& nothing;
+  nn::Embedding& head;
+};
+
 std::string refusal_of(Pair::LossOf loss, const ParallelOptions& parallel = {}, const StepOptions& options = kOptions) {
   Pair model(std::move(loss));
   Engine engine(model, ranks(), parallel, AdamW{}, options);
@@ -65,6 +85,15 @@ TEST_CASE("a parameter that loss() uses outside of its unit is refused, not trai
               "parameter embed.weight: expected loss() to use it inside run() of its unit, found a use outside");
       }
     }
+  }
+}
+
+TEST_CASE("a unit whose parameters have no elements trains with the others", "[parallel]") {
+  for (const Strategy& strategy : kStrategies) {
+    Hollow model;
+    Engine engine(model, ranks(), {.strategy = strategy}, AdamW{.lr = 0.1f}, kOptions);
+    const float before = engine.step(tokens()).loss();
+    CHECK(engine.step(tokens()).loss() < before);
   }
 }
 
