@@ -3,8 +3,6 @@
 #include <cmath>
 
 #include "libtrain/error.h"
-#include "libtrain/nn/models.h"
-#include "libtrain/ops/ops.h"
 #include "libtrain/parallel/engine.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
@@ -23,13 +21,6 @@ StepOptions options(DType dtype, bool graph = false) {
 StepResult step_of(Engine& engine) {
   return engine.step(rows_of_step(engine.batch_shape(), engine.steps_done(), kSpec.vocab));
 }
-
-// A GPT whose loss is a multiple of the usual one.
-struct Scaled final : nn::Gpt2 {
-  Scaled() : Gpt2(kSpec) {}
-  Tensor loss(const Batch& batch) override { return ops::scale(Gpt2::loss(batch), factor); }
-  double factor = 1;
-};
 
 // The losses of steps that had an update.
 std::vector<double> losses(DType dtype, float scale, bool graph = false) {
@@ -99,7 +90,7 @@ TEST_CASE("f16: a run that takes over the state of another, skipped steps too, h
 TEST_CASE("a step without an update counts for none, in every dtype", "[parallel]") {
   const OptimizerGroups optimizer(averaged(AdamW{.lr = 1e-3f}, 0.9));
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    Scaled model, usual;
+    Scaled model(kSpec), usual(kSpec);
     Engine engine(model, ranks(), {}, optimizer, options(dtype)), other(usual, ranks(), {}, optimizer, options(dtype));
     const Batch batch = rows_of_step(engine.batch_shape(), 0, kSpec.vocab);
     for (const double factor : {1.0, std::nan(""), HUGE_VAL, 1.0}) {

@@ -16,13 +16,6 @@ using Catch::Matchers::WithinRel;
 
 namespace {
 
-// A GPT whose loss is a multiple of the usual one.
-struct Scaled final : nn::Gpt2 {
-  Scaled(const nn::TransformerSpec& spec, double factor_) : Gpt2(spec), factor(factor_) {}
-  Tensor loss(const Batch& batch) override { return ops::scale(Gpt2::loss(batch), factor); }
-  const double factor;
-};
-
 constexpr Size kVocab = 256, kWidth = 16;  // of the models below
 
 struct Head final : nn::Module {

@@ -9,6 +9,7 @@
 #include "kernels/documents.h"
 #include "libtrain/kernels/random.h"
 #include "libtrain/nn/models.h"
+#include "libtrain/ops/ops.h"
 #include "libtrain/parallel/engine.h"
 #include "test_main/world.h"
 
@@ -21,6 +22,13 @@ inline lt::nn::TransformerSpec small_spec(const std::string& preset) {
   spec.layers = 3, spec.max_seq = 16;
   return spec;
 }
+
+// A GPT whose loss is a multiple of the usual one.
+struct Scaled final : lt::nn::Gpt2 {
+  explicit Scaled(const lt::nn::TransformerSpec& spec, double factor_ = 1) : Gpt2(spec), factor(factor_) {}
+  lt::Tensor loss(const lt::Batch& batch) override { return lt::ops::scale(Gpt2::loss(batch), factor); }
+  double factor;
+};
 
 // Samples [first, first + count) of an endless sequence: `seq` tokens and their successors, the same for every caller.
 inline lt::Batch synthetic_batch(Size first, Size count, Size seq, Size vocab) {

@@ -88,7 +88,7 @@ TEST_CASE("from and to_vector, item", "[tensor]") {
   CHECK_THROWS_WITH(Tensor::from(std::vector<float>{1, 2, 3}, {2, 2}), "shape [2, 2] has 4 elements, got 3");
   CHECK_THROWS_AS(ramp({2}).data<double>(), UsageError);
   CHECK_THROWS_AS(fill(Tensor::zeros({1}, DType::i32), 1), UsageError);
-  // Of tensors without elements all strides are alike.
+  // The strides of a tensor without elements do not matter.
   CHECK(Tensor::zeros({2, 4, 3}, DType::f32).narrow(1, 0, 0).view({0}).elements() == 0);
   // Tensors of two meta devices have no values either.
   CHECK_NOTHROW(

@@ -28,6 +28,10 @@ Progress read_progress();
 
 // Counts progress. Inside a BackgroundScope it counts only while a thread waits for background work.
 void count_progress();
+// That of work on `device`. Rehearsals on meta make none.
+inline void count_progress(Device device) {
+  if (!device.is_meta()) count_progress();
+}
 // The duration of a step is from this call to the thread's next one, so the last step of a thread has none.
 void begin_step(std::int64_t step);
 // The process stood still for so long, stopped or suspended, until just now. The duration of the running step excludes

@@ -351,7 +351,7 @@ void Engine::Impl::update() {
     if (i >= 0 && i < count) stage(units[static_cast<std::size_t>(i)]);
   };
   for (Size i = 0; i < count + 3; ++i) {
-    if (!options.device.is_meta()) count_progress();
+    count_progress(options.device);
     at(i, [&](ShardedUnit& unit) { unit.begin_update(numbers); });
     at(i - 1, [&](ShardedUnit& unit) { unit.transform_matrices(scope.lanes()); });
     at(i - 2, [&](ShardedUnit& unit) { unit.return_matrices(); });

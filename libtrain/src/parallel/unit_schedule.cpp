@@ -52,14 +52,9 @@ void UnitSchedule::expect_forward(int unit) {
   ++next_forward_;
 }
 
-// A pass over one unit of a large model takes a processor many seconds.
-void UnitSchedule::count_unit() const {
-  if (!sharding_.device.is_meta()) count_progress();
-}
-
 void UnitSchedule::before_forward(int unit) {
   expect_forward(unit);
-  count_unit();
+  count_progress(sharding_.device);  // a pass over one unit of a large model takes a processor many seconds
   at(unit).start_gather();
   if (unit < last()) at(unit + 1).start_gather();
   if (unit + 1 < last()) at(unit + 2).prepare_gather();
@@ -94,7 +89,7 @@ void UnitSchedule::bind_gradients(int unit) {
 }
 
 void UnitSchedule::before_backward(int unit) {
-  count_unit();
+  count_progress(sharding_.device);
   at(unit).start_gather();
   if (unit > first_trained_) at(unit - 1).start_gather();
   at(unit).finish_gather();

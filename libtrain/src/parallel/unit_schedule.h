@@ -38,7 +38,6 @@ class UnitSchedule final : public nn::UnitObserver {
   bool wants_backward(int unit) const override { return unit >= first_trained_; }
 
  private:
-  void count_unit() const;
   ShardedUnit& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
   int last() const { return static_cast<int>(units_.size()) - 1; }
   void expect_forward(int unit);

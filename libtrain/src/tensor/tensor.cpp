@@ -110,10 +110,9 @@ DType Tensor::dtype() const { return impl().dtype; }
 Device Tensor::device() const { return impl().device; }
 
 bool Tensor::is_contiguous() const {
-  if (elements() == 0) return true;
   Size stride = 1;
   for (int i = dims() - 1; i >= 0; --i) {
-    if (dim(i) != 1 && impl().strides[i] != stride) return false;
+    if (dim(i) != 1 && impl().strides[i] != stride) return elements() == 0;  // then strides do not matter
     stride *= dim(i);
   }
   return true;

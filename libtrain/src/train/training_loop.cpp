@@ -227,14 +227,14 @@ class TrainingLoop {
     trace_.finish();
     saver_.give_up();
     saver_.drop_memory();
-    const std::string saved =
-        saver_.last_saved() < 0 ? "nothing was saved" : fmt::format("step {} was saved last", saver_.last_saved());
+    std::string saved = "nothing was saved", hint = "a smaller optim.lr or more optim.warmup";
+    if (const Size last = saver_.last_saved(); last >= 0) {
+      saved = fmt::format("step {} was saved last", last);
+      hint += fmt::format(", in a new run.dir with --checkpoint.resume={}", run_.config.checkpoint.dir);
+    }
     NonFiniteError error(fmt::format("step {}: loss {}, gradient norm {}: expected finite numbers; {}", record.step,
                                      std::abs(record.loss), std::abs(record.grad_norm), saved),
-                         "a smaller optim.lr or more optim.warmup" +
-                             (saver_.last_saved() < 0 ? std::string()
-                                                      : fmt::format(", in a new run.dir with --checkpoint.resume={}",
-                                                                    run_.config.checkpoint.dir)));
+                         hint);
     error.set_shared(0);
     throw error;
   }
