@@ -71,7 +71,8 @@ TEST_CASE("call log: the calls of a graph stay known however many come after the
   const auto words = std::make_shared<DeviceWords>();
   log.watch(words);
   {
-    const ContextMemberScope<&Context::in_graph> in_graph(true);
+    GraphCalls graph;
+    const ContextMemberScope<&Context::graph_calls> captured(&graph);
     for (int i = 0; i < 3; ++i) begin_on_device(log);
   }
   for (int i = 0; i < 2000; ++i) log.end(begin_on_device(log));  // those of evaluations

@@ -1,19 +1,23 @@
 // Compares collectives on CUDA devices, one per rank, with those of the CPU for the same values. Skipped if there are
 // fewer devices than ranks.
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "comm/call_log.h"
 #include "comm/nccl.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/ops/ops.h"
+#include "parallel/step_graph.h"
 
 using namespace lt_test;
 using lt::DType;
@@ -112,6 +116,38 @@ TEST_CASE("nccl: in the log an all_reduce ends with its second half", "[comm][nc
   if (!makes_both) group.all_gather("second", full, part_of(full)).wait();
   lt::Stream::compute(gpu()).synchronize();
   CHECK(has_ended());
+}
+
+TEST_CASE("nccl: in the log a launch of a graph begins before its first call", "[comm][nccl]") {
+  if (skipped()) return;
+  const Group group = nccl();
+  const Tensor full = on_device(contribution(world().rank(), 840, DType::f32));
+  const lt::Stream stream = lt::Stream::compute(gpu());
+  const auto gather = [&] { group.all_gather("in a graph", full, part_of(full)).wait(); };
+  gather();  // makes NCCL connect, which no graph can capture
+  stream.synchronize();
+  const bool is_late = world().rank() == 0;
+  const lt::StepGraph graph({}, stream, [&] {
+    if (is_late) lt::cuda::sleep(stream.cuda(), std::chrono::seconds(1));
+    gather();
+    gather();
+  });
+  const auto calls = [&] {
+    for (const lt::GroupCalls& each : lt::calls_of_groups(8, true)) {
+      if (!each.calls.empty() && each.calls.back().name == "in a graph") return each;
+    }
+    throw std::runtime_error("the group is not in the log");
+  };
+  const std::uint64_t all = calls().begun;
+  for (int i = 0; i < 2; ++i) {
+    CAPTURE(i);
+    cpu().barrier();
+    graph.launch(stream);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    CHECK(calls().begun == (is_late ? all : all + 1));
+    stream.synchronize();
+    CHECK(calls().begun == all + 2);
+  }
 }
 
 TEST_CASE("nccl: broadcast of any shape and dtype", "[comm][nccl]") {

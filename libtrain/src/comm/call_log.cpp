@@ -8,6 +8,7 @@
 #include <deque>
 #include <utility>
 
+#include "device/cuda.h"
 #include "device/progress.h"
 
 namespace lt {
@@ -39,6 +40,19 @@ std::uint64_t widened(std::uint32_t word, std::uint64_t next) {
 
 }  // namespace
 
+void GraphCalls::add(const std::shared_ptr<DeviceWords>& words, std::uint64_t sequence) {
+  const auto known =
+      std::any_of(first_.begin(), first_.end(), [&](const First& first) { return first.words == words; });
+  if (!known) first_.push_back({words, static_cast<std::uint32_t>(sequence)});
+}
+
+void GraphCalls::rewind(const Stream& stream) const {
+  for (const First& first : first_) {
+    cuda::write_word(&first.words->begun, first.sequence, stream.cuda());
+    cuda::write_word(&first.words->ended, first.sequence, stream.cuda());
+  }
+}
+
 CallLog::CallLog(const GroupPlace& place) : place_(place), counts_(place.size > 1 && !place.on_paper) {
   if (!counts_) return;
   const std::lock_guard lock(all_logs().mutex);
@@ -69,7 +83,10 @@ std::uint64_t CallLog::begin(CollectiveOp op, std::string_view name, Size bytes,
   entry.name = name;  // reuses the string's memory
   entry.bytes = bytes, entry.whole = whole, entry.begin = now;
   if (!on_device) next_host_ = next_ + 1;
-  if (Context::current().in_graph) in_graphs_.emplace(next_, entry);
+  if (GraphCalls* const graph = Context::current().graph_calls) {
+    in_graphs_.emplace(next_, entry);
+    if (words_ != nullptr) graph->add(words_, next_);
+  }
   if (in_graphs_.size() > kMostInGraphs) in_graphs_.erase(in_graphs_.begin());
   return next_++;
 }
@@ -91,7 +108,7 @@ std::uint64_t CallLog::newest() const {
   return next_ - 1;
 }
 
-void CallLog::watch(std::shared_ptr<const DeviceWords> words) {
+void CallLog::watch(std::shared_ptr<DeviceWords> words) {
   const std::lock_guard lock(mutex_);
   words_ = std::move(words);
 }

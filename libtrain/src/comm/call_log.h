@@ -22,6 +22,22 @@ struct DeviceWords {
   std::uint32_t begun = 0, ended = 0;
 };
 
+// The groups that make calls in a CUDA graph. Not thread-safe.
+class GraphCalls {
+ public:
+  // The group of `words` makes call number `sequence`.
+  void add(const std::shared_ptr<DeviceWords>& words, std::uint64_t sequence);
+  // For each launch, before it: sets the words back to the first call, which a device may never reach.
+  void rewind(const Stream& stream) const;
+
+ private:
+  struct First {
+    std::shared_ptr<DeviceWords> words;
+    std::uint32_t sequence;
+  };
+  std::vector<First> first_;
+};
+
 // A group's calls as its rank sees them.
 struct GroupCalls {
   GroupPlace place;
@@ -45,7 +61,7 @@ class CallLog {
   // The sequence number of the newest call.
   std::uint64_t newest() const;
   // From now on the device reports in `words` how far its calls have come.
-  void watch(std::shared_ptr<const DeviceWords> words);
+  void watch(std::shared_ptr<DeviceWords> words);
 
   // Oldest first, at most Group::kLogLength.
   std::vector<CollectiveRecord> last() const { return calls(Group::kLogLength, false).calls; }
@@ -73,7 +89,7 @@ class CallLog {
   std::uint64_t next_ = 0, next_host_ = 0;  // one past the last call, and one past the last host call
   std::vector<Entry> ring_;
   std::map<std::uint64_t, Entry> in_graphs_;  // calls that a device may make again at any time
-  std::shared_ptr<const DeviceWords> words_;
+  std::shared_ptr<DeviceWords> words_;
 };
 
 // CallLog::calls() of every group of the process that has more than one rank and has made a call.

@@ -155,7 +155,7 @@ Context Engine::Impl::context(const Context& records) {
   own.timeline = records.timeline, own.clock = records.clock, own.work = records.work, own.calls = records.calls;
   own.notices = records.notices, own.collectives = records.collectives;
   own.counts_memory = records.counts_memory, own.counts_collectives = records.counts_collectives;
-  own.ids = &ids, own.in_graph = records.in_graph;
+  own.ids = &ids, own.graph_calls = records.graph_calls;
   own.kernels = {.deterministic = parallel.deterministic, .tf32 = options.tf32, .fp8 = options.fp8};
   return own;
 }

@@ -12,7 +12,7 @@
 namespace lt {
 
 StepGraph::StepGraph(Key key, const Stream& stream, const std::function<void()>& body) : key_(std::move(key)) {
-  const ContextMemberScope<&Context::in_graph> in_graph(true);
+  const ContextMemberScope<&Context::graph_calls> calls(&calls_);
   collectives_ = std::make_shared<const CommLap>(comm_lap_of([&] {
     graph_ = cuda::capture(
         stream.cuda(),
@@ -28,6 +28,7 @@ StepGraph::StepGraph(Key key, const Stream& stream, const std::function<void()>&
 
 void StepGraph::launch(const Stream& stream) const {
   count_launch(stream);
+  calls_.rewind(stream);
   cuda::launch(graph_.get(), stream.cuda());
   if (ActivityClock* const clock = Context::current().clock) clock->append(lap_);
   repeat_comm_lap(collectives_);

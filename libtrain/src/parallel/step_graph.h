@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "comm/call_log.h"
 #include "libtrain/comm/group.h"
 #include "profile/activity_clock.h"
 
@@ -30,6 +31,7 @@ class StepGraph {
   std::shared_ptr<void> graph_;
   Lap lap_;
   std::shared_ptr<const CommLap> collectives_;
+  GraphCalls calls_;
 };
 
 }  // namespace lt

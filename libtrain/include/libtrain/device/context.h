@@ -20,6 +20,7 @@ namespace LT_API lt {
 class BlockSource;
 class ActivityClock;
 class CollectiveRecorder;
+class GraphCalls;
 class IdChecks;
 class Tape;
 class Timeline;
@@ -50,10 +51,10 @@ struct Context {
   Tape* tape = nullptr;  // null: records nothing
   const nn::ForwardContext* forward = nullptr;
   KernelSettings kernels;
-  bool in_block = false;        // a block of a model runs
-  const void* model = nullptr;  // whose unit's body runs
-  std::string_view unit;        // the unit's name
-  bool in_graph = false;        // a step's CUDA graph is captured
+  bool in_block = false;              // a block of a model runs
+  const void* model = nullptr;        // whose unit's body runs
+  std::string_view unit;              // the unit's name
+  GraphCalls* graph_calls = nullptr;  // of the CUDA graph that is captured (comm/call_log.h); null: none is
 
   // Adds a message to `notices` unless it is already there.
   void give_notice(std::string text) const;
