@@ -1,8 +1,11 @@
 // f16 and its loss scale: overflows are skipped, the scale moves on the device, and a run that resumes with another's
 // state has the same bits. In every dtype a skipped step is no update.
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "libtrain/error.h"
+#include "libtrain/nn/layers.h"
 #include "libtrain/parallel/engine.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
@@ -103,6 +106,56 @@ TEST_CASE("a step without an update counts for none, in every dtype", "[parallel
     if (dtype == DType::f16) continue;  // its scale was halved, so gradients are rounded elsewhere
     CHECK(state_checksum(engine, ranks()) == state_checksum(other, ranks()));
   }
+}
+
+TEST_CASE("an engine that is initialised again is as a new one", "[parallel]") {
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    const auto model = nn::make_transformer(kSpec), usual = nn::make_transformer(kSpec);
+    const OptimizerGroups optimizer(averaged(AdamW{.lr = 1e-3f}, 0.9));
+    Engine engine(*model, ranks(), {}, optimizer, options(dtype)),
+        fresh(*usual, ranks(), {}, optimizer, options(dtype));
+    if (dtype == DType::f16) engine.set_loss_scale({0x1p40f, 0, 0});
+    for (int i = 0; i < 3; ++i) step_of(engine);
+    engine.initialise();
+    CHECK(engine.steps_done() == 0);
+    for (Engine* each : {&engine, &fresh}) step_of(*each).norm();
+    CHECK(engine.loss_scale().scale == fresh.loss_scale().scale);
+    CHECK(state_checksum(engine, ranks()) == state_checksum(fresh, ranks()));
+  }
+}
+
+TEST_CASE("the results of a step stay those of the step where progress is set in between", "[parallel]") {
+  const auto model = nn::make_transformer(kSpec);
+  Engine engine(*model, ranks(), {}, AdamW{.lr = 1e-2f}, options(DType::f32));
+  const Batch batch = rows_of_step(engine.batch_shape(), 0, kSpec.vocab);
+  const StepResult first = engine.step(batch);
+  const float loss = first.loss();
+  engine.set_progress(0, 0);
+  CHECK(engine.step(batch).loss() < loss);
+  CHECK(first.loss() == loss);
+}
+
+TEST_CASE("a loss that a model computes in the dtype of its parameters is scaled in f32", "[parallel]") {
+  struct Mean final : nn::Model {
+    Mean() : linear(add_unit<nn::Linear>("linear", 4, 4, false, nn::Init::normal(0.5f))) {}
+    Tensor loss(const Batch& batch) override {
+      const DType dtype = linear.weight().dtype();
+      const Tensor x = batch.inputs;
+      return run(linear, [=, this] { return ops::mean(ops::gelu(linear(ops::cast(x, dtype)))); });
+    }
+    nn::Linear& linear;
+  };
+  const auto losses_in = [](DType dtype) {
+    Mean model;
+    Engine engine(model, ranks(), {}, AdamW{.lr = 1e-2f}, {.micro_batch = 2, .dtype = dtype, .device = device()});
+    std::vector<float> losses;
+    for (int i = 0; i < 4; ++i)
+      losses.push_back(engine.step({Tensor::from(std::vector<float>(8, 1), {2, 4}), {}}).loss());
+    CHECK(engine.loss_scale().skipped < 4);
+    return losses;
+  };
+  const std::vector<float> exact = losses_in(DType::f32);
+  for (const DType dtype : {DType::bf16, DType::f16}) CHECK(losses_in(dtype)[0] == Approx(exact[0]).epsilon(1e-2));
 }
 
 TEST_CASE("a loss scale that no step can have is refused", "[parallel]") {

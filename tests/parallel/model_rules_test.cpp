@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "libtrain/error.h"
 #include "libtrain/nn/layers.h"
@@ -94,6 +95,37 @@ TEST_CASE("a unit whose parameters have no elements trains with the others", "[p
     Engine engine(model, ranks(), {.strategy = strategy}, AdamW{.lr = 0.1f}, kOptions);
     const float before = engine.step(tokens()).loss();
     CHECK(engine.step(tokens()).loss() < before);
+  }
+}
+
+TEST_CASE("a matrix of no columns is none of Muon's", "[parallel]") {
+  struct Block final : nn::Module {
+    Block() : square(add<nn::Linear>("square", kWidth, kWidth, false, nn::Init::normal(0.1f))) {
+      add_parameter("nothing", {4, 0}, nn::Init::constant(0));
+    }
+    nn::Linear& square;
+  };
+  struct Squared final : nn::Model {
+    Squared()
+        : block(add_block<Block>("block")),
+          head(add_unit<nn::Linear>("head", kWidth, 1, true, nn::Init::normal(0.1f))) {}
+    Tensor loss(const Batch& batch) override {
+      const Tensor x = batch.inputs, y = run(block, [x, this] { return block.square(x); });
+      return run(head, [x, y, this] {
+        const Tensor error = ops::add(head(y), ops::scale(ops::slice(x, 1, 0, 1), -1));
+        return ops::mean(ops::mul(error, error));
+      });
+    }
+    Block& block;
+    nn::Linear& head;
+  };
+  const OptimizerGroups optimizers({{"*", Muon{}}, {"*", AdamW{}}}, 0.01, 1);
+  for (const Strategy& strategy : kStrategies) {
+    Squared model;
+    Engine engine(model, ranks(), {.strategy = strategy}, optimizers, kOptions);
+    const Batch batch{Tensor::from(std::vector<float>(2 * kWidth, 1), {2, kWidth}), {}};
+    const float before = engine.step(batch).loss();
+    CHECK(engine.step(batch).loss() < before);
   }
 }
 

@@ -1,7 +1,13 @@
 // Ranks whose steps would call different collectives: all get an error before the first step, and none hangs.
 #include "comm/same_calls.h"
 
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
 #include "libtrain/error.h"
+#include "libtrain/nn/layers.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
 
@@ -38,19 +44,79 @@ TEST_CASE("same calls: the first one that differs is named on all ranks", "[para
             std::to_string(last) + " c");
 }
 
-TEST_CASE("engine: ranks that would reduce in different types are refused when the step is rehearsed", "[parallel]") {
+TEST_CASE("engine: ranks with other settings are refused when the engine is made", "[parallel]") {
   const nn::TransformerSpec spec = lt_test::small_spec("gpt-tiny");
   const auto model = nn::make_transformer(spec);
-  StepOptions step;
-  step.seq = 16;
-  for (const Strategy& strategy : {Strategy::ddp, Strategy::zero3}) {
-    ParallelOptions parallel;
-    parallel.strategy = strategy;
-    if (world().rank() > 0) parallel.reduce_dtype = DType::bf16;
-    Engine engine(*model, world().group(), parallel, AdamW(), step);
-    const std::string text = refusal([&] { engine.rehearse(lt_test::synthetic_batch(0, 1, step.seq, spec.vocab)); });
-    CHECK(text.find("of a step: expected that of rank 0 on all ranks, reduce_scatter \"head gradients\" of ") !=
-          std::string::npos);
-    CHECK(text.find(", found on rank 1 reduce_scatter \"head gradients\" of ") != std::string::npos);
+  const Group& group = world().group();
+  const auto refused = [&](const auto& change) {
+    ParallelOptions parallel{.strategy = Strategy::zero3};
+    StepOptions step{.micro_batch = 2, .seq = 16};
+    OptimizerGroups optimizers = AdamW{.lr = 1e-3f};
+    if (group.rank() == group.size() - 1) change(parallel, step, optimizers);
+    return refusal([&] { Engine(*model, group, parallel, optimizers, step); });
+  };
+  const std::string on_rank = ", found on rank " + std::to_string(group.size() - 1) + " ";
+  const auto expect = [&](const std::string& first, const std::string& other) {
+    return "settings: expected those of rank 0 on all ranks, " + first + on_rank + other;
+  };
+  CHECK(refused([](auto& parallel, auto&, auto&) { parallel.reduce_dtype = DType::bf16; }) ==
+        expect("reduce_dtype f32", "reduce_dtype bf16"));
+  CHECK(refused([](auto& parallel, auto&, auto&) { parallel.shard_size = 1; }) ==
+        expect("shard_size 0", "shard_size 1"));
+  CHECK(refused([](auto&, auto& step, auto&) { step.micro_batch = 3; }) == expect("micro_batch 2", "micro_batch 3"));
+  CHECK(refused([](auto&, auto& step, auto&) { step.seed = 1; }) == expect("seed 1337", "seed 1"));
+  CHECK(refused([](auto&, auto& step, auto&) { step.arena = false; }) == expect("arena true", "arena false"));
+  CHECK(refused([](auto&, auto&, auto& optimizers) { optimizers.clip = 2; }) == expect("clip 1", "clip 2"));
+  CHECK(refused([](auto&, auto&, auto& optimizers) { optimizers.frozen = {"blocks.0.*"}; }) ==
+        expect("frozen ", "frozen blocks.0.*"));
+  CHECK(refused([](auto&, auto&, auto&) {}) == "no error was thrown");
+}
+
+// On one rank the last unit borrows from the first, which ZeRO-3 then gathers once more.
+struct Borrower final : nn::Model {
+  explicit Borrower(bool borrows)
+      : first(add_unit<nn::Linear>("first", 4, 4, false, nn::Init::normal(0.1f))),
+        middle(add_unit<nn::Linear>("middle", 4, 4, false, nn::Init::normal(0.1f))),
+        last(add_unit<nn::Linear>("last", 4, 4, false, nn::Init::normal(0.1f))) {
+    if (borrows) borrow(last, first);
   }
+  Tensor loss(const Batch& batch) override {
+    const Tensor x = batch.inputs, y = run(first, [=, this] { return first(x); });
+    const Tensor z = run(middle, [=, this] { return middle(y); });
+    return run(last, [=, this] { return ops::mean(last(z)); });
+  }
+  nn::Linear &first, &middle, &last;
+};
+
+TEST_CASE("engine: ranks that would call other collectives are refused before each step", "[parallel]") {
+  Borrower model(world().rank() == 0);
+  Engine engine(model, world().group(), {.strategy = Strategy::zero3}, AdamW(), {.micro_batch = 2, .seq = 1});
+  const Batch batch{Tensor::zeros({2, 4}, DType::f32), {}};
+  for (int i = 0; i < 2; ++i) {
+    const std::string text = refusal([&] { i == 0 ? engine.rehearse(batch) : static_cast<void>(engine.step(batch)); });
+    CHECK(text.find(" of a step: expected that of rank 0 on all ranks, ") != std::string::npos);
+    CHECK(engine.memory_plans().empty());
+  }
+}
+
+TEST_CASE("engine: a pass that one rank cannot rehearse stays on none", "[parallel]") {
+  Borrower model(true);
+  Engine engine(model, world().group(), {.strategy = Strategy::zero3}, AdamW(), {.micro_batch = 2, .seq = 1});
+  const Batch batch{Tensor::zeros({2, 4}, DType::f32), {}}, broken{Tensor::zeros({2, 3}, DType::f32), {}};
+  CHECK_THROWS_AS(engine.rehearse(batch, world().rank() == 1 ? broken : batch), UsageError);
+  CHECK(engine.memory_plans().empty());
+  CHECK(std::isfinite(engine.step(batch).loss()));
+}
+
+TEST_CASE("engine: of very many shapes of batches not all plans are kept", "[parallel]") {
+  Borrower model(false);
+  Engine engine(model, world().group(), {}, AdamW(), {.micro_batch = 1, .seq = 1});
+  const auto loss_of = [&](Size rows) {
+    return engine.evaluate({Tensor::from(std::vector<float>(static_cast<std::size_t>(4 * rows), 1), {rows, 4}), {}})[0]
+        .loss;
+  };
+  const double first = loss_of(1);
+  for (Size rows = 2; rows < 300; ++rows) loss_of(rows);
+  CHECK(engine.memory_plans().size() == 256);
+  CHECK(loss_of(1) == first);
 }

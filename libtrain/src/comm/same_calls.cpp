@@ -11,29 +11,33 @@
 #include "libtrain/error.h"
 
 namespace lt {
-namespace {
 
-std::string line_at(const std::vector<std::string>& lines, std::size_t i) {
-  return i < lines.size() ? lines[i] : "no further collective";
-}
-
-}  // namespace
-
-void require_same_calls(const std::string& name, const std::vector<std::string>& calls, const Group& group) {
-  const std::string text = fmt::format("{}\n", fmt::join(calls, "\n"));
+std::optional<LineDifference> first_difference(const std::vector<std::string>& lines, const Group& group) {
+  const std::string text = fmt::format("{}\n", fmt::join(lines, "\n"));
   const auto hashes = group.all_gather_bytes(crc_text(crc32c(0, text.data(), text.size())));
   const auto other =
       std::find_if(hashes.begin(), hashes.end(), [&](const std::string& hash) { return hash != hashes[0]; });
-  if (other == hashes.end()) return;
+  if (other == hashes.end()) return std::nullopt;
   const auto rank = static_cast<int>(other - hashes.begin());
   const auto first = split_lines(group.broadcast_bytes(text, 0)),
              second = split_lines(group.broadcast_bytes(text, rank));
   std::size_t i = 0;
   while (i < std::min(first.size(), second.size()) && first[i] == second[i]) ++i;
-  throw UsageError("comm",
-                   fmt::format("collective {} of a {}: expected that of rank 0 on all ranks, {}, found on rank {} {}",
-                               i + 1, name, line_at(first, i), rank, line_at(second, i)),
-                   "ranks make the same collectives in the same order and sizes: model and options must be alike");
+  const auto line_of = [i](const std::vector<std::string>& all) {
+    return i < all.size() ? std::optional(all[i]) : std::nullopt;
+  };
+  return LineDifference{i, rank, line_of(first), line_of(second)};
+}
+
+void require_same_calls(const std::string& name, const std::vector<std::string>& calls, const Group& group) {
+  const std::optional<LineDifference> found = first_difference(calls, group);
+  if (!found) return;
+  constexpr const char* kNone = "no further collective";
+  throw UsageError(
+      "comm",
+      fmt::format("collective {} of a {}: expected that of rank 0 on all ranks, {}, found on rank {} {}",
+                  found->line + 1, name, found->first.value_or(kNone), found->rank, found->other.value_or(kNone)),
+      "ranks make the same collectives in the same order and sizes: model and options must be alike");
 }
 
 }  // namespace lt

@@ -57,7 +57,7 @@ Tensor Buffer::copy_on(Device device, DType dtype) const {
 
 const Tensor& Buffer::tensor() const {
   if (!tensor_.defined()) {
-    throw InternalError("nn", "buffer " + name_ + " is used before the model was given to an engine or materialize()");
+    throw UsageError("nn", "buffer " + name_ + " is used before the model was given to an engine or materialize()");
   }
   return tensor_;
 }

@@ -9,8 +9,6 @@
 #include <optional>
 #include <utility>
 
-#include "comm/call_log.h"
-#include "comm/same_calls.h"
 #include "device/device_turn.h"
 #include "device/fault.h"
 #include "device/progress.h"
@@ -18,14 +16,15 @@
 #include "kernels/reduce.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
+#include "libtrain/ops/ops.h"
 #include "libtrain/tensor/autograd.h"
 #include "memory/allocator.h"
 #include "parallel/engine_impl.h"
 #include "parallel/group_member.h"
 #include "parallel/named_units.h"
+#include "parallel/same_settings.h"
 #include "parallel/transform_scope.h"
 #include "profile/activity_clock.h"
-#include "profile/work_count.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
@@ -39,6 +38,7 @@ Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& para
     require_whole(optimizers, members_of(model));
     require_trainable(world, parallel, step);
   });
+  require_same_settings(model, world, parallel, optimizers, step);
   const Sharding sharding = make_sharding(world, parallel, step);
   collectively(sharding.control, [&] { impl_ = std::make_unique<Impl>(model, sharding, parallel, optimizers, step); });
   collectively(sharding.control, [&] {
@@ -60,25 +60,6 @@ BatchShape Engine::batch_shape() const {
   return {options.micro_batch, options.accum, options.seq, impl_->control.rank(), impl_->control.size()};
 }
 
-void Engine::rehearse(const Batch& step, const std::optional<Batch>& evaluation) {
-  Impl& impl = *impl_;
-  if (!impl.options.arena) return;
-  collectively(impl.control, [&] {
-    impl.memory.prepare(kStepName, step, impl.rehearsal(&Impl::step));
-    if (evaluation) impl.memory.prepare(kEvaluationName, *evaluation, impl.rehearsal(&Impl::evaluate));
-  });
-  impl.compare_with_other_ranks();
-  collectively(impl.control, [&] { impl.memory.reserve(); });
-}
-
-void Engine::Impl::compare_with_other_ranks() {
-  for (const RehearsedCalls& rehearsed : std::exchange(uncompared, {})) {
-    require_same_calls(rehearsed.name, rehearsed.calls, control);
-    if (sharding.arena_source() == nullptr) continue;
-    for (const auto& [key, known] : memory.plans()) require_same_places(*known, sharding.gather);
-  }
-}
-
 StepResult Engine::step(const Batch& batch) {
   Impl& impl = *impl_;
   const BatchShape shape = batch_shape();
@@ -95,7 +76,7 @@ StepResult Engine::step(const Batch& batch) {
   const DeviceTurn turn(impl.options.device);
   impl.require_sound();
   impl.bind_model_again();
-  impl.make_ready(impl.step_slots[static_cast<std::size_t>(impl.steps % 2)], batch);
+  impl.make_ready(impl.step_slots[static_cast<std::size_t>(impl.steps_of_engine % 2)], batch);
   impl.runs_as_graph(batch) ? impl.run_graph(batch) : impl.run(kStepName, &Impl::step, batch);
   ++impl.steps_of_engine;
   ++impl.steps;
@@ -214,38 +195,6 @@ void Engine::Impl::run_graph(const Batch& batch) {
   defer_late_gathers();
 }
 
-StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
-  return [this, function](const std::string& name, const Batch& shapes) {
-    struct Restore {  // even if the rehearsal throws
-      Impl& engine;
-      ~Restore() { engine.bind_model(); }
-    } const restore{*this};
-    const ContextScope scope(context(Context::silent()));
-    WorkCount work;
-    const WorkScope counting(&work);
-    StepOptions on_meta = options;
-    on_meta.device = meta_for(options.device);
-    const Group group = control.on_meta(options.device);
-    Impl twin(model, make_sharding(group, parallel, on_meta), parallel, optimizers, on_meta);
-    twin.make_shared();
-    twin.form.in_e4m3.assign(units.size(), options.fp8);
-    (twin.*function)(shapes);  // the second run is like all later ones: parameters are in flight when it starts
-    for (std::size_t i = 0; i < units.size(); ++i) {
-      twin.form.in_e4m3[i] = twin.form.in_e4m3[i] && !twin.units[i].values_were_read();
-    }
-    if (function == &Impl::step) has_fp8_products |= work.quantized_flops > 0;
-    std::vector<std::string> calls;
-    MemoryPlan recorded = record_memory_plan(name, on_meta.device, [&] {
-      const CallListScope list(&calls);
-      (twin.*function)(shapes);
-    });
-    uncompared.push_back({name, std::move(calls)});
-    makes_host_values |= twin.makes_host_values;
-    forms[plan_key(name, shapes)] = twin.form;
-    return recorded;
-  };
-}
-
 Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const Tensor& target_weight) {
   const LossGradient seed_gradient = scaling.gradient(1.0 / static_cast<double>(options.accum * control.size()));
   const Size first_sample = (control.rank() * options.accum + micro) * options.micro_batch;
@@ -291,7 +240,8 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
 Tensor Engine::Impl::loss_of(const Batch& batch) {
   Tensor loss = model.loss(batch);
   if (!loss.defined()) throw UsageError("engine", "loss(): expected a tensor of one element, got none");
-  return loss;
+  // The gradient of a loss that a model computes in bf16 or f16 still begins in f32.
+  return dtype_bytes(loss.dtype()) < dtype_bytes(DType::f32) ? ops::cast(loss, DType::f32) : loss;
 }
 
 void Engine::Impl::average_losses(const Tensor& all, const Tensor& mean) {

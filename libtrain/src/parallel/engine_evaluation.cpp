@@ -1,7 +1,6 @@
 // Uses of an engine's parameters outside of steps: evaluation, and what a caller does with them.
 #include <utility>
 
-#include "comm/same_calls.h"
 #include "device/device_turn.h"
 #include "kernels/loss.h"
 #include "libtrain/device/phase.h"

@@ -123,8 +123,12 @@ struct Engine::Impl {
     failed = false;
   }
   // Requires that everything rehearsed since the last call makes the same collectives on all ranks and, with an arena
-  // in windows, has the same offsets. Throws UsageError and InternalError, on all ranks.
+  // in windows, has the same offsets. Throws UsageError and InternalError, on all ranks, which then forget it. Of very
+  // many batches of different shapes the oldest are forgotten.
   void compare_with_other_ranks();
+  // The passes that were rehearsed since the last comparison, or the one of this key, are rehearsed again.
+  void forget_uncompared();
+  void forget(const std::string& key);
   // Rehearses `function` with an engine like this one on the meta device.
   StepMemory::Rehearsal rehearsal(PassFunction function);
 
@@ -192,12 +196,14 @@ struct Engine::Impl {
   PassForm form{{}, options.gradients_in_forward};  // of the current one
   std::map<std::string, PassForm> forms;            // by plan_key()
   struct RehearsedCalls {
-    std::string name;
+    std::string name, key;           // plan_key()
     std::vector<std::string> calls;  // its collectives, one line each
   };
   std::vector<RehearsedCalls> uncompared;  // rehearsed since the last compare_with_other_ranks()
-  std::optional<Event> update_gate;        // set by hold_update_for(), for the next update
-  bool failed = false;                     // a step or an evaluation threw half-way
+  static constexpr std::size_t kMostPlans = 256;
+  std::deque<std::string> compared;  // by plan_key(), the oldest first
+  std::optional<Event> update_gate;  // set by hold_update_for(), for the next update
+  bool failed = false;               // a step or an evaluation threw half-way
 };
 
 }  // namespace lt

@@ -92,6 +92,8 @@ void Engine::initialise() {
   }
   for (ShardedUnit& unit : impl_->units) unit.initialise(impl_->options.seed);
   for (ShardedUnit& unit : impl_->units) unit.start_update_gather();
+  set_progress(0, 0);
+  set_loss_scale({.scale = kernels::kFirstLossScale});  // without effect outside of f16
 }
 
 std::vector<const MemoryPlan*> Engine::memory_plans() const {

@@ -33,6 +33,8 @@ class StepMemory {
 
   // The plan of the step `name` for batches like `batch`; rehearses the step if the plan is new.
   std::shared_ptr<const MemoryPlan> prepare(const std::string& name, const Batch& batch, const Rehearsal& rehearse);
+  // The next such batch is rehearsed again.
+  void forget(const std::string& key) { plans_.erase(key); }
   // Makes room for the largest plan so far. The contents of a smaller arena are lost.
   void reserve();
 

@@ -22,7 +22,7 @@ UnitMatrices::UnitMatrices(const UnitLayout& layout, const OptimizerGroups& grou
   std::vector<double> flops;
   for (const UnitLayout::Range& range : layout.ranges()) {
     const Optimizer& optimizer = groups.groups[group_of(groups, member_of(range))].optimizer;
-    if (!optimizer.matrices) continue;
+    if (!optimizer.matrices || range.elements == 0) continue;
     MatrixStack stack{range.parameter->matrix_rows(), range.parameter->shape()[1]};
     flops.push_back(optimizer.matrices->flops(stack));
     elements_ += range.elements;

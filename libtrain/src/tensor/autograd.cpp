@@ -33,8 +33,8 @@ GradientTarget GradientSlot::next() {
 void GradientSlot::add(Tensor gradient) {
   require_open(*this);
   if (!(gradient.shape() == shape)) {
-    throw InternalError("autograd", "expected a gradient of shape " + to_string(shape) +
-                                        ", the shape of its tensor, got " + to_string(gradient.shape()));
+    throw UsageError("autograd", "expected a gradient of shape " + to_string(shape) +
+                                     ", the shape of its tensor, got " + to_string(gradient.shape()));
   }
   if (!written && !value.defined() && gradient.dtype() == dtype) {
     value = std::move(gradient);

@@ -44,7 +44,7 @@ class Parameter {
   // Whether it is a matrix of a block (Model::add_block()).
   bool is_block_matrix() const { return in_block_ && shape_.dims() == 2; }
   void put_in_block() { in_block_ = true; }
-  // Throws InternalError before bind().
+  // Throws UsageError before bind().
   const Tensor& tensor() const;
   void bind(Tensor tensor) { tensor_ = std::move(tensor); }
 
@@ -70,7 +70,7 @@ class Buffer {
 
   // A copy on `device`, owned by `constants` in the ledger: floating values rounded to `dtype`, integers as they are.
   Tensor copy_on(Device device, DType dtype) const;
-  // The copy on the device and in the dtype of the parameters. Throws InternalError before bind().
+  // The copy on the device and in the dtype of the parameters. Throws UsageError before bind().
   const Tensor& tensor() const;
   void bind(Tensor tensor) { tensor_ = std::move(tensor); }
 

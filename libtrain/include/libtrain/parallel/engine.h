@@ -187,8 +187,8 @@ class Engine {
   // them, call parameters_changed(), which updates copies and other ranks.
   ShardMap shard_map() const;
   void parameters_changed();
-  // Sets masters to the initial values of options().seed and all optimizer states to zero, as in a new engine. All
-  // ranks must call it.
+  // Sets masters to the initial values of options().seed, optimizer states and progress to zero, and the loss scale to
+  // its first value, as in a new engine. All ranks must call it.
   void initialise();
 
   const nn::Model& model() const;
