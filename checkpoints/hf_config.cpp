@@ -91,9 +91,10 @@ constexpr std::string_view kHarmless[] = {"_name_or_path",
                                           "transformers.js_config",
                                           "is_encoder_decoder"};
 
-// Keys that must have this value where they are there, beside the families' own.
+// Keys that must have this value where they are there, beside the families' own. transformers takes null for a missing
+// number, and for false.
 constexpr std::pair<const char*, const char*> kRequired[] = {
-    {"scale_attn_weights", "true"}, {"pretraining_tp", "1"}, {"partial_rotary_factor", "1.0"}};
+    {"scale_attn_weights", "true"}, {"is_causal", "true"}, {"pretraining_tp", "1"}, {"partial_rotary_factor", "1.0"}};
 
 // Look-up in ordered JSON is linear, so a longer text could keep a reader busy for long.
 constexpr std::size_t kMostBytes = std::size_t{128} << 10;
@@ -211,8 +212,10 @@ RopeScaling read_rope_scaling(const Json& config, const char* key) {
   const Json* const fields = find(config, key);
   if (fields == nullptr || fields->is_null()) return {};
   if (!fields->is_object()) refuse(key, "an object", *fields);
-  const Json* type = find(*fields, "rope_type");
-  if (type == nullptr) type = find(*fields, "type");
+  const Json *const newer = find(*fields, "rope_type"), *const older = find(*fields, "type");
+  const Json* const type = newer != nullptr ? newer : older;
+  if (older != nullptr && !older->is_null() && *older != *type)
+    refuse(fmt::format("{}.type", key), "what rope_type says", *older);
   const auto number = [&](const char* name) {
     const Json* const value = find(*fields, name);
     const std::string path = fmt::format("{}.{}", key, name);
@@ -275,7 +278,11 @@ void read_rope(const Json& config, nn::TransformerSpec& spec, Keys& known) {
   }
   spec.rope_scaling = nn::to_string(has_older ? older : newer);
   const char* const theta = has_older ? "rope_scaling.rope_theta" : "rope_parameters.rope_theta";
-  if (const Json* const base = find(config, theta)) read_field(spec, field_of("rope_base"), theta, *base);
+  const Json *const base = find(config, theta), *const other = find(config, "rope_theta");
+  if (base != nullptr) read_field(spec, field_of("rope_base"), theta, *base);
+  if (base != nullptr && other != nullptr && !base->is_null() && !other->is_null() && *base != *other) {
+    refuse(theta, "what rope_theta says", *base);
+  }
   known.insert({"rope_scaling", "rope_parameters"});
 }
 
@@ -328,7 +335,7 @@ nn::TransformerSpec parse_hf_config(const std::string& text) {
   read_entries(config, family.hf, spec, known);
   for (const auto& [key, expected] : kRequired) {
     const Json* const value = find(config, key);
-    const bool is_missing = value == nullptr || (value->is_null() && std::string_view(key) != "scale_attn_weights");
+    const bool is_missing = value == nullptr || (value->is_null() && std::string_view(expected) != "true");
     if (!is_missing && *value != Json::parse(expected)) refuse(key, expected, *value);
     known.insert(key);
   }

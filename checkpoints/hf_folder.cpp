@@ -69,6 +69,23 @@ std::vector<std::string> files_of_index(const std::string& text) {
   return {names.begin(), names.end()};
 }
 
+// Whether two tensors of one shape and dtype have equal values at 16 places, which two that were trained have not.
+template <class Source>
+bool has_values_of(const Source& one, const Source& other) {
+  if (!(one.entry->shape == other.entry->shape) || one.entry->dtype_name != other.entry->dtype_name) return false;
+  constexpr Size kPlaces = 16, kMost = 2048;
+  const Size elements = one.entry->shape.elements(), count = std::min(kMost, elements);
+  const DType dtype = *other.entry->dtype;
+  std::vector<std::byte> values(static_cast<std::size_t>(count * dtype_bytes(dtype))), others = values;
+  for (Size place = 0; place < kPlaces; ++place) {
+    const Size at = (elements - count) / (kPlaces - 1) * place;
+    one.file->read(*one.entry, at, count, dtype, values.data());
+    other.file->read(*other.entry, at, count, dtype, others.data());
+    if (values != others) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool is_hf_folder(const std::string& path) { return fs::is_regular_file(fs::path(path) / kConfig); }
@@ -134,7 +151,15 @@ void HfFolder::match_tensors() {
     found.erase(at);
   }
   for (const auto& [name, source] : found) {
-    if (is_derived(name) || (spec_.tied() && name == "lm_head.weight")) continue;
+    if (is_derived(name)) continue;
+    if (spec_.tied() && name == "lm_head.weight") {
+      const HfTensor& embedding = tensors_.front();
+      if (has_values_of(source, sources_.at(embedding.theirs))) continue;
+      throw DataError("checkpoint",
+                      fmt::format("{}: {}: expected the values of {}, as config.json has tied embeddings, found others",
+                                  source.file->name(), name, embedding.theirs),
+                      "with \"tie_word_embeddings\": false in config.json the model has a head of its own");
+    }
     throw DataError("checkpoint",
                     fmt::format("{}: {}: expected no such tensor in a model of {}, found shape {}", source.file->name(),
                                 name, spec_.family, lt::to_string(source.entry->shape)));

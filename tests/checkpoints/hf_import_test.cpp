@@ -182,6 +182,9 @@ TEST_CASE("hf import: a config.json that says another model is refused by key", 
   CHECK(with("/hidden_act", nullptr) == "no error was thrown");
   CHECK(with("/pretraining_tp", nullptr) == "no error was thrown");
   CHECK(with("/scale_attn_weights", nullptr) == "config.json: scale_attn_weights: expected true, found null");
+  CHECK(with("/is_causal", true) == "no error was thrown");
+  CHECK(with("/is_causal", false) == "config.json: is_causal: expected true, found false");
+  CHECK(with("/is_causal", nullptr) == "config.json: is_causal: expected true, found null");
   // gpt2-medium has the first two, SmolLM2-135M the third.
   CHECK(with("/predict_special_tokens", true) == "no error was thrown");
   CHECK(with("/n_special", 0) == "no error was thrown");
@@ -206,6 +209,10 @@ TEST_CASE("hf import: a config.json that says another model is refused by key", 
         "config.json: rope_scaling.factor: expected a number, found null");
   CHECK(with("/rope_scaling", {{"type", "linear"}, {"factor", 2}, {"beta", 1}}) ==
         "config.json: rope_scaling.beta: expected no such key, found 1");
+  CHECK(with("/rope_scaling", {{"rope_type", "default"}, {"type", "linear"}, {"factor", 4}}) ==
+        "config.json: rope_scaling.type: expected what rope_type says, found \"linear\"");
+  CHECK(with("/rope_parameters/rope_theta", 10000) ==
+        "config.json: rope_parameters.rope_theta: expected what rope_theta says, found 10000");
   CHECK(with("/layer_types", {"full_attention", "sliding_attention"}) ==
         "config.json: layer_types: expected \"full_attention\" for every layer, found \"sliding_attention\"");
   CHECK(with("/pretraining_tp", 2) == "config.json: pretraining_tp: expected 1, found 2");
@@ -256,6 +263,15 @@ TEST_CASE("hf import: weights that are not the model's are refused by file and t
   CHECK(with([&](auto& header) {
           header[norm]["shape"] = {Size{1} << 40, Size{1} << 40};
         }).starts_with("model.safetensors: header: model.norm.weight: expected an integer of 0 to "));
+  // A head of its own beside tied embeddings, and a copy of the embedding.
+  const std::string untied = read_text(hf / "config.json");
+  change_config(hf, [](ordered_json& config) { config["tie_word_embeddings"] = true; });
+  CHECK(with([](auto&) {}) ==
+        "model.safetensors: lm_head.weight: expected the values of model.embed_tokens.weight, as config.json has tied "
+        "embeddings, found others");
+  CHECK(with([](auto& header) { header["lm_head.weight"] = header["model.embed_tokens.weight"]; }) ==
+        "no error was thrown");
+  write_text(hf / "config.json", untied);
   write_text(hf / "model.safetensors", original.substr(0, original.size() - 4));
   CHECK(refusal(hf) == fmt::format("model.safetensors: expected {} bytes, as its header says, found {} bytes",
                                    original.size(), original.size() - 4));

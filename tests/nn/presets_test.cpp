@@ -143,6 +143,7 @@ TEST_CASE("validate names the field and what it found", "[nn]") {
     CHECK(with(llama, [&](auto& s) { s.rope_scaling = broken; }).starts_with("model.rope_scaling: expected linear"));
   }
   CHECK(with(llama, [](auto& s) { s.rope_scaling = "llama3:8,1,4,8192"; }) == "nothing was refused");
+  CHECK(with(llama, [](auto& s) { s.rope_scaling = "llama3:8,1,4,8192.5"; }).ends_with("got \"llama3:8,1,4,8192.5\""));
   CHECK(with(gpt, [](auto& s) { s.rope_scaling = "linear:2"; }) ==
         "model.rope_scaling: gpt2 has learned positions, got \"linear:2\"");
   CHECK(with(gpt, [](auto& s) { s.dropout = 1; }) == "model.dropout: expected a number in [0, 1), got 1.000000");

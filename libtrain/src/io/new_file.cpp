@@ -4,7 +4,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 namespace lt {
+namespace {
+
+// File systems such as that of VirtualBox's shared folders keep no folders that could be written.
+bool has_no_fsync(int error) { return error == EINVAL || error == ENOTSUP || error == ENOSYS; }
+
+}  // namespace
 
 Descriptor create_new(const std::string& path, unsigned mode) {
   return Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
@@ -12,7 +20,7 @@ Descriptor create_new(const std::string& path, unsigned mode) {
 
 bool sync_folder(const std::filesystem::path& folder) {
   const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  return opened.is_open() && ::fsync(opened.get()) == 0;
+  return opened.is_open() && (::fsync(opened.get()) == 0 || has_no_fsync(errno));
 }
 
 }  // namespace lt

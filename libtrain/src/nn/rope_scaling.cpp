@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <span>
 
 #include "libtrain/error.h"
@@ -43,7 +44,7 @@ RopeScaling parse_rope_scaling(const std::string& text) {
                          rest = std::string_view(text).substr(colon + 1);
   std::array<double, 4> n{};
   if (kind == "linear" && read(rest, std::span(n).first(1)) && n[0] >= 1) return {RopeScaling::Kind::linear, n[0]};
-  if (kind == "llama3" && read(rest, n) && n[0] >= 1 && n[1] < n[2]) {
+  if (kind == "llama3" && read(rest, n) && n[0] >= 1 && n[1] < n[2] && n[3] == std::trunc(n[3])) {
     return {RopeScaling::Kind::llama3, n[0], n[1], n[2], n[3]};
   }
   refuse_scaling(text);
