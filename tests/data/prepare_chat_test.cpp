@@ -167,4 +167,10 @@ TEST_CASE("prepare: packed blocks; the token behind a block is a target only whe
   CHECK(tokens_of(folder / "out/val.bin").size() == 8 + 1);
   const Tokens second = tokens_of(folder / "out/train-00001.bin");
   CHECK(masked_text(second, mask_of(folder / "out/train-00001.mask", second.size())) == ".JK#xy#..");
+
+  // The last piece of a cut document, behind another document.
+  const std::string cut = folder.write("c.jsonl", "{\"text\":\"a\"}\n{\"text\":\"ABCDEFGHI\"}\n");
+  prepare({.inputs = {cut}, .tokenizer = tokenizer, .out = folder / "cut", .val_fraction = 0, .pack = 8});
+  const Tokens third = tokens_of(folder / "cut/train.bin");
+  CHECK(masked_text(third, mask_of(folder / "cut/train.mask", third.size())) == ".#.#.....BCDEFGH.");
 }

@@ -79,6 +79,7 @@ class BlockWriter {
       const auto count = static_cast<std::size_t>(piece.tokens);
       spool_.read_tokens(piece.begin, std::span(tokens_).subspan(at, count));
       spool_.read_targets(piece.begin, std::span(targets_).subspan(at, count));
+      if (piece.continues && at > 0) targets_[at] = 0;  // another document's end would predict it
       at += count;
     }
     // The last token of another block would predict the block's first token, so that is no target.
