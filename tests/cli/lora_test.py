@@ -2,6 +2,7 @@
 base, and what is refused."""
 
 import json
+import os
 import shutil
 
 import program
@@ -149,6 +150,15 @@ class Lora(training.TrainingTest):
         wrong = program.run("eval", "--checkpoint", self.folder / "run", "--data", self.folder / "data/val.bin")
         self.assertEqual(wrong.returncode, 3)
         self.assertIn(f"{moved}: expected the base on which the adapters were trained", wrong.stderr)
+
+    def test_a_base_that_no_manifest_could_name_is_refused(self):
+        odd = self.folder / os.fsdecode(b"caf\xe9")
+        odd.mkdir()
+        shutil.copytree(self.base().parents[1], odd / "base")
+        done = program.run("train", "--model.from=base", LORA, "--train.seq=16", f"--data.train={self.folder}/data/train.bin",
+                           "--train.steps=1", "--run.dir=run", cwd=odd)
+        self.assert_error(done, 2, f"[config] model.from base: expected a path in UTF-8, found {self.folder}/caf\udce9/base/"
+                                   "checkpoints/step-00000002", "adapters name the folder of their base: rename it, or its parents")
 
     def test_bad_input(self):
         def refused(lora, error, code=2, *options, model=LLAMA):

@@ -20,14 +20,18 @@ def outside_of_launchers():
 
 def clean_environment(changes=None):
     """That of outside_of_launchers(), with one thread per process. Waiting ranks yield, because another test may run
-    beside them."""
-    return {**outside_of_launchers(), "OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1", **(changes or {})}
+    beside them. Where a rank ends with an error, mpirun sleeps no second before it looks whether the others have ended."""
+    return {**outside_of_launchers(), "OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
+            "OMPI_MCA_odls_base_sigkill_timeout": "0", **(changes or {})}
 
 
 def launched(*command, ranks=1):
     """The command line that runs `command` on `ranks` ranks."""
-    launcher = [_options.mpiexec, "--quiet", "--oversubscribe", "--allow-run-as-root", "-n", str(ranks)]
-    return [str(part) for part in ([*launcher, *command] if ranks > 1 else command)]
+    return [str(part) for part in ([*_launcher(), "-n", ranks, *command] if ranks > 1 else command)]
+
+
+def _launcher():
+    return [_options.mpiexec, "--quiet", "--oversubscribe", "--allow-run-as-root"]
 
 
 def ltrain():
@@ -39,7 +43,18 @@ def run(*arguments, ranks=1, environment=None, cwd=None, name=None, stdout=subpr
     `stdout` is a file."""
     command = launched(ltrain().parent / "examples" / name if name else ltrain(), *arguments, ranks=ranks)
     return subprocess.run(command, env=clean_environment(environment), cwd=cwd, stdout=stdout, stderr=subprocess.PIPE, text=True,
-                          timeout=120)
+                          errors="surrogateescape", timeout=120)
+
+
+def run_in_folders(folders, *arguments):
+    """Runs `ltrain arguments` with a rank in each of these folders. Each rank counts as a host of its own."""
+    as_host = "OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1 exec \"$@\""
+    command = _launcher()
+    for folder in folders:
+        command += [":", "-n", "1", "-wdir", folder, "bash", "-c", as_host, "rank", ltrain(), *arguments]
+    command.remove(":")
+    return subprocess.run([str(part) for part in command], env=clean_environment(), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=120)
 
 
 def started(*arguments):

@@ -7,15 +7,28 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string>
 
 #include "comm/tcp_socket.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
 #include "test_main/temp_folder.h"
 #include "train/checkpoint_room.h"
+#include "train/run_log.h"
 
 using namespace lt;
 using lt_test::TempFolder;
+
+TEST_CASE("an event may name a path of any bytes", "[train]") {
+  const TempFolder temp;
+  RunLog log;
+  log.open(temp.path().string());
+  log.event({{"event", "checkpoint_failed"}, {"step", 3}, {"error", "/caf\xe9: no room"}});
+  std::ifstream rows(temp.path() / "metrics.jsonl");
+  const std::string text(std::istreambuf_iterator<char>(rows), {});
+  CHECK(text.find("/caf\xef\xbf\xbd: no room") != std::string::npos);
+}
 
 TEST_CASE("room for checkpoints: as many as the saves and what is kept beside a new one", "[train]") {
   Config config;

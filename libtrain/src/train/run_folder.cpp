@@ -325,7 +325,7 @@ void add_notices(const std::string& run_dir, const std::vector<std::string>& not
   if (!env.is_object()) return;
   env["notices"] = notices;
   try {
-    write_whole_file("record", path, env.dump(2) + "\n");
+    write_whole_file("record", path, env.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   } catch (const DataError&) {
     return;
   }

@@ -65,7 +65,8 @@ void RunLog::evaluation(Size step, double loss) {
 void RunLog::event(const nlohmann::ordered_json& event) {
   if (metrics_ == nullptr) return;
   step_ = event.value("step", step_);
-  metrics_->append(step_, event.dump());
+  // A message may name a path of any bytes.
+  metrics_->append(step_, event.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 void RunLog::sync() {
