@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2) decode_kernel(Call<T> x, At
       for (int c = 0; c < kCount; ++c) running[q].out[c] *= rescale;
 #pragma unroll
       for (int j = 0; j < kKeysAtOnce; ++j) {
-        const float p = score[j] > kHidden ? expf(score[j] - highest) : 0.0f;
+        const float p = base + j * kGroups + group < end ? expf(score[j] - highest) : 0.0f;  // NaN stays NaN
         running[q].sum += p;
 #pragma unroll
         for (int c = 0; c < kCount; ++c) running[q].out[c] += p * v[j][c];

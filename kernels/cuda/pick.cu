@@ -202,8 +202,11 @@ __device__ int choose(Row<T> row, const Choice& c, float uniform, Sum* bins) {
     if (x > largest) largest = x, first = i;
   });
   const Sum best = least_of_row<Parts>(static_cast<Sum>(key_of(largest)) << 32 | static_cast<Sum>(first));
-  if (c.temperature == 0) return static_cast<Size>(best & 0xffffffffu) < row.V ? static_cast<int>(best) : 0;
   row.largest = logit_of(static_cast<std::uint32_t>(best >> 32));
+  // Beside an infinite logit no other has weight.
+  if (c.temperature == 0 || row.largest == INFINITY) {
+    return static_cast<Size>(best & 0xffffffffu) < row.V ? static_cast<int>(best) : 0;
+  }
   Sum all = 0, likely = 0, weighed = 0;
   row.for_each([&](Size, float x) {
     const Sum own = row.units(x);

@@ -1,5 +1,6 @@
 // Attention with a cache on CUDA against the CPU's. Without a device, the tests report why and check nothing.
 #include <array>
+#include <cmath>
 
 #include "kernels/attention_options.h"
 #include "kernels/attention_tolerance.h"
@@ -72,6 +73,28 @@ TEST_CASE("attention on CUDA: one token of sequences of any lengths, with split 
         compare_cached({4, 1, H, G, D}, dtype, 0, {0, 63, 64, 882}, 500000.0);
         compare_cached({1, 1, H, G, D, 70}, dtype, 0, {511}, 10000.0);
       }
+    }
+  }
+}
+
+TEST_CASE("attention on CUDA: a key that is no number makes the output none", "[cuda]") {
+  if (!has_gpu()) return;
+  const Size capacity = 700, past = 650;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Size D : {20, 64, 128}) {
+      const AttentionShape s{1, 1, 4, 2, D};
+      Array keys = Array::random(dtype, capacity * s.G * D, 2);
+      keys.set(100 * D, std::nan(""));
+      DeviceArray qkv(Array::random(dtype, s.row(), 1)), k(keys), v(Array::random(dtype, keys.count(), 3));
+      Array out(dtype, s.H * D);
+      DeviceArray out_there(out), workspace(kernels::attention_cached_workspace(DeviceType::cuda, dtype, s));
+      kernels::AttentionCached call{dtype, s, 0.2, out_there.data(), qkv.data(), k.data(), v.data(), capacity, past};
+      call.workspace = workspace.data();
+      kernels::attention_cached(gpu_stream(), call);
+      out_there.read(out);
+      CAPTURE(dtype_name(dtype), D);
+      CHECK(std::isnan(out[0]));       // of its head
+      CHECK(!std::isnan(out[2 * D]));  // of another head's
     }
   }
 }

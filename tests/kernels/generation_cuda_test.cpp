@@ -116,6 +116,26 @@ TEST_CASE("cuda: equal logits are picked by their number", "[cuda]") {
   }
 }
 
+TEST_CASE("cuda: an infinite logit is picked, as on the CPU", "[cuda]") {
+  if (!has_gpu()) return;
+  for (const Size V : {61, 128256}) {
+    Array logits = Array::random(DType::f32, V, 3), state(DType::f32, 3);
+    logits.set(5, HUGE_VAL);
+    DeviceArray logits_there(logits), state_there(state);
+    for (const PickCase& c : {PickCase{}, PickCase{.top_k = 3}, PickCase{.top_p = 0.5}, PickCase{.min_p = 0.5}}) {
+      CAPTURE(V, c.top_k, c.top_p, c.min_p);
+      pick_tokens(gpu_stream(), call_of<std::byte>(c, DType::f32, 1, V, logits_there.data(),
+                                                   static_cast<std::byte*>(state_there.data()), nullptr));
+      Array found(DType::f32, 3);
+      state_there.read(found);
+      pick_tokens(CpuStream{}, call_of<std::byte>(c, DType::f32, 1, V, logits.data(),
+                                                  static_cast<std::byte*>(state.data()), nullptr));
+      CHECK(*static_cast<const std::int32_t*>(state.data()) == 5);
+      CHECK(*static_cast<const std::int32_t*>(found.data()) == 5);
+    }
+  }
+}
+
 TEST_CASE("cuda: products of few rows with constant weights, and each row alone", "[cuda]") {
   for_floats([](DType dtype) {
     for (const Size M : {1, 2, 3, 4, 7, 8}) {

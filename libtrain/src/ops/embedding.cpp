@@ -46,7 +46,9 @@ struct Embedding final : Function {
   }
 
   void backward(const Tensor& dy) override {
-    if (table_ != nullptr) kernels::require_embedding_ids(target_of(dy.device()), ids_.elements());
+    // Positions of documents are summed as tokens are.
+    const bool sums_rows = table_ != nullptr || (positions_ != nullptr && document_starts_.defined());
+    if (sums_rows) kernels::require_embedding_ids(target_of(dy.device()), ids_.elements());
     const DType sums = gradient_dtype(dy.dtype());
     GradientOutput dtable(table_, sums), dpositions(positions_, sums);
     const Size V = table_ != nullptr ? table_->shape[0] : 0, max_T = positions_ != nullptr ? positions_->shape[0] : 0;
