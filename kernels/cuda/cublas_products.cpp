@@ -152,7 +152,7 @@ void Cublas::run(Prepared& p, const void* alpha, const void* beta, const Gemm& g
                           static_cast<cudaStream_t>(stream.handle));
   };
   // A call that adds to d cannot be repeated; a later call may choose.
-  const bool may_choose = !g.accumulate && !g.pinned && !g.settings.deterministic;
+  const bool may_choose = !g.accumulate && !g.pinned && !g.settings.deterministic && !g.settings.varied_sizes;
   if (may_choose && must_search(p) && may_time(stream)) {
     search_algorithm(p, launch, stream);
   } else if (may_choose && p.candidates.size() > 1 && may_time(stream)) {
