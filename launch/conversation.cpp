@@ -60,7 +60,9 @@ std::vector<std::string> EndOfTurn::with_text(std::vector<std::string> stops) co
 }
 
 Tokenizer::Ids tokens_of(const std::string& text, const LoadedModel& loaded) {
-  return in_vocabulary(loaded.tokenizer->encode(text), loaded);
+  Tokenizer::Ids tokens = loaded.tokenizer->encode(text);
+  if (const auto end = loaded.tokenizer->end_of_text(); tokens.empty() && end) tokens = {*end};
+  return in_vocabulary(std::move(tokens), loaded);
 }
 
 void warn_of_cut(const std::string& what, const Tokenizer::Ids& tokens, const LoadedModel& loaded) {

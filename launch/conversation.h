@@ -33,7 +33,8 @@ GenerationTiming converse(LoadedModel& loaded, const ChatTemplate& chat, const S
 
 // Warns on standard error if `what` has more tokens than the model has positions, and says how many are cut.
 void warn_of_cut(const std::string& what, const Tokenizer::Ids& tokens, const LoadedModel& loaded);
-// The tokens of a prompt. Throws UsageError for tokens outside the model's vocabulary.
+// The tokens of a prompt; of an empty one the token that ends documents, if there is one. Throws UsageError for tokens
+// outside the model's vocabulary.
 Tokenizer::Ids tokens_of(const std::string& text, const LoadedModel& loaded);
 
 }  // namespace lt::launch

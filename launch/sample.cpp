@@ -53,10 +53,13 @@ GenerationTiming continue_prompts(const SampleOptions& options, LoadedModel& loa
   }
   std::optional<EndOfTurn> turn;
   if (chat != nullptr) turn.emplace(*chat, *loaded.tokenizer);
+  // A model that was trained on documents one by one has not learnt what comes after one.
+  std::optional<std::uint32_t> end;
+  if (loaded.separates_documents) end = loaded.tokenizer->end_of_text();
   SampleOutput output(*loaded.tokenizer, texts, turn ? turn->with_text(options.stops) : options.stops);
   const GenerationTiming timing =
       generate(*loaded.model, prompts, options.sampling, [&](Size row, std::uint32_t token) {
-        if (!turn || !turn->is_end(token)) return output.push(row, token);
+        if (!(turn && turn->is_end(token)) && token != end) return output.push(row, token);
         output.end(row);
         return false;
       });

@@ -297,8 +297,9 @@ class TrainingLoop {
     collectively(run_.control, [&] {
       run_.engine->with_parameters([&] {
         if (run_.world.rank() != 0) return;
-        const auto tokens = lt::sample(dynamic_cast<nn::Transformer&>(run_.model), run_.tokenizer->encode("\n"),
-                                       run_.config.train.seed);
+        Tokenizer::Ids begin = run_.tokenizer->encode("\n");
+        if (begin.size() > 1) begin.erase(begin.begin(), begin.end() - 1);  // the plan is for one token
+        const auto tokens = lt::sample(dynamic_cast<nn::Transformer&>(run_.model), begin, run_.config.train.seed);
         run_.log.keep("samples", [&] {
           write_whole_file("record", run_.log.in_folder("samples", sample_name()),
                            run_.tokenizer->decode(tokens) + "\n");
