@@ -117,6 +117,35 @@ class Data(program.CliTest):
         # A plan needs neither files nor steps.
         self.assertEqual(program.run("plan", *LAYERS, "--data.train=none.bin", "--data.epochs=1").returncode, 0)
 
+    def test_a_run_begun_from_another_reads_other_data_from_its_begin(self):
+        self.trained(f"--data.train={self.a}", "--data.epochs=1", run="first")  # 14 steps of 4
+        begun = (f"--checkpoint.resume={self.folder}/first", "--optim.lr=0")
+        same = self.trained(f"--data.train={self.a}", "--data.epochs=1.5", *begun, run="same")
+        self.assertRegex(same, "step +21/21 ")
+        self.assertNotIn("other samples", same)
+        for run, options, steps in (("other", (f"--data.train={self.b}", "--data.epochs=1"), 20),
+                                    ("seq", (f"--data.train={self.a}", "--data.epochs=1", "--train.seq=32"), 21)):
+            out = self.trained(*options, *begun, run=run)
+            self.assertRegex(out, f"step +{steps}/{steps} ")
+            self.assertIn("\ndata.train: other samples than those of the checkpoint, read from the first one on\n", out)
+            self.assertNotIn("used up", out)
+            self.assertRegex(self.trained(*options, "--data.epochs=2", "--optim.lr=0", run=run), "step +(26|27|28)/")
+        # Without updates a step's loss is that of its samples alone.
+        self.trained(f"--data.train={self.b}", f"--model.from={self.folder}/first", "--train.steps=6", "--optim.lr=0", run="fresh")
+        self.assertEqual(list(self.losses("other").values())[:6], list(self.losses("fresh").values()))
+
+    def test_ranks_with_other_files_are_told(self):
+        text = self.a.read_bytes()
+        for folder, bytes_there in (("0", text), ("1", text[:-2] + b"z\0"), ("2", self.b.read_bytes())):
+            (self.folder / folder).mkdir()
+            (self.folder / folder / "x.bin").write_bytes(bytes_there)
+        for other, error in (("0", None), ("1", "data.train: expected x.bin of digest [0-9a-f]{16} on rank 1, as on rank 0, found"),
+                             ("2", "data.train: expected 1 file of 2824 bytes on rank 1, as on rank 0, found 1 file of 1864 bytes")):
+            done = program.run_in_folders((self.folder / "0", self.folder / other), "train", *LAYERS, "--data.train=x.bin",
+                                          "--train.steps=1", f"--run.dir={self.folder}/run-{other}")
+            self.assertEqual(done.returncode, 3 if error else 0, done.stderr)
+            self.assertRegex(done.stderr, error or "^$")
+
     def test_documents_need_a_token_that_ends_them(self):
         needs = "[config] data.documents: mask needs a tokenizer with an end-of-text token beside data.train, found "
         mask = (f"--data.train={self.a}", "--data.documents=mask", "--train.steps=1")

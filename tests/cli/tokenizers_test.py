@@ -128,6 +128,51 @@ class Tokenizers(training.TrainingTest):
                                    f"found {more}/tokenizer.json",
                           "a model without a tokenizer.json counts as one of bytes: put its file into its folder")
 
+    def test_a_run_keeps_the_tokenizer_of_its_checkpoint(self):
+        data, other = self.prepared("kept", byte_level("</s>")), self.prepared("other", byte_level("<eos>"))
+        self.trained(f"--data.train={data}/train.bin", model=MODEL, steps=1)
+
+        def manifest(step):
+            return json.loads((self.folder / f"run/checkpoints/step-0000000{step}/manifest.json").read_text())
+
+        alone = self.folder / "alone/train.bin"
+        alone.parent.mkdir()
+        alone.write_bytes((data / "train.bin").read_bytes())
+        self.trained(f"--data.train={alone}", model=MODEL, steps=2)
+        self.assertEqual(manifest(2)["tokenizer"], manifest(1)["tokenizer"])
+        found = f"expected the tokenizer of the checkpoint, {self.folder}/run/checkpoints/step-00000002/manifest.json, found"
+        (alone.parent / "tokenizer.json").write_bytes((other / "tokenizer.json").read_bytes())
+        self.assert_error(self.train(f"--data.train={alone}", model=MODEL, steps=3), 2,
+                          f"[data] data.train: {found} {alone.parent}/tokenizer.json")
+        begun = ("--checkpoint.resume=" + str(self.folder / "run"), "--run.dir=" + str(self.folder / "begun"))
+        self.assert_error(self.train(f"--data.train={other}/train.bin", *begun, model=MODEL, steps=3), 2,
+                          f"[data] data.train: {found} {other}/tokenizer.json")
+        (alone.parent / "tokenizer.json").write_text("")
+        self.assert_error(self.train(f"--data.train={alone}", model=MODEL, steps=3), 3,
+                          f"[data] {alone.parent}/tokenizer.json: expected a JSON object, found broken JSON at line 1, column 1: "
+                          "syntax error while parsing value - unexpected end of input; expected '[', '{', or a literal")
+
+    def test_texts_begin_and_end_with_a_document_where_documents_are_apart(self):
+        (self.folder / "model").mkdir()
+        tokenizer = self.write("model/tokenizer.json", json.dumps(byte_level("</s>")))
+        documents = self.write("documents.jsonl", '{"text": "ab"}\n' * 400)
+        done = program.run("prepare", "--input", documents, "--out", self.folder / "apart", "--tokenizer", tokenizer)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for documents, text in (("mask", "ab\n"), ("cross", "ab</s>ab</s>\n")):
+            self.trained(f"--data.train={self.folder}/apart/train.bin", f"--data.documents={documents}", "--optim.lr=0.02",
+                         "--optim.schedule=constant", run=documents, steps=40, model=MODEL)
+            sample = ("sample", "--checkpoint", self.folder / documents, "--temperature", 0, "--tokens")
+            self.assertEqual(program.run(*sample, 5, "--prompt", "a").stdout, text)
+        begun = [program.run(*sample, 4, "--prompt", prompt).stdout for prompt in ("</s>", "")]
+        self.assertEqual(begun, ["</s>ab</s>a\n", "ab</s>a\n"])
+
+    def test_a_sample_of_a_run_begins_with_one_token_as_planned(self):
+        data = self.prepared("prepended", {**byte_level(), "normalizer": {"type": "Prepend", "prepend": "xy"}})
+        self.trained(f"--data.train={data}/train.bin", "--train.sample_every=1", "--model.max_seq=256", model=MODEL, steps=2)
+        start = next(line for line in self.lines() if line.get("event") == "start")
+        peaks = [row["memory_peak_bytes"] for row in self.lines() if "memory_peak_bytes" in row]
+        self.assertEqual(peaks[-1], start["predicted_peak_bytes"], peaks)  # the first step is before the first sample
+
     def test_a_folder_that_is_no_model_is_named_before_the_data(self):
         data = self.prepared("data-of-merges", byte_level("</s>"))
         (self.folder / "adapter").mkdir()

@@ -125,6 +125,8 @@ void announce(Run& run, const std::string& command) {
   if (resumed) {
     say("resuming from {} at step {}", run.start.checkpoint.folder, run.steps_done() + 1);
     for (const std::string& line : changes_since(run.start.checkpoint, run)) say("{}", line);
+    if (run.start.begins_data)
+      say("{}: other samples than those of the checkpoint, read from the first one on", name_of_data(config));
   }
 
   using Json = nlohmann::ordered_json;

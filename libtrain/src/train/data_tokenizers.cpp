@@ -20,10 +20,10 @@ namespace lt {
 namespace fs = std::filesystem;
 namespace {
 
-NamedTokenizer read_tokenizer(const std::string& key, const fs::path& folder) {
+NamedTokenizer tokenizer_in(const std::string& key, const fs::path& folder) {
   const fs::path path = folder / "tokenizer.json";
   if (!fs::exists(path)) return {key, "no tokenizer.json in " + (folder.empty() ? "." : folder.string()), ""};
-  return {key, path.string(), read_whole_file("data", path.string())};
+  return {key, path.string(), read_tokenizer(path.string())};
 }
 
 std::string shown(const NamedTokenizer& tokenizer) {
@@ -40,6 +40,12 @@ std::string hint_of(const NamedTokenizer& expected, const NamedTokenizer& other)
 
 }  // namespace
 
+std::string read_tokenizer(const std::string& path) {
+  std::string text = read_whole_file("data", path);
+  if (text.empty()) checked_tokenizer(text, path);
+  return text;
+}
+
 std::string folder_of_tokenizer(const std::vector<DataSource>& sources) {
   return fs::path(expand_files(sources.at(0).files).at(0)).parent_path().string();
 }
@@ -50,7 +56,7 @@ std::vector<NamedTokenizer> tokenizers_beside(const std::string& key, const std:
   for (const std::string& file : expand_files(files)) {
     if (!fs::exists(file)) continue;
     const fs::path folder = fs::path(file).parent_path();
-    if (seen.insert(folder).second) tokenizers.push_back(read_tokenizer(key, folder));
+    if (seen.insert(folder).second) tokenizers.push_back(tokenizer_in(key, folder));
   }
   return tokenizers;
 }
@@ -71,7 +77,7 @@ std::vector<NamedTokenizer> tokenizers_of_data(const Config& resolved) {
 
 std::optional<NamedTokenizer> tokenizer_of_base(const Config& resolved) {
   const std::string& from = resolved.model.from;
-  if (checkpoint::is_hf_folder(from)) return read_tokenizer("model.from", from);
+  if (checkpoint::is_hf_folder(from)) return tokenizer_in("model.from", from);
   const auto candidates = checkpoint::candidates(from, checkpoint::kAnyRun);
   const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
   if (newest == nullptr) return std::nullopt;

@@ -21,6 +21,9 @@ struct NamedTokenizer {
 // more or fewer.
 enum class TokenizerMatch { same, extended, overlapping };
 
+// The text of a tokenizer.json. Throws DataError, also where it is empty, which would stand for bytes.
+std::string read_tokenizer(const std::string& path);
+
 // The folder of the first file; patterns count as what they match. Throws DataError.
 std::string folder_of_tokenizer(const std::vector<DataSource>& sources);
 

@@ -8,6 +8,7 @@
 #include "base_weights.h"
 #include "hf_folder.h"
 #include "io/entropy.h"
+#include "io/utf8.h"
 #include "io/whole_file.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
@@ -38,6 +39,15 @@ std::vector<checkpoint::Listing> candidates_of_any_run(const std::string& path, 
   return candidates;
 }
 
+// train.seq of the checkpoint's run; 0 if its configuration is not known.
+Size seq_of(const checkpoint::RunState& state, const Models& models) {
+  try {
+    return state.config.empty() ? 0 : config_from_toml(state.config, "manifest.json", models).train.seq;
+  } catch (const UsageError&) {  // another program wrote it
+    return 0;
+  }
+}
+
 }  // namespace
 
 Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSource* given)
@@ -50,7 +60,8 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
   });
   started("plan");
   collectively(control, [&] { open_data(); });
-  if (data != nullptr) data_files = identify_files(*data, control);
+  if (data != nullptr) data_files = identify_files(name_of_data(config), *data, world.info(), control);
+  for (const ValidationSet& set : validation) identify_files("data.val", *set.loader, world.info(), control);
   options.ignored_targets = batches != nullptr && batches->has_ignored_targets();
   options.initial_weights = false;  // load_state() draws them if none are loaded
   started("data");
@@ -76,6 +87,7 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
     if (world.rank() == 0) start = examine_run_folder(config, data_files);
   });
   load_state();
+  begin_other_data();
   if (steps_done() > 0) {  // data.epochs counts the samples that are left
     collectively(control, [&] { config = with_steps(config, world.size(), steps_done(), engine->samples_done()); });
   }
@@ -83,6 +95,7 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
   collectively(control, [&] {
     if (world.rank() != 0) return;
     if (continues_itself()) require_same_data();
+    require_same_tokenizer();
     start.identity.data = digest_of(data_files);
     open_run_folder(config, start, bytes);
     log.open(config.run.dir);
@@ -190,8 +203,8 @@ void Run::open_data() {
 
 void Run::open_tokenizer(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / "tokenizer.json").string();
-  if (std::filesystem::exists(path)) tokenizer_text = read_whole_file("data", path);
-  if (tokenizer_text.empty()) return;
+  if (!std::filesystem::exists(path)) return;
+  tokenizer_text = read_tokenizer(path);
   const bool is_needed = config.train.sample_every > 0 || config.data.documents == "mask";
   tokenizer = is_needed ? tokenizer_from_json(tokenizer_text, path) : supported_tokenizer(tokenizer_text, path);
   const bool is_bytes = tokenizer != nullptr && tokenizer->bytes_per_token() == 1;
@@ -215,6 +228,34 @@ void Run::require_same_data() const {
                    fmt::format("{}: expected {}, as when {} was saved, found {}", name_of_data(config),
                                difference->expected, from, difference->found),
                    "another --run.dir begins a new run, with --checkpoint.resume=FOLDER from a checkpoint of this one");
+}
+
+// The data must be of the checkpoint's tokenizer. A run that goes on keeps that where no file beside its data has it.
+void Run::require_same_tokenizer() {
+  const checkpoint::RunState& state = start.checkpoint.state;
+  if (state.tokenizer.empty()) return;
+  if (tokenizer_text.empty() && continues_itself()) {
+    tokenizer_text = state.tokenizer, tokenizer_files = state.tokenizer_files;
+    return;
+  }
+  const checkpoint::Listing* const newest = checkpoint::newest_valid(start.candidates);
+  const std::string& folder = start.checkpoint.folder.empty() ? newest->path : start.checkpoint.folder;
+  require_tokenizer({"the checkpoint", folder + "/manifest.json", state.tokenizer}, tokenizers_of_data(config),
+                    TokenizerMatch::extended);
+}
+
+// The position in a checkpoint's data means nothing in other files, or in samples of another length.
+void Run::begin_other_data() {
+  bool is_other = false;
+  collectively(control, [&] {
+    const checkpoint::RunState& state = start.checkpoint.state;
+    if (world.rank() != 0 || continues_itself() || state.samples == 0) return;
+    if (state.data_files.empty() || data_files.empty()) return;  // a program's own batches
+    const Size seq = seq_of(state, config.models);
+    is_other = difference_of(data_files, {state.data_files, ""}) || (seq > 0 && seq != config.train.seq);
+  });
+  start.begins_data = control.broadcast_bytes(is_other ? "other" : "same", 0) == "other";
+  if (start.begins_data) engine->set_progress(steps_done(), 0);
 }
 
 // Loads the newer of the checkpoint on disk and the copy in the hosts' memory.
@@ -294,6 +335,11 @@ void Run::load_base_of_adapters() {
     } else if (!config.model.from.empty()) {
       base = std::filesystem::absolute(checkpoint::find_base(config.model.from)).lexically_normal();
     }
+    if (valid_utf8_bytes(base) < base.size()) {  // manifest.json could not name it
+      throw UsageError("config",
+                       fmt::format("model.from {}: expected a path in UTF-8, found {}", config.model.from, base),
+                       "adapters name the folder of their base: rename it, or its parents");
+    }
   });
   base = control.broadcast_bytes(base, 0);
   std::optional<checkpoint::BaseWeights> weights;
@@ -316,7 +362,11 @@ void Run::load_from(const MemoryRestore& memory) {
   start.checkpoint.state.data_tokens = seal.data_tokens;
   collectively(control, [&] {
     const checkpoint::Listing* const newest = checkpoint::newest_valid(start.candidates);
-    if (newest != nullptr) start.checkpoint.state.config_hash = checkpoint::read_state(newest->path).config_hash;
+    if (newest == nullptr) return;
+    const checkpoint::RunState saved = checkpoint::read_state(newest->path);
+    checkpoint::RunState& state = start.checkpoint.state;
+    state.config_hash = saved.config_hash;
+    state.tokenizer = saved.tokenizer, state.tokenizer_files = saved.tokenizer_files;
   });
 }
 

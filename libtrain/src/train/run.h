@@ -74,6 +74,8 @@ struct Run {
   void begin_again();
   void load_base_of_adapters();
   void require_same_data() const;
+  void require_same_tokenizer();
+  void begin_other_data();
 
   std::unique_ptr<TokenLoader> opened_;  // the files of the configuration
   double dense_flops_ = 0;               // the device's dense peak in FLOP/s; 0: unknown

@@ -21,6 +21,7 @@ struct RunStart {
   bool begins_again = false;                    // from another run's checkpoint, as identity.begun_from says
   Size newest_on_disk = -1;                     // step of the newest valid checkpoint, known to all ranks; -1: none
   checkpoint::Loaded checkpoint;                // the one that the run continues from; no folder: not from disk
+  bool begins_data = false;                     // the checkpoint's position is of other data, which is read from 0 on
   Size memory_step = 0;                         // step of the in-memory checkpoint that it continues from; 0: none
   std::string weights;                          // the step folder that model.from resolved to; empty: none
   std::vector<std::string> notes;               // why newer checkpoints were skipped

@@ -7,7 +7,9 @@
 #include <cstdint>
 
 #include "io/lines.h"
+#include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
+#include "record/short_text.h"
 
 namespace lt {
 namespace {
@@ -20,21 +22,45 @@ std::string describe(const DataFile& file) {
 
 }  // namespace
 
-std::vector<DataFile> identify_files(const TokenLoader& data, const Group& group) {
+std::vector<DataFile> identify_files(const std::string& key, const TokenLoader& data, const LaunchInfo& info,
+                                     const Group& group) {
   const std::vector<TokenFile>& files = data.files();
-  const auto ranks = static_cast<std::size_t>(group.size());
-  std::string mine;
-  collectively(group, [&] {
-    for (auto i = static_cast<std::size_t>(group.rank()); i < files.size(); i += ranks)
-      mine += files[i].digest() + "\n";
-  });
-  std::vector<std::vector<std::string>> digests;
-  for (const std::string& text : group.all_gather_bytes(mine)) digests.push_back(split_lines(text));
   std::vector<DataFile> identified;
+  Size bytes = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    identified.push_back(
-        {data.source_of(static_cast<Size>(i)), files[i].path(), files[i].bytes(), digests[i % ranks][i / ranks]});
+    identified.push_back({data.source_of(static_cast<Size>(i)), files[i].path(), files[i].bytes(), ""});
+    bytes += files[i].bytes();
   }
+  // Each rank tells how many files it has, and the digests of its share of them.
+  const std::string all = fmt::format("{} of {} bytes", counted(static_cast<Size>(files.size()), "file"), bytes);
+  std::string mine = all + "\n";
+  collectively(group, [&] {
+    for (auto i = static_cast<std::size_t>(info.local_rank); i < files.size();
+         i += static_cast<std::size_t>(info.local_size))
+      mine += fmt::format("{} {}\n", i, files[i].digest());
+  });
+  const std::vector<std::string> told = group.all_gather_bytes(mine);
+  collectively(group, [&] {
+    std::vector<int> told_by(files.size());
+    for (int rank = 0; rank < group.size(); ++rank) {
+      const std::vector<std::string> lines = split_lines(told[static_cast<std::size_t>(rank)]);
+      const auto require = [&](const std::string& what, const std::string& expected, int by, const std::string& found) {
+        if (found == expected) return;
+        throw DataError(
+            "data",
+            fmt::format("{}: expected {}{} on rank {}, as on rank {}, found {}", key, what, expected, rank, by, found),
+            "each host needs the same files: copy them again");
+      };
+      require("", split_lines(told[0])[0], 0, lines[0]);
+      for (std::size_t line = 1; line < lines.size(); ++line) {
+        const std::size_t space = lines[line].find(' '), i = std::stoul(lines[line]);
+        const std::string digest = lines[line].substr(space + 1);
+        DataFile& file = identified[i];
+        if (file.digest.empty()) file.digest = digest, told_by[i] = rank;
+        require(file.path + " of digest ", file.digest, told_by[i], digest);
+      }
+    }
+  });
   return identified;
 }
 

@@ -7,12 +7,15 @@
 
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/comm/group.h"
+#include "libtrain/comm/world.h"
 #include "libtrain/data/data.h"
 
 namespace lt {
 
-// The loader's files. The ranks divide the reading; all of them must call it. Throws DataError.
-std::vector<checkpoint::DataFile> identify_files(const TokenLoader& data, const Group& group);
+// The loader's files, which `key` names. The ranks of a host divide the reading; all ranks must call it. Throws
+// DataError, also where hosts have files of other bytes, such as an old copy on a local disk.
+std::vector<checkpoint::DataFile> identify_files(const std::string& key, const TokenLoader& data,
+                                                 const LaunchInfo& info, const Group& group);
 
 // 16 hexadecimal digits that stand for the bytes of all files; empty if there are none.
 std::string digest_of(const std::vector<checkpoint::DataFile>& files);
