@@ -20,9 +20,13 @@ def outside_of_launchers():
 
 def clean_environment(changes=None):
     """That of outside_of_launchers(), with one thread per process. Waiting ranks yield, because another test may run
-    beside them. Where a rank ends with an error, mpirun sleeps no second before it looks whether the others have ended."""
-    return {**outside_of_launchers(), "OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
-            "OMPI_MCA_odls_base_sigkill_timeout": "0", **(changes or {})}
+    beside them."""
+    return {**outside_of_launchers(), "OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1", **(changes or {})}
+
+
+# mpirun kills the other ranks of one that failed at once, not a second after it has asked them to end. Where another rank
+# has ended already and waits in MPI_Finalize, Open MPI 4.1 may crash then: a test of that sets a second.
+KILLS_AT_ONCE = {"OMPI_MCA_odls_base_sigkill_timeout": "0"}
 
 
 def launched(*command, ranks=1):
@@ -42,8 +46,8 @@ def run(*arguments, ranks=1, environment=None, cwd=None, name=None, stdout=subpr
     """Runs `ltrain arguments`, or the example `name`; returns the finished process with stdout and stderr as text. Another
     `stdout` is a file."""
     command = launched(ltrain().parent / "examples" / name if name else ltrain(), *arguments, ranks=ranks)
-    return subprocess.run(command, env=clean_environment(environment), cwd=cwd, stdout=stdout, stderr=subprocess.PIPE, text=True,
-                          errors="surrogateescape", timeout=120)
+    return subprocess.run(command, env={**KILLS_AT_ONCE, **clean_environment(environment)}, cwd=cwd, stdout=stdout,
+                          stderr=subprocess.PIPE, text=True, errors="surrogateescape", timeout=120)
 
 
 def run_in_folders(folders, *arguments):
@@ -53,7 +57,7 @@ def run_in_folders(folders, *arguments):
     for folder in folders:
         command += [":", "-n", "1", "-wdir", folder, "bash", "-c", as_host, "rank", ltrain(), *arguments]
     command.remove(":")
-    return subprocess.run([str(part) for part in command], env=clean_environment(), stdout=subprocess.PIPE,
+    return subprocess.run([str(part) for part in command], env={**KILLS_AT_ONCE, **clean_environment()}, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, timeout=120)
 
 

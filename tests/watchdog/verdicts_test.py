@@ -1,12 +1,15 @@
 """What a run says and returns where a rank stops, hangs, ends early or makes other collectives than its peers: one line on
 one rank, within the watchdog's time, and exit code 75. watched_program does what it is told at step 3."""
 
+import os
 import pathlib
 import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 import program
+
+os.environ["OMPI_MCA_odls_base_sigkill_timeout"] = "1"  # ranks end early: program.KILLS_AT_ONCE
 
 RESTART = 75
 HEARTBEAT_S = 1.0
