@@ -77,8 +77,11 @@ std::string last_error_of(const std::string& log) {
 void read_samples(RunData& run, const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code none;
+  // Not those that a later start superseded, and no temporary files.
+  const std::string newest = run.steps.empty() ? "" : fmt::format("step-{:08}.txt", run.steps.back().step);
   for (const auto& entry : fs::directory_iterator(folder, none)) {
-    if (entry.is_regular_file(none)) files.push_back(entry.path());
+    const std::string name = entry.path().filename().string();
+    if (entry.is_regular_file(none) && name.ends_with(".txt") && name <= newest) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   if (files.size() > kSamplesShown) files.erase(files.begin(), files.end() - kSamplesShown);

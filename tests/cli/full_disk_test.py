@@ -117,7 +117,7 @@ class FullDisk(TrainingTest):
         where = f"--checkpoint.dir={self.folder}/checkpoints"
         self.trained(where, run="disk/run", steps=2)
         self.fill()
-        done = self.train(where, run="disk/run", steps=4)
+        done = self.train(where, "--record.tensorboard=true", run="disk/run", steps=4)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("resuming from", done.stdout)
         for name in ("run.json", "config.toml", "env.json"):

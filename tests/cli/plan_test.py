@@ -303,6 +303,10 @@ class Plan(TrainingTest):
                           "[plan] --nodes: expected at most 1048576 ranks, got 200000 nodes of 8")
         self.assert_error(program.run("plan", *model, "--nodes", "2,3", "--parallel.shard_size=4"), 2,
                           "[plan] --nodes: expected numbers whose ranks parallel.shard_size=4 divides, got 3 of 6 ranks")
+        nodes = program.run("plan", "--gpu", "h100", "--model.preset=gpt-tiny", "--nodes", "2", "--parallel.shard_size=8", "--json")
+        self.assertEqual(len(json.loads(nodes.stdout or "{}").get("rows", ())), 1, nodes.stderr)
+        odd = self.write(b"caf\xe9.toml".decode(errors="surrogateescape"), "[parallel]\nshard_size = 3\n")
+        self.assertIn("caf\ufffd.toml", program.run("plan", "--config", odd, "--ranks", "8", "--fit", "--memory", "1GiB", "--json").stdout)
         self.assert_error(program.run("plan", "--memory", "1GiB"), 2, "[usage] --memory requires --fit or --nodes")
         self.assert_error(program.run("plan", "--gpu", "h100", "--network", "0"), 2,
                           '[usage] --network: expected a number above 0 and at most 1000000, got "0"')

@@ -99,6 +99,12 @@ TEST_CASE("chrome trace: no two rows or processes share a number, and none is 0"
   CHECK(numbers.count(0) == 0);
 }
 
+TEST_CASE("chrome trace: names may have any bytes", "[record]") {
+  std::vector<Span> spans = kSpans;
+  spans[0].name = "bl\xf6" "cke";
+  CHECK(rows_of(trace_events(0, spans, {{DeviceWork::kernel, "gemm\xff", 13, -1, 2.5, 7}})).size() == 3);
+}
+
 TEST_CASE("chrome trace: without kernels it is that of the spans alone", "[record]") {
   CHECK(trace_events(1, kSpans) == trace_events(1, kSpans, {}));
   const auto rows = rows_of(trace_events(1, kSpans));

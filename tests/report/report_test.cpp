@@ -88,9 +88,12 @@ TEST_CASE("report: the numbers of one run", "[report]") {
   write_text(run / "config.toml", "[model]\npreset = \"gpt-tiny\"\n\n[parallel]\nstrategy = \"zero3\"\n");
   write_text(run / "env.json", R"({"host":"a&b","libraries":{"mpi":"4.1"}})");
   write_text(run / "samples" / "step-00000010.txt", "to be </pre><script>or not</script>\xff");
+  write_text(run / "samples" / "step-00000011.txt", "superseded");  // by a start that has not come so far
+  write_text(run / "samples" / "step-00000010.txt.tmp-0f", "superseded");
   lt::write_report({run.string() + "/"}, (folder.path() / "report.html").string());
   const std::string html = read_text(folder.path() / "report.html"), markdown = read_text(folder.path() / "report.md");
   check_page(html);
+  CHECK_FALSE(contains(html, "superseded"));
   for (const char* text :
        {"| Model | gpt-tiny |",
         "| Strategy | zero3 |",

@@ -98,6 +98,8 @@ TEST_CASE("MFU: the peak of a device is its variant's", "[estimate]") {
   CHECK(dense_tflops_bf16("NVIDIA H100 PCIe") == 756);
   CHECK(dense_tflops_bf16("NVIDIA H100 NVL") == 835.5);
   CHECK(dense_tflops_bf16("NVIDIA H200") == 989.5);
+  CHECK(dense_tflops_bf16("NVIDIA H100 80GB HBM3 MIG 1g.10gb") == 0);
+  CHECK(dense_tflops_bf16("GRID A100-10C") == 0);
   CHECK(dense_tflops_bf16("NVIDIA GH200 480GB") == 989.5);
   CHECK(dense_tflops_bf16("NVIDIA L4") == 0);
   CHECK(dense_tflops_bf16("NVIDIA A100-SXM4-80GB") == 312);

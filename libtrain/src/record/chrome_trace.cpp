@@ -19,6 +19,9 @@ constexpr int kNumbersOfRank = 1000;
 int process_of(int rank) { return kNumbersOfRank * (rank + 1); }
 int thread_of(int rank, std::size_t lane) { return process_of(rank) + 1 + static_cast<int>(lane); }
 
+// A unit of a program's own model may have a name of any bytes.
+std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 Json name_of(const char* what, int process, int thread, const std::string& name) {
   return {{"name", what}, {"ph", "M"}, {"pid", process}, {"tid", thread}, {"args", {{"name", name}}}};
 }
@@ -43,7 +46,7 @@ std::string kernel_events(int rank, const std::vector<KernelRecord>& kernels) {
   std::string text;
   auto rows = rows_of(rank, kernels);
   for (const auto& [stream, row] : rows) {
-    text += ",\n" + name_of("thread_name", process_of(rank), row.thread, fmt::format("stream {}", stream)).dump();
+    text += ",\n" + text_of(name_of("thread_name", process_of(rank), row.thread, fmt::format("stream {}", stream)));
   }
   for (const KernelRecord& kernel : kernels) {
     StreamRow& row = rows.at(kernel.stream);
@@ -58,7 +61,7 @@ std::string kernel_events(int rank, const std::vector<KernelRecord>& kernels) {
     if (kernel.bytes >= 0) event["args"]["bytes"] = kernel.bytes;
     if (begin_us > kernel.begin_us) event["args"]["began_us"] = kernel.begin_us;
     row.free_us = std::max(row.free_us, kernel.end_us);
-    text += ",\n" + event.dump();
+    text += ",\n" + text_of(event);
   }
   return text;
 }
@@ -67,12 +70,12 @@ std::string kernel_events(int rank, const std::vector<KernelRecord>& kernels) {
 
 std::string trace_events(int rank, const std::vector<Span>& spans, const std::vector<KernelRecord>& kernels) {
   const int process = process_of(rank);
-  std::string text = name_of("process_name", process, process, fmt::format("rank {}", rank)).dump();
+  std::string text = text_of(name_of("process_name", process, process, fmt::format("rank {}", rank)));
   std::array<double, std::size(kLaneNames)> free_us{};
   for (std::size_t lane = 0; lane < std::size(kLaneNames); ++lane) {
     const auto in_lane = [=](const Span& span) { return static_cast<std::size_t>(span.lane) == lane; };
     if (std::none_of(spans.begin(), spans.end(), in_lane)) continue;
-    text += ",\n" + name_of("thread_name", process, thread_of(rank, lane), std::string(kLaneNames[lane])).dump();
+    text += ",\n" + text_of(name_of("thread_name", process, thread_of(rank, lane), std::string(kLaneNames[lane])));
   }
   double last_us = 0;
   for (const Span& span : spans) last_us = std::max({last_us, span.begin_us, span.end_us});
@@ -90,7 +93,7 @@ std::string trace_events(int rank, const std::vector<Span>& spans, const std::ve
     if (open) event["args"]["open"] = true;
     event["ts"] = begin_us;
     event["dur"] = end_us - begin_us;
-    text += ",\n" + event.dump();
+    text += ",\n" + text_of(event);
   }
   return text + kernel_events(rank, kernels);
 }

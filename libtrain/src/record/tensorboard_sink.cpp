@@ -86,9 +86,8 @@ class TensorBoardSink final : public Sink {
     const double stamp = std::max(now_s(), newest_stamp(folder) + 1e-3);
     const std::string path = fmt::format("{}/{}{:.6f}.{}", folder, kPrefix, stamp, ::getpid());
     file_.emplace(path);
-    event(0, bytes_field(3, "brain.Event:2"));
     // session_log { status: START }, even at step 1: the folder may hold a run that never reached a checkpoint.
-    event(first_step, bytes_field(7, integer_field(1, 1)));
+    unwritten_ = record(0, bytes_field(3, "brain.Event:2")) + record(first_step, bytes_field(7, integer_field(1, 1)));
   }
 
   void step(const StepRecord& r) override {
@@ -107,13 +106,18 @@ class TensorBoardSink final : public Sink {
   void sync() override { file_->sync(); }
 
  private:
-  void event(Size step, const std::string& what) {
+  static std::string record(Size step, const std::string& what) {
     const std::string bytes = double_field(1, now_s()) + integer_field(2, step) + what;
     const std::string length = raw(static_cast<std::uint64_t>(bytes.size()));
-    file_->append(length + raw(masked_crc(length)) + bytes + raw(masked_crc(bytes)));
+    return length + raw(masked_crc(length)) + bytes + raw(masked_crc(bytes));
+  }
+  void event(Size step, const std::string& what) {
+    file_->append(unwritten_ + record(step, what));
+    unwritten_.clear();
   }
 
   std::optional<AppendFile> file_;
+  std::string unwritten_;  // what the file begins with: written with the first record that the disk has room for
 };
 
 }  // namespace

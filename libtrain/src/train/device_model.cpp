@@ -44,6 +44,8 @@ const DeviceModel& find_device_model(std::string_view name) {
 
 const DeviceModel* device_model_of(std::string_view device_name) {
   const std::string lower = lower_case(std::string(device_name));
+  // A part of a device, which has neither its peak nor its memory: of MIG, or of a virtual machine.
+  if (lower.find(" mig ") != lower.npos || lower.starts_with("grid ")) return nullptr;
   const auto found = std::find_if(std::begin(kDevices), std::end(kDevices), [&](const DeviceModel& device) {
     const std::size_t at = lower.find(device.name), end = at + device.name.size();
     return at != lower.npos && (end == lower.size() || lower[end] < '0' || lower[end] > '9');  // a100, but not a1000

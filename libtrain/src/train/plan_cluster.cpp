@@ -97,6 +97,7 @@ Cluster plan_cluster(const Config& config, std::vector<int> nodes, const PlanMac
     if (cluster.subject.empty()) {
       Config one = config;
       one.train.global_batch = 0, one.train.micro_batch = 1;  // its own may be more than kernels take
+      one.parallel.shard_size = 0;                            // that of the rows, which the given strategy may refuse
       const Plan plan = make_plan(one, ranks, machine);
       cluster.subject = fmt::format("{}; {}, sequences of {}", plan.model, plan.dtype, plan.seq);
       cluster.model_json = plan.model_json, cluster.dtype = plan.dtype, cluster.seq = plan.seq;

@@ -122,7 +122,7 @@ std::string to_json(const Fit& fit) {
               {"best_given", row_or_null(fit.best_given)},
               {"best", row_or_null(fit.best)},
               {"nearest", nearest}}
-      .dump(2);
+      .dump(2, ' ', false, Json::error_handler_t::replace);  // a refusal may name a path of any bytes
 }
 
 std::string to_text(const Fit& fit) {
