@@ -152,11 +152,13 @@ void Cublas::run(Prepared& p, const void* alpha, const void* beta, const Gemm& g
                           static_cast<cudaStream_t>(stream.handle));
   };
   // A call that adds to d cannot be repeated; a later call may choose.
-  const bool may_choose = !g.accumulate && !g.pinned && !g.settings.deterministic && !g.settings.varied_sizes;
+  const bool may_choose = !g.accumulate && !g.pinned && !g.settings.deterministic;
   if (may_choose && must_search(p) && may_time(stream)) {
     search_algorithm(p, launch, stream);
   } else if (may_choose && p.candidates.size() > 1 && may_time(stream)) {
-    if (has_passes(g)) {  // in the turn of run_faster(), which keeps the choice
+    if (g.settings.varied_sizes) {
+      take_known(p);
+    } else if (has_passes(g)) {  // in the turn of run_faster(), which keeps the choice
       choose(p.candidates, launch, stream);
     } else {
       const AlgorithmFile::Turn turn(file_);

@@ -79,12 +79,14 @@ class Cublas {
   // Launches alpha times the product of g plus beta times c. Chooses the algorithm first if it may.
   void run(Prepared& p, const void* alpha, const void* beta, const Gemm& g, const void* c, CudaStream stream);
 
-  // Runs the fused product or separate passes, whichever was faster in the first call that could be repeated.
+  // Runs the fused product or separate passes, whichever was faster in the first call of `g` that could be repeated.
   template <class Fused, class Separate>
-  void run_faster(Prepared& p, bool repeatable, CudaStream stream, Fused&& fused, Separate&& separate) {
+  void run_faster(Prepared& p, const Gemm& g, CudaStream stream, Fused&& fused, Separate&& separate) {
+    const bool repeatable = !g.accumulate;
     if (must_search(p) && repeatable && may_time(stream)) return search_passes(p, stream, fused, separate);
     if (p.fused_wins) return *p.fused_wins ? fused() : separate();
     if (!repeatable || !may_time(stream)) return separate();
+    if (g.settings.varied_sizes) return take_known(p) && *p.fused_wins ? fused() : separate();
     const AlgorithmFile::Turn turn(file_);
     if (take_known(p)) return *p.fused_wins ? fused() : separate();
     fused();  // also chooses the algorithm

@@ -48,7 +48,7 @@ void gemm_with_passes(CudaStream stream, const Gemm& g) {
   if (prepared == nullptr) return gemm_in_passes(stream, g);
   const float one = 1, beta = g.accumulate ? 1 : 0;
   cublas.run_faster(
-      *prepared, !g.accumulate, stream, [&] { cublas.run(*prepared, &one, &beta, g, g.d, stream); },
+      *prepared, g, stream, [&] { cublas.run(*prepared, &one, &beta, g, g.d, stream); },
       [&] { gemm_in_passes(stream, g); });
 }
 

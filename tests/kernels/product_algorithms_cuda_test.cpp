@@ -215,7 +215,7 @@ TEST_CASE("cuda: a searched product takes what was found or what it took before;
   REQUIRE(with_gelu != nullptr);
   search([&] {
     cublas.run_faster(
-        *with_gelu, true, gpu_stream(), [&] { run(*with_gelu, g); }, [] {});
+        *with_gelu, g, gpu_stream(), [&] { run(*with_gelu, g); }, [] {});
   });
   CHECK(searched.back().name == "bf16 512 x 768 x 256, B transposed, GELU");
   CHECK(with_gelu->fused_wins == false);
@@ -224,4 +224,19 @@ TEST_CASE("cuda: a searched product takes what was found or what it took before;
   REQUIRE(in_another_process.prepare(fused) != nullptr);
   CHECK(in_another_process.prepare(fused)->fused_wins == false);
   CHECK(in_another_process.prepare(problem)->candidates == std::vector{found});
+
+  // Products of sizes that may not come again are not timed, and take what is known.
+  g.settings.varied_sizes = true, g.M /= 2;
+  const Problem shorter = problem_of(gpu_stream(), g, false, g.d);
+  Prepared* const prompt = cublas.prepare(shorter);
+  REQUIRE(prompt != nullptr);
+  int passes = 0;
+  for (int call = 0; call < 2; ++call) {
+    cublas.run_faster(
+        *prompt, g, gpu_stream(), [&] { run(*prompt, g); }, [&] { ++passes; });
+  }
+  CHECK(passes == 2);
+  run(*prompt, g);
+  CHECK(prompt->candidates.size() > 1);
+  CHECK(!AlgorithmFile(kGpu.index).find(shorter.text()));
 }

@@ -16,7 +16,8 @@ struct KernelSettings {
   // Weights do not change, as in generation: on CUDA products of few rows with them have a kernel of their own, which
   // reads the weights before earlier kernels have ended.
   bool constant_weights = false;
-  // Sizes may not come again, as those of a prompt: on CUDA, matrix products are not timed for them.
+  // Sizes may not come again, as those of a prompt: on CUDA, matrix products are not timed for them. They take the
+  // algorithm of an earlier search, or the one that cuBLASLt ranks first.
   bool varied_sizes = false;
   // Linear layers of blocks multiply in e4m3, from activations and weights in bf16 (docs/numerics.md, "FP8").
   bool fp8 = false;
