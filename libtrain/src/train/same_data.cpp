@@ -31,33 +31,41 @@ std::vector<DataFile> identify_files(const std::string& key, const TokenLoader& 
     identified.push_back({data.source_of(static_cast<Size>(i)), files[i].path(), files[i].bytes(), ""});
     bytes += files[i].bytes();
   }
-  // Each rank tells how many files it has, and the digests of its share of them.
+  // Each rank tells how many files it has, and the digests of its shares of those of its host and of all: a launcher
+  // may not say which ranks share a host.
   const std::string all = fmt::format("{} of {} bytes", counted(static_cast<Size>(files.size()), "file"), bytes);
   std::string mine = all + "\n";
   collectively(group, [&] {
-    for (auto i = static_cast<std::size_t>(info.local_rank); i < files.size();
-         i += static_cast<std::size_t>(info.local_size))
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      const auto number = static_cast<int>(i);
+      if (number % info.local_size != info.local_rank && number % group.size() != group.rank()) continue;
       mine += fmt::format("{} {}\n", i, files[i].digest());
+    }
   });
   const std::vector<std::string> told = group.all_gather_bytes(mine);
   collectively(group, [&] {
+    const auto require = [&](const std::string& what, int rank, const std::string& found, int by,
+                             const std::string& expected) {
+      if (found == expected) return;
+      throw DataError(
+          "data",
+          fmt::format("{}: expected {}{} on rank {}, as on rank {}, found {}", key, what, expected, rank, by, found),
+          "each host needs the same files: copy them again");
+    };
+    std::vector<std::vector<std::string>> lines;
+    for (const std::string& text : told) lines.push_back(split_lines(text));
+    for (int rank = 0; rank < group.size(); ++rank) {
+      require("", rank, lines[static_cast<std::size_t>(rank)][0], 0, lines[0][0]);
+    }
     std::vector<int> told_by(files.size());
     for (int rank = 0; rank < group.size(); ++rank) {
-      const std::vector<std::string> lines = split_lines(told[static_cast<std::size_t>(rank)]);
-      const auto require = [&](const std::string& what, const std::string& expected, int by, const std::string& found) {
-        if (found == expected) return;
-        throw DataError(
-            "data",
-            fmt::format("{}: expected {}{} on rank {}, as on rank {}, found {}", key, what, expected, rank, by, found),
-            "each host needs the same files: copy them again");
-      };
-      require("", split_lines(told[0])[0], 0, lines[0]);
-      for (std::size_t line = 1; line < lines.size(); ++line) {
-        const std::size_t space = lines[line].find(' '), i = std::stoul(lines[line]);
-        const std::string digest = lines[line].substr(space + 1);
+      const std::vector<std::string>& of_rank = lines[static_cast<std::size_t>(rank)];
+      for (std::size_t line = 1; line < of_rank.size(); ++line) {
+        const std::size_t space = of_rank[line].find(' '), i = std::stoul(of_rank[line]);
+        const std::string digest = of_rank[line].substr(space + 1);
         DataFile& file = identified[i];
         if (file.digest.empty()) file.digest = digest, told_by[i] = rank;
-        require(file.path + " of digest ", file.digest, told_by[i], digest);
+        require(file.path + " of digest ", rank, digest, told_by[i], file.digest);
       }
     }
   });

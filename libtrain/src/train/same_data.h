@@ -12,7 +12,7 @@
 
 namespace lt {
 
-// The loader's files, which `key` names. The ranks of a host divide the reading; all ranks must call it. Throws
+// The loader's files, which `key` names. The ranks of a host divide the reading. All ranks must call it. Throws
 // DataError, also where hosts have files of other bytes, such as an old copy on a local disk.
 std::vector<checkpoint::DataFile> identify_files(const std::string& key, const TokenLoader& data,
                                                  const LaunchInfo& info, const Group& group);
