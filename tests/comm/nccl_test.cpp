@@ -128,25 +128,26 @@ TEST_CASE("nccl: in the log a launch of a graph begins before its first call", "
   stream.synchronize();
   const bool is_late = world().rank() == 0;
   const lt::StepGraph graph({}, stream, [&] {
-    if (is_late) lt::cuda::sleep(stream.cuda(), std::chrono::seconds(1));
+    if (is_late) lt::cuda::sleep(stream.cuda(), std::chrono::seconds(2));
     gather();
     gather();
   });
-  const auto calls = [&] {
+  const auto begun = [&] {
     for (const lt::GroupCalls& each : lt::calls_of_groups(8, true)) {
-      if (!each.calls.empty() && each.calls.back().name == "in a graph") return each;
+      if (!each.calls.empty() && each.calls.back().name == "in a graph") return each.begun;
     }
     throw std::runtime_error("the group is not in the log");
   };
-  const std::uint64_t all = calls().begun;
+  const std::uint64_t before = begun(), expected = before + (is_late ? 0 : 1);
   for (int i = 0; i < 2; ++i) {
     CAPTURE(i);
     cpu().barrier();
     graph.launch(stream);
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    CHECK(calls().begun == (is_late ? all : all + 1));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    while (begun() != expected && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    CHECK(begun() == expected);
     stream.synchronize();
-    CHECK(calls().begun == all + 2);
+    CHECK(begun() == before + 2);
   }
 }
 
