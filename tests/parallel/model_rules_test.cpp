@@ -192,7 +192,7 @@ TEST_CASE("units out of order, and a model that runs outside of its engine, are 
         }).starts_with("units: expected the end of the pass, got embed: in a pass the units of a model run once each"));
   CHECK(refusal_of([](Pair& pair, const Batch& batch) {
           return pair.run(pair.embed, [&] { return ops::sum(pair.embed(batch.inputs)); });
-        }) == "units: expected a pass to run all 2, it ran 1");
+        }) == "units: expected a pass to run all 2, it ran 1 and not head");
   Pair model;
   Engine engine(model, ranks(), {}, AdamW{}, kOptions);
   CHECK(engine.step(tokens()).loss() > 0);

@@ -103,12 +103,14 @@ TEST_CASE("engine: a pass that one rank cannot rehearse stays on none", "[parall
   Borrower model(true);
   Engine engine(model, world().group(), {.strategy = Strategy::zero3}, AdamW(), {.micro_batch = 2, .seq = 1});
   const Batch batch{Tensor::zeros({2, 4}, DType::f32), {}}, broken{Tensor::zeros({2, 3}, DType::f32), {}};
-  CHECK_THROWS_AS(engine.rehearse(batch, world().rank() == 1 ? broken : batch), UsageError);
+  const Batch large{Tensor::zeros({2000, 4}, DType::f32), {}};
+  CHECK_THROWS_AS(engine.rehearse(batch, world().rank() == 1 ? broken : large), UsageError);
   CHECK(engine.memory_plans().empty());
   CHECK(std::isfinite(engine.step(batch).loss()));
+  CHECK(engine.arena_bytes() < large.inputs.bytes());
 }
 
-TEST_CASE("engine: of very many shapes of batches not all plans are kept", "[parallel]") {
+TEST_CASE("engine: the plans of the shapes that were used last are kept", "[parallel]") {
   Borrower model(false);
   Engine engine(model, world().group(), {}, AdamW(), {.micro_batch = 1, .seq = 1});
   const auto loss_of = [&](Size rows) {

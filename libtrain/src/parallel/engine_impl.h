@@ -112,6 +112,10 @@ struct Engine::Impl {
   std::shared_ptr<const MemoryPlan> make_room(const char* name, PassFunction function, const Batch& batch) {
     auto plan = memory.prepare(name, batch, rehearsal(function));
     compare_with_other_ranks();
+    if (const std::string key = plan_key(name, batch); compared.back() != key) {
+      std::erase(compared, key);
+      compared.push_back(key);
+    }
     memory.reserve();
     return plan;
   }
@@ -123,8 +127,8 @@ struct Engine::Impl {
     failed = false;
   }
   // Requires that everything rehearsed since the last call makes the same collectives on all ranks and, with an arena
-  // in windows, has the same offsets. Throws UsageError and InternalError, on all ranks, which then forget it. Of very
-  // many batches of different shapes the oldest are forgotten.
+  // in windows, has the same offsets. Throws UsageError and InternalError, on all ranks, which then forget it. Beyond
+  // kMostPlans, the plans that were used longest ago are dropped.
   void compare_with_other_ranks();
   // The passes that were rehearsed since the last comparison, or the one of this key, are rehearsed again.
   void forget_uncompared();
@@ -201,7 +205,7 @@ struct Engine::Impl {
   };
   std::vector<RehearsedCalls> uncompared;  // rehearsed since the last compare_with_other_ranks()
   static constexpr std::size_t kMostPlans = 256;
-  std::deque<std::string> compared;  // by plan_key(), the oldest first
+  std::deque<std::string> compared;  // by plan_key(), the one used last at the end
   std::optional<Event> update_gate;  // set by hold_update_for(), for the next update
   bool failed = false;               // a step or an evaluation threw half-way
 };

@@ -93,7 +93,7 @@ void Engine::initialise() {
   for (ShardedUnit& unit : impl_->units) unit.initialise(impl_->options.seed);
   for (ShardedUnit& unit : impl_->units) unit.start_update_gather();
   set_progress(0, 0);
-  set_loss_scale({.scale = kernels::kFirstLossScale});  // without effect outside of f16
+  set_loss_scale({.scale = kernels::kFirstLossScale});  // sets `skipped` to 0, too
 }
 
 std::vector<const MemoryPlan*> Engine::memory_plans() const {

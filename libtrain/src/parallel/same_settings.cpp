@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,12 +31,16 @@ class Settings {
 void add(Settings& all, const ParallelOptions& parallel) {
   const Strategy& strategy = parallel.strategy;
   all.add("strategy", strategy.name);
-  for (const Placement placement : {strategy.parameters, strategy.gradients, strategy.optimizer}) {
-    all.add("placement", placement == Placement::sharded ? "sharded" : "replicated");
-  }
+  const auto add_placement = [&](std::string_view name, Placement placement) {
+    all.add(name, placement == Placement::sharded ? "sharded" : "replicated");
+  };
+  add_placement("parameters", strategy.parameters);
+  add_placement("gradients", strategy.gradients);
+  add_placement("optimizer", strategy.optimizer);
   all.add("reshard_after_forward", strategy.reshard_after_forward);
   all.add("shard_size", parallel.shard_size);
-  all.add("recompute", static_cast<int>(parallel.recompute));
+  constexpr std::string_view kRecompute[] = {"none", "selective", "full"};
+  all.add("recompute", kRecompute[static_cast<std::size_t>(parallel.recompute)]);
   all.add("recompute_every", parallel.recompute_every);
   all.add("reduce_dtype", dtype_name(parallel.reduce_dtype));
   all.add("deterministic", parallel.deterministic);

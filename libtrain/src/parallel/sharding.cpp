@@ -1,6 +1,9 @@
 // Checks an engine's options and makes the groups that they ask for.
 #include "parallel/sharding.h"
 
+#include <string>
+#include <utility>
+
 #include "device/cuda.h"
 #include "libtrain/error.h"
 
@@ -49,8 +52,11 @@ void require_trainable(const Group& world, const ParallelOptions& parallel, cons
                                      std::to_string(capability % 10));
     }
   }
-  if (step.micro_batch < 1 || step.accum < 1 || parallel.recompute_every < 1) {
-    throw UsageError("config", "train.micro_batch, train.accum and parallel.recompute_every: expected at least 1");
+  for (const auto& [name, value] : {std::pair{"train.micro_batch", step.micro_batch},
+                                    {"train.accum", step.accum},
+                                    {"parallel.recompute_every", parallel.recompute_every}}) {
+    if (value >= 1) continue;
+    throw UsageError("config", std::string(name) + ": expected at least 1, got " + std::to_string(value));
   }
   if (parallel.strategy.optimizer == Placement::replicated &&
       (parallel.strategy.gradients == Placement::sharded || parallel.strategy.parameters == Placement::sharded)) {

@@ -46,15 +46,16 @@ std::shared_ptr<const MemoryPlan> StepMemory::prepare(const std::string& name, c
   if (found != plans_.end()) return found->second;
   const AllocationScope plain(nullptr, device_);
   const auto plan = std::make_shared<const MemoryPlan>(rehearse(name, batch.map(shape_of)));
-  largest_bytes_ = std::max(largest_bytes_, plan->packing.bytes);
   return plans_.emplace(key, plan).first->second;
 }
 
 void StepMemory::reserve() {
-  if (arena_ && arena_->bytes() >= largest_bytes_) return;
+  Size largest_bytes = 0;
+  for (const auto& [key, plan] : plans_) largest_bytes = std::max(largest_bytes, plan->packing.bytes);
+  if (arena_ && arena_->bytes() >= largest_bytes) return;
   arena_.reset();  // freed before the larger one is made
   trim(device_);
-  arena_.emplace(largest_bytes_, device_, source_);
+  arena_.emplace(largest_bytes, device_, source_);
   ++arenas_;
 }
 

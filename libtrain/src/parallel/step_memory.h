@@ -35,7 +35,7 @@ class StepMemory {
   std::shared_ptr<const MemoryPlan> prepare(const std::string& name, const Batch& batch, const Rehearsal& rehearse);
   // The next such batch is rehearsed again.
   void forget(const std::string& key) { plans_.erase(key); }
-  // Makes room for the largest plan so far. The contents of a smaller arena are lost.
+  // Makes room for the largest plan. The contents of a smaller arena are lost.
   void reserve();
 
   // Runs `body`, the step of `plan`, in the arena. reserve() must have followed prepare().
@@ -61,8 +61,7 @@ class StepMemory {
   Device device_;
   std::shared_ptr<BlockSource> source_;
   Plans plans_;
-  Size largest_bytes_ = 0;  // the largest plan's
-  Size arenas_ = 0;         // made so far
+  Size arenas_ = 0;  // made so far
   std::optional<Arena> arena_;
 };
 

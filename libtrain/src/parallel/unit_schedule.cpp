@@ -35,7 +35,8 @@ void UnitSchedule::begin_micro_batch(bool first, bool last) {
 void UnitSchedule::end_pass() {
   if (next_forward_ != last() + 1) {
     throw UsageError("engine", "units: expected a pass to run all " + std::to_string(units_.size()) + ", it ran " +
-                                   std::to_string(next_forward_));
+                                   std::to_string(next_forward_) + " and not " +
+                                   infos_[static_cast<std::size_t>(next_forward_)].name);
   }
 }
 

@@ -187,14 +187,15 @@ class Engine {
   // them, call parameters_changed(), which updates copies and other ranks.
   ShardMap shard_map() const;
   void parameters_changed();
-  // Sets masters to the initial values of options().seed, optimizer states and progress to zero, and the loss scale to
-  // its first value, as in a new engine. All ranks must call it.
+  // Sets masters to the initial values of options().seed, optimizer states, progress and the count of skipped steps to
+  // zero, and the loss scale to its first value, as in a new engine. All ranks must call it.
   void initialise();
 
   const nn::Model& model() const;
   const ParallelOptions& parallel() const;
   const StepOptions& options() const;
-  // The memory plans of all rehearsals so far, and the size of the arena that they share, which is that of the largest.
+  // The memory plans of the rehearsals, at most 256, and the size of the arena that they share, which is that of the
+  // largest. The pointers are valid until the next rehearsal, step or evaluation.
   std::vector<const MemoryPlan*> memory_plans() const;
   Size arena_bytes() const;
   // Where peers write: "symmetric windows", "no symmetric windows (NCCL_WIN_ENABLE=0)"; empty without NCCL, without an
