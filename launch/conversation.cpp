@@ -61,7 +61,8 @@ std::vector<std::string> EndOfTurn::with_text(std::vector<std::string> stops) co
 
 Tokenizer::Ids tokens_of(const std::string& text, const LoadedModel& loaded) {
   Tokenizer::Ids tokens = loaded.tokenizer->encode(text);
-  if (const auto end = loaded.tokenizer->end_of_text(); tokens.empty() && end) tokens = {*end};
+  if (const auto end = loaded.tokenizer->end_of_text(); tokens.empty() && end && *end < loaded.model->spec().vocab)
+    tokens = {*end};
   return in_vocabulary(std::move(tokens), loaded);
 }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "comm/tcp_socket.h"
@@ -24,7 +25,9 @@ TEST_CASE("an event may name a path of any bytes", "[train]") {
   const TempFolder temp;
   RunLog log;
   log.open(temp.path().string());
-  log.event({{"event", "checkpoint_failed"}, {"step", 3}, {"error", "/caf\xe9: no room"}});
+  nlohmann::ordered_json event;
+  event["event"] = "checkpoint_failed", event["step"] = 3, event["error"] = "/caf\xe9: no room";
+  log.event(event);
   std::ifstream rows(temp.path() / "metrics.jsonl");
   const std::string text(std::istreambuf_iterator<char>(rows), {});
   CHECK(text.find("/caf\xef\xbf\xbd: no room") != std::string::npos);

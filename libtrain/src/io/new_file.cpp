@@ -9,7 +9,7 @@
 namespace lt {
 namespace {
 
-// File systems such as that of VirtualBox's shared folders keep no folders that could be written.
+// Some file systems cannot sync a folder, such as that of VirtualBox's shared folders.
 bool has_no_fsync(int error) { return error == EINVAL || error == ENOTSUP || error == ENOSYS; }
 
 }  // namespace

@@ -122,9 +122,14 @@ void Tensor::require_values() const {
   if (impl().buffer == nullptr) {
     if (impl().bound_rows) impl().bound_rows->on_read();
     if (!impl().recipe.values) {
-      throw InternalError("tensor", "the values of " + (impl().name.empty() ? "a released tensor" : impl().name) + " " +
-                                        lt::to_string(impl().shape) +
-                                        " are not here: its unit is not gathered at this point");
+      if (impl().name.empty()) {
+        throw InternalError("tensor",
+                            "the values of a released tensor " + lt::to_string(impl().shape) + " are not here");
+      }
+      throw UsageError("tensor",
+                       "the values of " + impl().name + " " + lt::to_string(impl().shape) +
+                           " are not here: its unit is not gathered at this point",
+                       "loss() uses a parameter inside run() of its unit, or of a later unit that borrows from it");
     }
     impl().buffer = std::make_shared<Buffer>(elements() * dtype_bytes(impl().dtype), impl().device);
     std::optional<ActivityScope> recompute;

@@ -129,6 +129,11 @@ bool load(Engine& engine, const std::string& directory, const Group& group) {
   std::vector<std::string> notes;
   const checkpoint::Loaded loaded = load_engine(engine, candidates, group, &notes);
   for (const std::string& note : notes) std::fprintf(stderr, "warning: [checkpoint] passed over: %s\n", note.c_str());
+  collectively(group, [&] {
+    if (group.rank() != 0 || candidates.empty() || !loaded.folder.empty()) return;
+    const DataError none = checkpoint::no_valid_checkpoint(directory, notes);
+    throw DataError(none.component(), none.what(), "move the folder aside to begin anew");
+  });
   if (loaded.folder.empty()) return false;
   engine.set_run({loaded.state.run, loaded.state.parent});
   return true;

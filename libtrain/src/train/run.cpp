@@ -230,7 +230,8 @@ void Run::require_same_data() const {
                    "another --run.dir begins a new run, with --checkpoint.resume=FOLDER from a checkpoint of this one");
 }
 
-// The data must be of the checkpoint's tokenizer. A run that goes on keeps that where no file beside its data has it.
+// The data must be of the checkpoint's tokenizer. A run that goes on without a tokenizer.json beside its data keeps the
+// checkpoint's.
 void Run::require_same_tokenizer() {
   const checkpoint::RunState& state = start.checkpoint.state;
   if (state.tokenizer.empty()) return;

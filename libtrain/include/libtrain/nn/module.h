@@ -235,8 +235,10 @@ class ForwardScope {
 // batch.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
 
-// Dropout of x [samples, ...] at the place named `site`. The mask of a sample depends on (seed, site, its index).
-// Throws UsageError for another first dimension, with which samples would share masks.
+// Dropout of floating x [samples, ...] with probability p in [0, 1) at the place named `site`; x itself outside of an
+// engine's training steps. The mask of a sample depends on (seed, site, its index), so each place in a model needs a
+// name of its own, such as "blocks.3.ffn". Throws UsageError for another p, and for another first dimension, with which
+// samples would share masks.
 Tensor dropout(const Tensor& x, double p, std::string_view site);
 
 }  // namespace nn

@@ -68,8 +68,8 @@ struct Optimizer {
   std::vector<StateKind> states = {};  // tensors kept per parameter, f32 or bf16, initially zero
   std::vector<float> betas = {};       // at most kMaxBetas, in [0, 1); each has an entry in StepNumbers::bias
   // One step of a range: updates weights, states and copy. It must treat every element alike, since a range may be cut
-  // anywhere, and must not wait for the device. It is called on the meta device too, where tensors have no values: the
-  // tensors that it makes are planned there, so it makes the same ones.
+  // anywhere, and must not wait for the device. It is called on the meta device too, where tensors have no values and
+  // data() must not be called: the tensors that it makes are planned there, so it makes the same ones.
   std::function<void(const UpdateRange& range)> update = {};
   double lr = 3e-4;   // until Engine::set_learning_rate()
   double clip = 1.0;  // bounds the global L2 norm of the mean gradient, 0 = off

@@ -82,8 +82,8 @@ class Tensor {
   Device device() const;
   bool is_contiguous() const;
 
-  // The address of the first element. Throws InternalError if the storage is not bound (a parameter that is not
-  // gathered). Recomputes values that were dropped for recomputation. Must not be called for meta tensors.
+  // The address of the first element. Throws UsageError for a parameter that is not gathered at this point. Recomputes
+  // values that were dropped for recomputation. Must not be called for meta tensors.
   void* data() const;
   template <class T>
   T* data() const;  // also checks the dtype
