@@ -191,11 +191,12 @@ void add_run(Document& document, const RunData& run, int level) {
   }
   document.add(key_figures(run, summary));
   if (std::isfinite(summary.mfu)) {
-    document.add(
-        Paragraph{"MFU = tokens per second × FLOPs per token / dense peak of the compute dtype, with FLOPs per token = "
-                  "3 × (2 × matmul weights of all blocks + 4 × layers × heads × head_dim × K + 2 × width × vocab). K "
-                  "is the mean number of keys that a query sees: T / 2, or w × (1 − w / 2T) with model.window=w. "
-                  "Recomputation does not count."});
+    document.add(Paragraph{
+        "MFU = tokens per second × FLOPs per token / dense peak of the compute dtype, with FLOPs per token = "
+        "3 × (2 × matmul weights of all blocks + 4 × layers × heads × head_dim × K + 2 × width × vocab). K "
+        "is the mean number of keys that a query sees: T / 2, or w × (1 − w / 2T) with model.window=w. "
+        "Recomputation does not count. Frozen weights have no gradient, and count twice; blocks before the first "
+        "trained parameter have no backward pass."});
   }
   add_training(document, run, level + 1);
   add_time(document, run, level + 1);

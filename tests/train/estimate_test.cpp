@@ -3,6 +3,7 @@
 #include "libtrain/libtrain.h"
 #include "libtrain/train/plan_fit.h"
 #include "libtrain/train/planner.h"
+#include "optim/groups.h"
 #include "test_main/catch.h"
 #include "train/device_model.h"
 #include "train/shard_sizes.h"
@@ -229,6 +230,25 @@ TEST_CASE("estimate: counted work is that of the formula", "[estimate]") {
           8 * static_cast<double>(spec.layers * spec.heads * spec.head_dim) * ops::visible_pairs(seq, spec.window));
     CHECK(work.product_flops + 3 * attention_forward ==
           Approx(model->flops_per_token(seq) * static_cast<double>(2 * seq)).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("estimate: frozen weights have no gradient, blocks before the first trained one no backward", "[estimate]") {
+  for (const char* preset : {"gpt-tiny", "llama-tiny"}) {  // with a tied head, and with one of its own
+    const auto model = nn::make_transformer(nn::preset(preset));
+    const Size seq = model->spec().max_seq;
+    OptimizerGroups optimizers = AdamW{};
+    for (const std::size_t i : {0, 1, 3}) optimizers.frozen.push_back(model->units()[i].name + ".*");
+    Engine engine(*model, Group::meta(0, 1), {}, optimizers, {.seq = seq, .device = kMeta, .arena = false});
+    const Tensor tokens = Tensor::empty({1, seq}, DType::i32, kMeta);
+    WorkCount work;
+    const WorkScope counted(&work);
+    engine.step({tokens, tokens});
+    const double attention = work.attention_forward_flops, layers = static_cast<double>(model->spec().layers);
+    CHECK(work.attention_backward_flops == Approx(2.5 * attention * (layers - 1) / layers));
+    const auto is_trained = [&](const std::string& name) { return !is_frozen(optimizers, name); };
+    CHECK(work.product_flops + attention + 2 * attention * (layers - 1) / layers ==
+          Approx(model->flops_per_token(seq, is_trained) * static_cast<double>(seq)).epsilon(1e-12));
   }
 }
 

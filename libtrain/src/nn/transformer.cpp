@@ -90,21 +90,40 @@ DecodeState DecodeState::row(Size b) const {
   return state;
 }
 
-double Transformer::flops_per_token(Size seq) const {
-  double weights = 0, frozen = 0;
-  for (const Block* block : blocks_) {
-    for (const NamedParameter& entry : block->parameters()) {
-      if (entry.parameter->shape().dims() != 2) continue;
-      const auto elements = static_cast<double>(entry.parameter->shape().elements());
-      weights += elements;
-      if (has_adapters(spec_) && !is_adapter(entry.name)) frozen += elements;
+double Transformer::flops_per_token(Size seq, const std::function<bool(const std::string&)>& is_trained) const {
+  const Shape table{spec_.vocab, spec_.width};
+  const UnitInfo& unit_of_table = spec_.tied() ? units().front() : units().back();
+  const double head = static_cast<double>(spec_.width) * static_cast<double>(spec_.vocab);
+  double weights = 0;
+  double frozen = 0;                    // of the weights and the head: without a gradient
+  double without_pass = 0, blocks = 0;  // without a backward pass
+  bool wants_backward = false;          // a unit up to here is trained
+  for (const UnitInfo& unit : units()) {
+    const bool is_head = &unit == &units().back(), wanted_before = wants_backward;
+    double own = 0;
+    bool trains_table = false;
+    for (const NamedParameter& entry : unit.module->parameters(unit.name)) {
+      const bool trains = is_trained(entry.name);
+      wants_backward = wants_backward || trains;
+      const Shape& shape = entry.parameter->shape();
+      if (shape == table) trains_table = trains_table || trains;
+      if (!unit.is_block || shape.dims() != 2) continue;
+      own += static_cast<double>(shape.elements());
+      if (!trains) frozen += static_cast<double>(shape.elements());
     }
+    weights += own;
+    if (&unit == &unit_of_table && !trains_table) frozen += head;
+    if (unit.is_block && !wants_backward) without_pass += own, ++blocks;
+    if (is_head && !wanted_before) without_pass += head;
   }
   const double seen = ops::visible_pairs(seq, spec_.window) / static_cast<double>(seq);  // keys per query on average
-  const double head = static_cast<double>(spec_.width) * static_cast<double>(spec_.vocab);
-  if (has_adapters(spec_)) frozen += head;
+  const double attention = 4 * static_cast<double>(spec_.heads * spec_.head_dim) * seen;
   return 3 * (2 * weights + 4 * static_cast<double>(spec_.layers * spec_.heads * spec_.head_dim) * seen + 2 * head) -
-         2 * frozen;
+         2 * frozen - 2 * without_pass - 2 * blocks * attention;
+}
+
+double Transformer::flops_per_token(Size seq) const {
+  return flops_per_token(seq, [this](const std::string& name) { return !has_adapters(spec_) || is_adapter(name); });
 }
 
 ModelFacts Transformer::facts(Size seq) const {

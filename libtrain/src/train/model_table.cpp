@@ -10,6 +10,7 @@
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/train/run_options.h"
+#include "optim/groups.h"
 #include "train/config_schema.h"
 #include "train/engine_checkpoint.h"
 
@@ -123,6 +124,11 @@ std::string model_name(const Config& resolved) {
 
 nn::ModelFacts facts_of(const nn::Model& model, const Config& resolved) {
   nn::ModelFacts facts = model.facts(resolved.train.seq);
+  if (const auto* const transformer = dynamic_cast<const nn::Transformer*>(&model)) {
+    const OptimizerGroups optimizers = optimizers_of(resolved);
+    facts.flops_per_token = transformer->flops_per_token(
+        resolved.train.seq, [&](const std::string& name) { return !is_frozen(optimizers, name); });
+  }
   const ModelRow* const row = own_row(resolved);
   if (facts.name.empty()) facts.name = row != nullptr ? row->name : "model";
   if (facts.details.empty()) facts.details = facts.name;

@@ -1,6 +1,7 @@
 // Transformers: the code that all families share, and their factory.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,8 +40,11 @@ class Transformer : public Model {
   DecodeState decode_state(Size batch, Size capacity) const;
 
   // FLOPs of training on one token of a sequence of `seq`: 3 * (2 * matmul weights of all blocks + 2 * layers * seq *
-  // heads * head_dim + 2 * width * vocab). A window reduces seq in the second term. With adapters, the other weights
-  // and the head count 2 times and not 3, because they have no gradient.
+  // heads * head_dim + 2 * width * vocab). A window reduces seq in the second term. Weights that are not trained, which
+  // `is_trained` tells by name, count 2 times and not 3, because they have no gradient. Blocks before the first trained
+  // parameter count once, because they have no backward pass.
+  double flops_per_token(Size seq, const std::function<bool(const std::string&)>& is_trained) const;
+  // The same where all parameters are trained, or with adapters these alone.
   double flops_per_token(Size seq) const;
 
   // Where the tokens of a forward pass are.
