@@ -12,3 +12,4 @@
 #include "libtrain/parallel/engine.h"
 #include "libtrain/train/engine_checkpoint.h"
 #include "libtrain/train/trainer.h"
+#include "libtrain/watchdog/watchdog.h"

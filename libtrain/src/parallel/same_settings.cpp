@@ -39,8 +39,7 @@ void add(Settings& all, const ParallelOptions& parallel) {
   add_placement("optimizer", strategy.optimizer);
   all.add("reshard_after_forward", strategy.reshard_after_forward);
   all.add("shard_size", parallel.shard_size);
-  constexpr std::string_view kRecompute[] = {"none", "selective", "full"};
-  all.add("recompute", kRecompute[static_cast<std::size_t>(parallel.recompute)]);
+  all.add("recompute", nn::kRecomputeNames[static_cast<std::size_t>(parallel.recompute)]);
   all.add("recompute_every", parallel.recompute_every);
   all.add("reduce_dtype", dtype_name(parallel.reduce_dtype));
   all.add("deterministic", parallel.deterministic);
