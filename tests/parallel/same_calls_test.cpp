@@ -110,6 +110,18 @@ TEST_CASE("engine: a pass that one rank cannot rehearse stays on none", "[parall
   CHECK(engine.arena_bytes() < large.inputs.bytes());
 }
 
+TEST_CASE("engine: an evaluation of other rows on a rank is refused on all, and the engine goes on", "[parallel]") {
+  Borrower model(true);
+  Engine engine(model, world().group(), {.strategy = Strategy::zero3}, AdamW(), {.micro_batch = 2, .seq = 1});
+  const auto rows = [](Size count) { return Batch{Tensor::zeros({count, 4}, DType::f32), {}}; };
+  CHECK(engine.evaluate(rows(8)).size() == static_cast<std::size_t>(world().size()));
+  const Size last = world().rank() == world().size() - 1 ? 7 : 8;
+  CHECK(refusal([&] { engine.evaluate(rows(last)); }) ==
+        "evaluate(): expected a batch of the same shapes on all ranks, inputs [8, 4] f32, found on rank " +
+            std::to_string(world().size() - 1) + " inputs [7, 4] f32");
+  CHECK(engine.evaluate(rows(8)).size() == static_cast<std::size_t>(world().size()));
+}
+
 TEST_CASE("engine: the plans of the shapes that were used last are kept", "[parallel]") {
   Borrower model(false);
   Engine engine(model, world().group(), {}, AdamW(), {.micro_batch = 1, .seq = 1});

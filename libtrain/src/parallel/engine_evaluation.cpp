@@ -1,6 +1,8 @@
 // Uses of an engine's parameters outside of steps: evaluation, and what a caller does with them.
+#include <string>
 #include <utility>
 
+#include "comm/same_calls.h"
 #include "device/device_turn.h"
 #include "kernels/loss.h"
 #include "libtrain/device/phase.h"
@@ -16,6 +18,13 @@ std::vector<BatchLoss> Engine::evaluate(const Batch& batch) {
   const PhaseScope phase(Phase::evaluation, impl.options.device);
   const DeviceTurn turn(impl.options.device);
   impl.require_sound();
+  // A rank that knows its shapes would not take part in the rehearsal of one that does not.
+  if (const auto found = first_difference({shapes_of(batch)}, impl.control)) {
+    throw UsageError("engine",
+                     "evaluate(): expected a batch of the same shapes on all ranks," + found->first.value_or(" none") +
+                         ", found on rank " + std::to_string(found->rank) + found->other.value_or(" none"),
+                     "fill the last batch up with samples whose targets are kIgnoredTarget");
+  }
   if (!batch.inputs.defined() || batch.inputs.dims() == 0) {
     throw UsageError("engine", "batch.inputs: expected samples, got none");
   }

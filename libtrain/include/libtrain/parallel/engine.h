@@ -152,8 +152,8 @@ class Engine {
   void set_learning_rate(double lr);
 
   // The losses of all ranks' batches, in rank order, without gradients, dropout or the terms that only training has.
-  // The batches have the same shape; a batch in which no target counts is filling. Waits for the device. Every rank
-  // must call it.
+  // Throws UsageError on all ranks if the batches' shapes differ; a batch in which no target counts is filling. Waits
+  // for the device. Every rank must call it.
   std::vector<BatchLoss> evaluate(const Batch& batch);
   // Runs `body` with all parameters gathered, without gradients, for functions of the model itself such as sampling.
   // Every rank must call it. Refuses as step() does. `body` must not step or evaluate with this engine.
