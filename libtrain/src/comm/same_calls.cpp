@@ -12,6 +12,10 @@
 
 namespace lt {
 
+std::string LineDifference::text(const char* none) const {
+  return fmt::format("{}, found on rank {} {}", first.value_or(none), rank, other.value_or(none));
+}
+
 std::optional<LineDifference> first_difference(const std::vector<std::string>& lines, const Group& group) {
   const std::string text = fmt::format("{}\n", fmt::join(lines, "\n"));
   const auto hashes = group.all_gather_bytes(crc_text(crc32c(0, text.data(), text.size())));
@@ -33,11 +37,10 @@ void require_same_calls(const std::string& name, const std::vector<std::string>&
   const std::optional<LineDifference> found = first_difference(calls, group);
   if (!found) return;
   constexpr const char* kNone = "no further collective";
-  throw UsageError(
-      "comm",
-      fmt::format("collective {} of a {}: expected that of rank 0 on all ranks, {}, found on rank {} {}",
-                  found->line + 1, name, found->first.value_or(kNone), found->rank, found->other.value_or(kNone)),
-      "ranks make the same collectives in the same order and sizes: model and options must be alike");
+  throw UsageError("comm",
+                   fmt::format("collective {} of a {}: expected that of rank 0 on all ranks, {}", found->line + 1, name,
+                               found->text(kNone)),
+                   "ranks make the same collectives in the same order and sizes: model and options must be alike");
 }
 
 }  // namespace lt

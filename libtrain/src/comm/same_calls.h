@@ -16,6 +16,9 @@ struct LineDifference {
   std::size_t line;  // from 0
   int rank;
   std::optional<std::string> first, other;  // the line of rank 0, and of `rank`
+
+  // "FIRST, found on rank RANK OTHER", with `none` for a line that is not there.
+  std::string text(const char* none) const;
 };
 
 // Every rank of the group must call it, and all get the same result; nullopt if the lists are equal. Lines must not

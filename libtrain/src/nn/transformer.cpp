@@ -95,31 +95,33 @@ double Transformer::flops_per_token(Size seq, const std::function<bool(const std
   const UnitInfo& unit_of_table = spec_.tied() ? units().front() : units().back();
   const double head = static_cast<double>(spec_.width) * static_cast<double>(spec_.vocab);
   double weights = 0;
-  double frozen = 0;                    // of the weights and the head: without a gradient
-  double without_pass = 0, blocks = 0;  // without a backward pass
-  bool wants_backward = false;          // a unit up to here is trained
+  double frozen = 0;        // of the weights and the head: without a gradient
+  double without_pass = 0;  // of them: without a backward pass
+  Size blocks_without = 0;
+  bool wants_backward = false;  // a unit up to here is trained
+  bool trains_table = false;
   for (const UnitInfo& unit : units()) {
-    const bool is_head = &unit == &units().back(), wanted_before = wants_backward;
+    if (&unit == &units().back() && !wants_backward) without_pass += head;
     double own = 0;
-    bool trains_table = false;
     for (const NamedParameter& entry : unit.module->parameters(unit.name)) {
       const bool trains = is_trained(entry.name);
       wants_backward = wants_backward || trains;
       const Shape& shape = entry.parameter->shape();
-      if (shape == table) trains_table = trains_table || trains;
+      if (&unit == &unit_of_table && shape == table) trains_table = trains_table || trains;
       if (!unit.is_block || shape.dims() != 2) continue;
       own += static_cast<double>(shape.elements());
       if (!trains) frozen += static_cast<double>(shape.elements());
     }
     weights += own;
-    if (&unit == &unit_of_table && !trains_table) frozen += head;
-    if (unit.is_block && !wants_backward) without_pass += own, ++blocks;
-    if (is_head && !wanted_before) without_pass += head;
+    if (unit.is_block && !wants_backward) without_pass += own, ++blocks_without;
   }
+  if (!trains_table) frozen += head;
   const double seen = ops::visible_pairs(seq, spec_.window) / static_cast<double>(seq);  // keys per query on average
-  const double attention = 4 * static_cast<double>(spec_.heads * spec_.head_dim) * seen;
-  return 3 * (2 * weights + 4 * static_cast<double>(spec_.layers * spec_.heads * spec_.head_dim) * seen + 2 * head) -
-         2 * frozen - 2 * without_pass - 2 * blocks * attention;
+  const auto attention_of = [&](Size blocks) {
+    return 4 * static_cast<double>(blocks * spec_.heads * spec_.head_dim) * seen;
+  };
+  return 3 * (2 * weights + attention_of(spec_.layers) + 2 * head) -
+         2 * (frozen + without_pass + attention_of(blocks_without));
 }
 
 double Transformer::flops_per_token(Size seq) const {

@@ -146,7 +146,6 @@ void Engine::Impl::run(const char* name, PassFunction function, const Batch& bat
   const auto body = [&] { attempt([&] { (this->*function)(batch); }); };
   if (!options.arena) return body();
   const auto plan = make_room(name, function, batch);
-  form = forms.at(plan_key(name, batch));
   if (options.fp8 && !has_fp8_products && function == &Impl::step) {
     Context::current().give_notice(
         "no product of a step is in FP8, which takes linear layers of units made by add_block(), with sizes in "

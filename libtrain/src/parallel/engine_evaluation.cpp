@@ -19,10 +19,9 @@ std::vector<BatchLoss> Engine::evaluate(const Batch& batch) {
   const DeviceTurn turn(impl.options.device);
   impl.require_sound();
   // A rank that knows its shapes would not take part in the rehearsal of one that does not.
-  if (const auto found = first_difference({shapes_of(batch)}, impl.control)) {
-    throw UsageError("engine",
-                     "evaluate(): expected a batch of the same shapes on all ranks," + found->first.value_or(" none") +
-                         ", found on rank " + std::to_string(found->rank) + found->other.value_or(" none"),
+  const std::string shapes = shapes_of(batch);
+  if (const auto found = first_difference({shapes.empty() ? "none" : shapes.substr(1)}, impl.control)) {
+    throw UsageError("engine", "evaluate(): expected a batch of the same shapes on all ranks, " + found->text("none"),
                      "fill the last batch up with samples whose targets are kIgnoredTarget");
   }
   if (!batch.inputs.defined() || batch.inputs.dims() == 0) {

@@ -108,14 +108,17 @@ struct Engine::Impl {
   bool runs_as_graph(const Batch& batch) const;
   // Runs the step as a graph, and captures it first if the slot has none for such batches.
   void run_graph(const Batch& batch);
-  // Rehearses `function` for batches like `batch` and reserves the arena, unless that is already done.
+  // Rehearses `function` for batches like `batch` and reserves the arena, unless that is already done. The pass then
+  // runs in the form that its rehearsal found.
   std::shared_ptr<const MemoryPlan> make_room(const char* name, PassFunction function, const Batch& batch) {
     auto plan = memory.prepare(name, batch, rehearsal(function));
     compare_with_other_ranks();
-    if (const std::string key = plan_key(name, batch); compared.back() != key) {
+    const std::string key = plan_key(name, batch);
+    if (compared.back() != key) {
       std::erase(compared, key);
       compared.push_back(key);
     }
+    form = forms.at(key);
     memory.reserve();
     return plan;
   }

@@ -96,9 +96,7 @@ void require_same_settings(const nn::Model& model, const Group& world, const Par
   add(all, model);
   const std::optional<LineDifference> found = first_difference(all.lines(), world);
   if (!found) return;
-  throw UsageError("engine",
-                   fmt::format("settings: expected those of rank 0 on all ranks, {}, found on rank {} {}",
-                               found->first.value_or("none"), found->rank, found->other.value_or("none")),
+  throw UsageError("engine", "settings: expected those of rank 0 on all ranks, " + found->text("none"),
                    "ranks make an engine of the same model, options and optimizers");
 }
 

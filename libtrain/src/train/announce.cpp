@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "device/cuda.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/version.h"
 #include "record/short_text.h"
+#include "train/base_model.h"
 #include "train/model_table.h"
 #include "train/plan_text.h"
 #include "train/run.h"
@@ -21,12 +23,9 @@ namespace {
 std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, const Run& run) {
   const Config& config = run.config;
   if (checkpoint.state.config.empty()) return {};
-  Config earlier;
-  try {
-    earlier = config_from_toml(checkpoint.state.config, checkpoint.folder, config.models);
-  } catch (const UsageError&) {  // checkpoint.resume names a checkpoint of a program with other keys
-    return {};
-  }
+  const std::optional<Config> known = known_config(checkpoint.state, config.models);
+  if (!known) return {};
+  const Config& earlier = *known;
   std::vector<std::string> lines;
   const BatchShape shape = run.engine->batch_shape();
   const Size samples = earlier.train.micro_batch * earlier.train.accum * checkpoint::read_world_size(checkpoint.folder);

@@ -71,13 +71,15 @@ std::optional<checkpoint::RunState> state_at(const std::string& path) {
   return std::nullopt;
 }
 
-Config config_of(const checkpoint::RunState& state) {
+std::optional<Config> known_config(const checkpoint::RunState& state, const Models& models) {
   try {
-    return config_from_toml(state.config, "manifest.json");
+    return config_from_toml(state.config, "manifest.json", models);
   } catch (const UsageError&) {
-    return {};
+    return std::nullopt;
   }
 }
+
+Config config_of(const checkpoint::RunState& state) { return known_config(state).value_or(Config()); }
 
 std::optional<nn::TransformerSpec> model_at(const std::string& path) {
   if (checkpoint::is_hf_folder(path)) return checkpoint::read_hf_spec(path);

@@ -12,7 +12,9 @@ namespace lt {
 
 // What the newest checkpoint at `path` says of its run; nullopt if none can be read, or in a Hugging Face folder.
 std::optional<checkpoint::RunState> state_at(const std::string& path);
-// The run's configuration; the default where it is not known: programs may save any text, and an imported folder none.
+// The run's configuration; nullopt if a program of other models or keys wrote it.
+std::optional<Config> known_config(const checkpoint::RunState& state, const Models& models = transformer_models());
+// The same; the default where it is not known: programs may save any text, and an imported folder none.
 Config config_of(const checkpoint::RunState& state);
 
 // The model of a Hugging Face folder, or of the newest checkpoint there; nullopt if no checkpoint can be read, which is

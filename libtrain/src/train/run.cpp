@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "base_weights.h"
 #include "hf_folder.h"
@@ -37,15 +38,6 @@ std::vector<checkpoint::Listing> candidates_of_any_run(const std::string& path, 
     if (group.rank() == 0) candidates = checkpoint::candidates(path, checkpoint::kAnyRun);
   });
   return candidates;
-}
-
-// train.seq of the checkpoint's run; 0 if its configuration is not known.
-Size seq_of(const checkpoint::RunState& state, const Models& models) {
-  try {
-    return state.config.empty() ? 0 : config_from_toml(state.config, "manifest.json", models).train.seq;
-  } catch (const UsageError&) {  // another program wrote it
-    return 0;
-  }
 }
 
 }  // namespace
@@ -252,8 +244,9 @@ void Run::begin_other_data() {
     const checkpoint::RunState& state = start.checkpoint.state;
     if (world.rank() != 0 || continues_itself() || state.samples == 0) return;
     if (state.data_files.empty() || data_files.empty()) return;  // a program's own batches
-    const Size seq = seq_of(state, config.models);
-    is_other = difference_of(data_files, {state.data_files, ""}) || (seq > 0 && seq != config.train.seq);
+    const auto earlier = state.config.empty() ? std::nullopt : known_config(state, config.models);
+    const bool other_seq = earlier && earlier->train.seq != config.train.seq;
+    is_other = other_seq || difference_of(data_files, {state.data_files, ""});
   });
   start.begins_data = control.broadcast_bytes(is_other ? "other" : "same", 0) == "other";
   if (start.begins_data) engine->set_progress(steps_done(), 0);
