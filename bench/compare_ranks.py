@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import statistics
+import sys
 
 from compare_step import Server, summary
 
@@ -61,8 +62,16 @@ def measure(o, model):
         for server in servers.values():
             send(server, signal.SIGCONT)
             server.__exit__()
-    return {name: {**summary(ms), "command": servers[name].command, "configuration": servers[name].settings["configuration"]}
+    return {name: {**summary(ms), "command": servers[name].command, "settings": servers[name].settings}
             for name, ms in times.items()}
+
+
+def save(o, results):
+    try:
+        with open(o.out, "w") as f:
+            json.dump({"command": sys.argv, "settings": vars(o), "results": results}, f, indent=2)
+    except OSError as error:
+        raise SystemExit(f"--out={o.out}: {error.strerror}") from None
 
 
 def main():
@@ -77,6 +86,10 @@ def main():
     p.add_argument("--steps", type=int, default=15, help="timed steps of a block")
     p.add_argument("--out", help="file for the results as JSON")
     o = p.parse_args()
+    if o.threads < 1 or o.batch < 1 or o.batch % o.threads:
+        p.error(f"--batch={o.batch}: expected a multiple of --threads={o.threads}")
+    if o.out:
+        save(o, {})  # says now whether it can be written
     results = {}
     print(f"{'model':11} {'':11} | {'median':>8} {'min':>8} {'max':>8} ms | rate / one process | rate / DDP")
     for model in o.model:
@@ -85,9 +98,8 @@ def main():
         for name, r in results[model].items():
             cells = " ".join(f"{r[key]:8.2f}" for key in ("median_ms", "min_ms", "max_ms"))
             print(f"{model:11} {name:11} | {cells}    | {alone / r['median_ms']:18.2f} | {ddp / r['median_ms']:10.2f}", flush=True)
-    if o.out:
-        with open(o.out, "w") as f:
-            json.dump({"settings": vars(o), "results": results}, f, indent=2)
+        if o.out:
+            save(o, results)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@
     compare_step.py --device cuda --ranks 4 --strategy ddp zero3 --model gpt2-1.5b --batch 16 --seq 1024 --dtype bf16 ...
 
 Both programs start with --serve: they print one JSON line when warm, then time N steps for each line `run N` and print
-{"ms": [...]}. They work in turn, in alternating blocks, so that a drift of the machine affects both. With --apart, both
-start anew for each block, for models so large that the device holds only one program at a time.
+{"ms": [...]}. They work in turn, in alternating blocks, so that a drift of the machine affects both: after one block of
+each that does not count, because a card that was idle is cool and fast, first one and then the other comes first. With
+--apart, both start anew for each block, for models so large that the device holds only one program at a time.
 The ratio is that of the medians over all steps. Each side of a row has its command and its configuration. `peak_bytes`
 in the settings is the most that the program's own allocator had taken, on rank 0. Needs the standard library only.
 """
@@ -53,8 +54,9 @@ class Server:
         try:
             return json.loads(line)
         except ValueError:
+            torch = ", is PyTorch installed?" if any("torch_" in word for word in self.command) else ""
             raise SystemExit(f"{' '.join(self.command)}: expected a JSON line, got {line!r}" +
-                             ("" if line else "; its own error stands above, is PyTorch installed?")) from None
+                             ("" if line else "; its own error stands above" + torch)) from None
 
 
 def summary(ms):
@@ -73,11 +75,10 @@ def commands(o, model, dtype, strategy):
     if o.device == "cpu":
         return ours, [o.python, os.path.join(HERE, "peers", "torch_cpu.py"), *shape, "--dtype", dtype, "--mode", o.mode,
                       "--threads", str(o.threads)]
-    theirs = [os.path.join(HERE, "peers", "torch_gpu.py"), *shape, "--dtype", dtype, "--strategy", PEER_STRATEGY[strategy]]
-    if o.ranks == 1:
-        return ours, [o.python, *theirs, "--mode", o.mode, "--variant-seconds", str(o.variant_seconds)]
-    launcher = [o.python, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", str(o.ranks)]
-    return ["mpirun", *o.mpirun.split(), "-n", str(o.ranks), *ours], [*launcher, *theirs]
+    theirs = [o.python, os.path.join(HERE, "peers", "torch_gpu.py"), *shape, "--dtype", dtype,
+              "--strategy", PEER_STRATEGY[strategy], "--ranks", str(o.ranks), "--mode", o.mode,
+              "--variant-seconds", str(o.variant_seconds)]
+    return ours if o.ranks == 1 else ["mpirun", *o.mpirun.split(), "-n", str(o.ranks), *ours], theirs
 
 
 def block(o, server):
@@ -93,15 +94,19 @@ def compare_apart(o, ours, theirs, threads):
         for name, command in (("torch", theirs), ("libtrain", ours)):
             with Server(command, threads) as server:
                 settings[name] = server.settings
+                block(o, server)
                 times[name] += block(o, server)
     return times, settings
 
 
 def compare_together(o, libtrain, torch):
     times = {"libtrain": [], "torch": []}
-    for _ in range(o.rounds):
-        for name, server in (("libtrain", libtrain), ("torch", torch)):
-            times[name] += block(o, server)
+    order = [("libtrain", libtrain), ("torch", torch)]
+    for round in range(o.rounds + 1):
+        for name, server in order:
+            ms = block(o, server)
+            times[name] += ms if round > 0 else []
+        order.reverse()
     return times, {"libtrain": libtrain.settings, "torch": torch.settings}
 
 
@@ -150,6 +155,17 @@ def print_row(r):
           f"{how.get('variant', how['mode'])}, {kind}{memory}", flush=True)
 
 
+def save(o, results):
+    document = {"command": sys.argv, "cpu": cpu_name(), "load_average": os.getloadavg(), "device": o.device, "batch": o.batch,
+                "seq": o.seq, "threads": o.threads, "rounds": o.rounds, "steps": o.steps, "warm": o.warm, "apart": o.apart,
+                "recompute": o.recompute, "results": results}
+    try:
+        with open(o.out, "w") as f:
+            json.dump(document, f, indent=2)
+    except OSError as error:
+        raise SystemExit(f"--out={o.out}: {error.strerror}") from None
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--ltrain", required=True, help="the program")
@@ -162,8 +178,9 @@ def main():
     p.add_argument("--recompute", choices=("none", "selective", "full"), default="none",
                    help="of libtrain; PyTorch's compiler decides for itself")
     p.add_argument("--mpirun", default="", help="options of mpirun, in one argument")
-    p.add_argument("--mode", choices=("eager", "compile", "best"), default="best", help="of PyTorch on the CPU and on one GPU")
-    p.add_argument("--variant-seconds", type=int, default=900, metavar="S", help="on one GPU, for each of PyTorch's variants")
+    p.add_argument("--mode", choices=("eager", "compile", "best"), default="best",
+                   help="of PyTorch; on several GPUs `best` is for its DDP")
+    p.add_argument("--variant-seconds", type=int, default=900, metavar="S", help="on cuda, for each of PyTorch's variants")
     p.add_argument("--batch", type=int, default=8, help="samples a step")
     p.add_argument("--seq", type=int, default=256, help="tokens of a sample")
     p.add_argument("--threads", type=int, default=2)
@@ -173,7 +190,13 @@ def main():
     p.add_argument("--apart", action="store_true", help="start the programs anew for each block")
     p.add_argument("--out", help="file for the results as JSON")
     o = p.parse_args()
-    o.warm = o.warm or (10 if o.device == "cuda" else 1)
+    o.warm = (10 if o.device == "cuda" else 1) if o.warm is None else o.warm
+    if min(o.rounds, o.steps, o.ranks) < 1 or o.warm < 0:
+        p.error("--rounds, --steps and --ranks: expected at least 1, --warm: at least 0")
+    if o.device == "cpu" and (o.ranks > 1 or o.strategy != ["ddp"] or o.mpirun):
+        p.error("--ranks, --strategy and --mpirun are for --device cuda; compare_ranks.py compares ranks on the CPU")
+    if o.out:
+        save(o, [])  # says now whether it can be written
     print(f"{'':24} | {'libtrain ms':^26} | {'PyTorch ms':^26} | PyTorch / libtrain")
     print(f"{'model':11} {'dtype':5} {'':6} | {'median':>8} {'min':>8} {'max':>8} | {'median':>8} {'min':>8} {'max':>8} |")
     results = []
@@ -182,12 +205,8 @@ def main():
             for result in compare(o, model, dtype):
                 results.append(result)
                 print_row(result)
-    if o.out:
-        document = {"command": sys.argv, "cpu": cpu_name(), "load_average": os.getloadavg(), "device": o.device, "batch": o.batch,
-                    "seq": o.seq, "threads": o.threads, "rounds": o.rounds, "steps": o.steps, "recompute": o.recompute,
-                    "results": results}
-        with open(o.out, "w") as f:
-            json.dump(document, f, indent=2)
+                if o.out:
+                    save(o, results)
 
 
 if __name__ == "__main__":

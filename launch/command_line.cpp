@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "io/shell_word.h"
 #include "libtrain/train/config.h"
 #include "libtrain/version.h"
 #include "train/nearest.h"
@@ -169,14 +170,6 @@ std::string in_own_words(const std::string& message) {
   return message;
 }
 
-std::string quoted(const std::string& argument) {
-  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=.,/:@%+";
-  if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string::npos) return argument;
-  std::string text = "'";
-  for (const char c : argument) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 }  // namespace
 
 Program make_program(const Models& models) {
@@ -215,7 +208,7 @@ Parsed parse_command_line(const std::vector<std::string>& given, const Models& m
   const std::string path = require_known_names(arguments, app);
 
   parsed.command_line = name;
-  for (const std::string& argument : given) parsed.command_line += " " + quoted(argument);
+  for (const std::string& argument : given) parsed.command_line += " " + shell_word(argument);
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
     app.parse(arguments);

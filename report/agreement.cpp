@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t kFewest = 10, kMost = 200;  // steps that a difference is measured over
 
-// Losses that are not finite are the same, whatever their bits: what they are says nothing of the runs.
+// Losses that are not finite, and those of steps without a counted target, are the same, whatever their bits: what they
+// are says nothing of the runs.
 bool same_loss(const StepRow& a, const StepRow& b, bool by_bits) {
   if (!std::isfinite(a.loss) && !std::isfinite(b.loss)) return true;
   return by_bits ? a.loss_hex == b.loss_hex : a.loss == b.loss;

@@ -7,24 +7,29 @@
 namespace lt::report {
 namespace {
 
-double ms_of(const std::vector<std::pair<std::string, double>>& activities, const char* name) {
-  for (const auto& [activity, ms] : activities) {
-    if (activity == name) return ms;
-  }
-  return 0;
+// Takes an activity's time out of the list: 0 if it is not there.
+double take(std::vector<std::pair<std::string, double>>& activities, const char* name) {
+  double taken = 0;
+  std::erase_if(activities, [&](const auto& activity) {
+    if (activity.first != name) return false;
+    taken += activity.second;
+    return true;
+  });
+  return taken;
 }
 
 }  // namespace
 
 Costs costs_of(const RunData& run) {
   const auto steady = steady_steps(run);
-  const auto activities = mean_activities(steady);
-  const auto activity = [&](const char* name) { return ms_of(activities, name); };
+  auto activities = mean_activities(steady);
+  const auto activity = [&](const char* name) { return take(activities, name); };
   Costs c;
   c.data = activity("data"), c.forward = activity("forward"), c.backward = activity("backward"),
   c.recompute = activity("recompute");
-  c.optimizer = activity("optimizer"), c.checkpoint = activity("checkpoint"), c.other = activity("other");
+  c.optimizer = activity("optimizer"), c.checkpoint = activity("checkpoint");
   c.gather = activity("gather_exposed"), c.reduce = activity("reduce_exposed");
+  for (const auto& [name, ms] : activities) c.other += ms;  // and what another version records
   c.step_ms = c.compute() + c.communication() + c.data + c.optimizer + c.checkpoint + c.other;
 
   // The other ranks wait for the slowest one inside their collectives, where its lateness looks like a slow transfer.

@@ -21,9 +21,10 @@ struct Axis {
   const char* label;
   double StepRow::*sum;  // a field that is summed over the steps; none: the number of the step
   double unit;
+  bool whole;
 };
 
-constexpr Axis kSteps = {"step", nullptr, 1};
+constexpr Axis kSteps = {"step", nullptr, 1, true};
 
 // Where the steps of a run end on an axis.
 struct Places {
@@ -61,13 +62,13 @@ std::vector<Axis> axes_of(const std::vector<const RunData*>& runs) {
     longest_ms = std::max(longest_ms, ms);
   }
   std::vector<Axis> axes = {kSteps};
-  if (tokens.size() > 1 || runs.size() == 1) axes.push_back({"tokens", &StepRow::tokens, 1});
+  if (tokens.size() > 1 || runs.size() == 1) axes.push_back({"tokens", &StepRow::tokens, 1, true});
   if (longest_ms < 180e3) {
-    axes.push_back({"seconds in steps", &StepRow::step_ms, 1e3});
+    axes.push_back({"seconds in steps", &StepRow::step_ms, 1e3, false});
   } else if (longest_ms < 3 * 3600e3) {
-    axes.push_back({"minutes in steps", &StepRow::step_ms, 60e3});
+    axes.push_back({"minutes in steps", &StepRow::step_ms, 60e3, false});
   } else {
-    axes.push_back({"hours in steps", &StepRow::step_ms, 3600e3});
+    axes.push_back({"hours in steps", &StepRow::step_ms, 3600e3, false});
   }
   return axes;
 }
@@ -136,8 +137,12 @@ std::vector<Figure> training_figures(const std::vector<const RunData*>& runs) {
   for (const Axis& axis : axes_of(runs)) {
     const std::vector<double> marks = restarts(runs, axis);
     const auto chart = [&](const char* title, const char* y_label) {
-      return LineChart{
-          .title = title, .x_label = axis.label, .y_label = y_label, .marks = marks, .marks_mean = kRestarts};
+      return LineChart{.title = title,
+                       .x_label = axis.label,
+                       .y_label = y_label,
+                       .whole_x = axis.whole,
+                       .marks = marks,
+                       .marks_mean = kRestarts};
     };
     loss.push_back(chart(one ? "Loss" : "Training loss", unit));
     eval.push_back(chart("Evaluation loss", unit));
@@ -163,6 +168,7 @@ std::vector<Figure> loss_figures(const RunData& run) {
   LineChart chart{.title = "Loss",
                   .x_label = kSteps.label,
                   .y_label = loss_unit(run, "nats per token", ""),
+                  .whole_x = kSteps.whole,
                   .marks = restarts({&run}, kSteps),
                   .marks_mean = kRestarts};
   add_losses(chart, run, kSteps);

@@ -13,6 +13,7 @@
 #include "report/metrics.h"
 #include "report/report.h"
 #include "report/segments.h"
+#include "report/text.h"
 
 namespace lt::report {
 namespace {
@@ -121,8 +122,9 @@ RunData read_run(const std::string& directory) {
     read_config(run, toml);
     return !run.config.empty();
   });
-  if (const auto given = run.config.find("run.name"); given != run.config.end() && given->second.size() > 2) {
-    run.name = given->second.substr(1, given->second.size() - 2) + " (" + run.name + ")";  // without its quotes
+  if (std::string given = config_text(run, "run.name"); given != kDash) {
+    std::replace(given.begin(), given.end(), '\n', ' ');
+    run.name = given + " (" + run.name + ")";
   }
   read_beside(run, "env.json", std::string::npos, [&](const std::string& text) {
     const Json environment = parsed_json(text);

@@ -25,6 +25,7 @@ struct ActivityOverRanks {
 };
 
 struct StepRow {
+  // loss: kMissing also where no target counted.
   double step = kMissing, tokens = kMissing, loss = kMissing, grad_norm = kMissing, lr = kMissing, step_ms = kMissing,
          tokens_per_s = kMissing, tokens_per_s_per_rank = kMissing, mfu = kMissing, memory_peak_bytes = kMissing,
          memory_outside_bytes = kMissing;
@@ -49,7 +50,8 @@ struct Event {
 
 // The field's text; "–" if the event has no field of that name.
 std::string event_field(const Event& event, const std::string& name);
-inline constexpr const char* kNotFinite = "loss or gradient not finite";  // a reason of end_of()
+// Reasons of end_of(); the name of the signal follows the second.
+inline constexpr const char *kNotFinite = "loss or gradient not finite", *kSignal = "signal ";
 
 // A `restart` event: the cause of the previous attempt's end, and its cost.
 struct RestartRow {

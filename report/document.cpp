@@ -5,13 +5,25 @@
 
 #include <algorithm>
 
+#include "report/text.h"
+
 namespace lt::report {
 namespace {
+
+// Text in which no HTML begins.
+std::string plain(const std::string& text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    if (c == '<') out += '\\';
+    out += c;
+  }
+  return out;
+}
 
 // Turns text into a table cell: one line, with every | escaped.
 std::string cell_text(const std::string& text) {
   std::string out;
-  for (char c : text) {
+  for (const char c : plain(text)) {
     if (c == '|') out += '\\';
     out += c == '\n' ? ' ' : c;
   }
@@ -23,16 +35,16 @@ struct MarkdownWriter {
   std::string out;
 
   void operator()(const Heading& h) {
-    out += std::string(static_cast<std::size_t>(h.level), '#') + " " + h.text + "\n\n";
+    out += std::string(static_cast<std::size_t>(h.level), '#') + " " + plain(h.text) + "\n\n";
   }
-  void operator()(const Paragraph& p) { out += p.text + "\n\n"; }
+  void operator()(const Paragraph& p) { out += plain(p.text) + "\n\n"; }
   void operator()(const List& list) {
     for (std::size_t i = 0; i < list.items.size(); ++i) {
-      out += fmt::format("{}. **{}.** {}\n", i + 1, list.items[i].headline, list.items[i].text);
+      out += fmt::format("{}. **{}.** {}\n", i + 1, plain(list.items[i].headline), plain(list.items[i].text));
     }
     out += "\n";
   }
-  void operator()(const Figure& f) { out += "Chart: " + f.title + " (in " + html_name + ")\n\n"; }
+  void operator()(const Figure& f) { out += "Chart: " + plain(f.title) + " (in " + html_name + ")\n\n"; }
 
   void operator()(const Table& t) {
     const std::size_t columns = t.rows.front().size();
@@ -46,13 +58,14 @@ struct MarkdownWriter {
 
   // The fence must be longer than any run of backticks in the text.
   void operator()(const Preformatted& p) {
+    const std::string text = printable(p.text);
     std::size_t longest = 2, run = 0;
-    for (char c : p.text) {
+    for (char c : text) {
       run = c == '`' ? run + 1 : 0;
       longest = std::max(longest, run);
     }
     const std::string fence(longest + 1, '`');
-    out += "**" + p.title + "**\n\n" + fence + "\n" + p.text + (p.text.ends_with('\n') ? "" : "\n") + fence + "\n\n";
+    out += "**" + plain(p.title) + "**\n\n" + fence + "\n" + text + (text.ends_with('\n') ? "" : "\n") + fence + "\n\n";
   }
 
   void row(const std::vector<std::string>& cells) {

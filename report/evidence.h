@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "io/shell_word.h"
 #include "report/findings.h"
 #include "report/summary.h"
 #include "report/text.h"
@@ -40,12 +41,19 @@ struct Evidence {
   std::string plan_with(const std::string& setting) const {
     const std::string program = planning_program(run);
     if (run.config.empty() || !(run.ranks > 0) || program.empty()) return {};
-    const bool plain = run.directory.find_first_of(" '\"\\$") == std::string::npos;
-    return fmt::format(" {4} plan --config {0}{1}/config.toml{0} --ranks {2} --{3} says how much memory that takes.",
-                       plain ? "" : "'", run.directory, whole_text(run.ranks), setting, program);
+    return fmt::format(" {} plan --config {} --ranks {} --{} says how much memory that takes.", program,
+                       shell_word(run.directory + "/config.toml"), whole_text(run.ranks), setting);
   }
   bool has_room(double share) const { return headroom.free_share() > share; }  // false if unknown
   std::string setting(const char* key) const { return fmt::format("{} is {}", key, config_text(run, key)); }
+
+  // "checkpoint.every is 100".
+  std::string save_interval() const {
+    const bool timed = config_number(run, "checkpoint.every_minutes") > 0;
+    const bool counted = config_number(run, "checkpoint.every") > 0 || !timed;
+    return (counted ? setting("checkpoint.every") : "") + (counted && timed ? " and " : "") +
+           (timed ? setting("checkpoint.every_minutes") : "");
+  }
 
   const RunData& run;
   const std::vector<const StepRow*> steady;

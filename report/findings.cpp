@@ -27,13 +27,16 @@ void add_checkpoint(Findings& findings, const Evidence& e) {
   double saves = 0, seconds = 0;
   for (const Event& event : e.run.events) {
     if (event.kind != "checkpoint" || std::isnan(event.seconds) || event.step < first) continue;
+    const double stall = number_of(event_field(event, "stall_seconds"));
     ++saves;
-    seconds += event.seconds;
+    seconds += std::isnan(stall) ? event.seconds : stall;
   }
   std::string text = fmt::format("Saving takes {}; checkpoint in Time).", e.of_step(e.costs.checkpoint));
   if (saves > 0) {
-    text += fmt::format(" {:g} checkpoints took {:.2f} s each (events), and {}. Saving half as often costs half.",
-                        saves, seconds / saves, e.setting("checkpoint.every"));
+    text += fmt::format(
+        " {:g} checkpoints held training up for {:.2f} s each (events), and {}. Saving half as often "
+        "costs half.",
+        saves, seconds / saves, e.save_interval());
   }
   findings.push_back(
       {"checkpoint", e.share(e.costs.checkpoint), "Checkpoints", text + " " + e.without(e.costs.checkpoint)});

@@ -83,6 +83,7 @@ std::string caveats(const RunGroup& group) {
   const auto differ = [&](auto&& value) {
     std::set<std::string> values;
     for (std::size_t i = 0; i < group.runs.size(); ++i) values.insert(value(*group.runs[i], group.summaries[i]));
+    values.erase(kDash);  // what a run does not say differs from nothing
     std::string text;
     for (const std::string& v : values) text += (text.empty() ? "" : ", ") + v;
     return values.size() > 1 ? text : std::string();
@@ -118,7 +119,8 @@ std::string caveats(const RunGroup& group) {
 
 std::string described(const RunGroup& group, std::size_t i) {
   const Summary& s = group.summaries[i];
-  return fmt::format("{} ({} on {:g} rank{})", group.runs[i]->name, strategy_of(s), s.ranks, s.ranks == 1 ? "" : "s");
+  const std::string on = s.ranks > 0 ? fmt::format(" on {:g} rank{}", s.ranks, s.ranks == 1 ? "" : "s") : "";
+  return fmt::format("{} ({}{})", group.runs[i]->name, strategy_of(s), on);
 }
 
 // The fastest and the smallest run, compared with the base.
@@ -127,7 +129,8 @@ std::string conclusion(const RunGroup& group) {
   for (std::size_t i = 0; i < group.runs.size(); ++i) {
     const Summary& s = group.summaries[i];
     if (s.tokens_per_s > group.summaries[fastest].tokens_per_s) fastest = i;
-    if (s.memory_peak_bytes < group.summaries[smallest].memory_peak_bytes) smallest = i;
+    const double least = group.summaries[smallest].memory_peak_bytes;
+    if (s.memory_peak_bytes < least || std::isnan(least)) smallest = i;
   }
   const Summary& base = group.summaries[group.base];
   std::string text = fmt::format("Fastest is {} with {} tokens per second", described(group, fastest),
@@ -145,7 +148,9 @@ std::string conclusion(const RunGroup& group) {
   const double least = group.summaries[smallest].memory_peak_bytes;
   if (!std::isfinite(least)) return text + ".";
   text += fmt::format(". The least memory on a rank takes {} with {}", described(group, smallest), bytes_text(least));
-  if (smallest != group.base) text += fmt::format(", {} of the base's", percent_text(least / base.memory_peak_bytes));
+  if (smallest != group.base && std::isfinite(base.memory_peak_bytes)) {
+    text += fmt::format(", {} of the base's", percent_text(least / base.memory_peak_bytes));
+  }
   return text + ".";
 }
 

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kRecent = 20;  // steps
 constexpr double kSilentS = 10;      // without a line, at least; and five steps
+constexpr double kRestartS = 60;     // after a stop by a signal, in which a supervisor starts a run again
 
 std::vector<const StepRow*> recent_steps(const RunData& run) {
   auto steps = steady_steps(run);
@@ -73,7 +74,10 @@ Table now(const std::vector<RunData>& runs) {
 }
 
 bool all_ended(const std::vector<RunData>& runs) {
-  return std::all_of(runs.begin(), runs.end(), [](const RunData& run) { return !end_of(run).empty(); });
+  return std::all_of(runs.begin(), runs.end(), [](const RunData& run) {
+    const std::string reason = end_of(run);
+    return !reason.empty() && (!reason.starts_with(kSignal) || run.read_at - run.changed_at > kRestartS);
+  });
 }
 
 }  // namespace lt::report

@@ -1,6 +1,7 @@
 // Shows a run's memory: the ledger, the arena's drawing, and the host's free memory.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "report/findings.h"
@@ -16,8 +17,11 @@ void add_memory(Document& document, const RunData& run, int level) {
   if (!run.ledger.empty()) {
     std::string text = fmt::format(
         "The table shows the plan that was made before the first step: how much each owner holds on the fullest rank "
-        "at its peak, {} bytes. The measured peak is {} bytes.",
-        whole_text(run.predicted_peak_bytes), whole_text(summary.memory_peak_bytes));
+        "at its peak, {} bytes.",
+        whole_text(run.predicted_peak_bytes));
+    if (std::isfinite(summary.memory_peak_bytes)) {
+      text += fmt::format(" The measured peak is {} bytes.", whole_text(summary.memory_peak_bytes));
+    }
     if (const Headroom room = headroom_of(run); std::isfinite(room.limit_bytes)) {
       text += fmt::format(
           " With what the process holds beside tensors, a rank uses {} of {}, its share of the host's memory.",
@@ -32,7 +36,9 @@ void add_memory(Document& document, const RunData& run, int level) {
                                 "that moment: at most two{}.",
                                 tied ? ", and the embedding that the head shares" : "")});
     }
-    document.add(shares("owner", "size", run.ledger, bytes_text));
+    auto ledger = run.ledger;  // in the order of the arena's colours
+    std::stable_partition(ledger.begin(), ledger.end(), [](const auto& owner) { return owner.first != "constants"; });
+    document.add(shares("owner", "size", ledger, bytes_text));
   }
   if (run.arena_svg.empty()) return;
   document.add(Paragraph{

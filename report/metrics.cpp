@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <set>
 #include <string_view>
 
+#include "io/whole_file.h"
 #include "libtrain/error.h"
-#include "report/files.h"
+#include "record/record.h"
 #include "report/json.h"
 #include "report/segments.h"
 
@@ -166,6 +169,17 @@ void add_event(RunData& run, const Json& o, int number_of_start, const Place& pl
   run.events.push_back(std::move(event));
 }
 
+// A step without a counted target has a loss of 0, which is none.
+void forget_losses_without_targets(RunData& run) {
+  std::set<double> without;
+  for (const Event& event : run.events) {
+    if (event.kind == "skip" && event_field(event, "reason") == kNoTargetCounts) without.insert(event.step);
+  }
+  for (StepRow& row : run.steps) {
+    if (without.contains(row.step)) row.loss = kMissing;
+  }
+}
+
 // Sorts by step. Keeps the last of the rows with equal steps.
 template <class Row>
 void keep_last_of_equal_steps(std::vector<Row>& rows) {
@@ -181,11 +195,15 @@ void keep_last_of_equal_steps(std::vector<Row>& rows) {
 }  // namespace
 
 void read_metrics(RunData& run, const std::string& path) {
-  const auto content = file_text(path);
-  if (!content) {
-    throw DataError("report", path + ": no such file", "a run's folder is what --run.dir named: " + run.directory);
+  const FileText content = read_file(path, /*only_regular=*/true);
+  if (!content.problem.empty()) {
+    std::error_code unknown;
+    const bool missing = !std::filesystem::exists(path, unknown) && !unknown;
+    throw DataError("report",
+                    path + ": " + (missing ? "no such file" : "expected a readable file, found: " + content.problem),
+                    "a run's folder is what --run.dir named: " + run.directory);
   }
-  const std::string& text = *content;
+  const std::string& text = content.text;
   std::size_t line = 0;
   int starts = 0;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -212,6 +230,7 @@ void read_metrics(RunData& run, const std::string& path) {
   std::erase_if(run.evals, [](const Event& e) { return std::isnan(e.step); });
   keep_last_of_equal_steps(run.steps);
   keep_last_of_equal_steps(run.evals);
+  forget_losses_without_targets(run);
 }
 
 }  // namespace lt::report

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <vector>
 
 #include "record/short_text.h"
 #include "report/evidence.h"
@@ -21,6 +22,16 @@ struct RestartCost {
   double all_s() const { return down_s + again_s; }
 };
 
+// The mean time of the steps that a restart repeated, in seconds. A run may have gone on at another speed since.
+double repeated_step_s(const RunData& run, const RestartRow& row) {
+  std::vector<double> ms;
+  for (const StepRow& step : run.steps) {
+    if (step.step > row.step && step.step <= row.step + row.lost_steps) ms.push_back(step.step_ms);
+  }
+  const double repeated = mean(ms);
+  return zero_if_missing(std::isnan(repeated) ? mean(column(steady_steps(run), &StepRow::step_ms)) : repeated) / 1e3;
+}
+
 RestartCost restart_cost(const RunData& run) {
   RestartCost cost;
   for (const RestartRow& row : run.restarts) {
@@ -28,16 +39,17 @@ RestartCost restart_cost(const RunData& run) {
     cost.notice_s += zero_if_missing(row.notice_s);
     cost.backoff_s += zero_if_missing(row.backoff_s);
     cost.start_s += zero_if_missing(row.start_s);
-    cost.lost_steps += zero_if_missing(row.lost_steps);
+    if (!(row.lost_steps > 0)) continue;
+    cost.lost_steps += row.lost_steps;
+    cost.again_s += row.lost_steps * repeated_step_s(run, row);
   }
-  cost.again_s = cost.lost_steps * zero_if_missing(mean(column(steady_steps(run), &StepRow::step_ms))) / 1e3;
   return cost;
 }
 
 // What would make restarts cheaper, by their largest cost.
 std::string advice(const RestartCost& cost, const Evidence& e) {
   if (cost.again_s > cost.down_s) {
-    return fmt::format(" {}; with more frequent saves a restart loses fewer steps.", e.setting("checkpoint.every"));
+    return fmt::format(" {}; with more frequent saves a restart loses fewer steps.", e.save_interval());
   }
   if (cost.start_s > cost.notice_s + cost.backoff_s) {
     return fmt::format(
@@ -47,7 +59,7 @@ std::string advice(const RestartCost& cost, const Evidence& e) {
   }
   if (cost.backoff_s > cost.notice_s) {
     return fmt::format(" Of the time down, {:.1f} s are waits after attempts that saved nothing; {}.", cost.backoff_s,
-                       e.setting("checkpoint.every"));
+                       e.save_interval());
   }
   if (!(cost.notice_s > 0)) return {};
   return fmt::format(" Of the time down, {:.1f} s passed until every process of the ended attempt was gone.",

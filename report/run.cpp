@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "record/record.h"
 #include "record/short_text.h"
@@ -37,9 +38,11 @@ Table key_figures(const RunData& run, const Summary& s) {
   const auto with_unit = [](std::string text, const char* unit) { return text == "–" ? text : text + unit; };
   const char* unit = loss_unit(run, " nats", "");
   const bool in_part = s.first_step > 1;  // the run began from the checkpoint of another
+  const double unrecorded = s.steps - s.first_step + 1 - static_cast<double>(run.steps.size());
   row("Model", s.model);
   row("Steps", whole_text(s.steps));
   if (in_part) row("Steps recorded here", recorded_range(s));
+  if (unrecorded > 0) row("Steps whose rows are lost, left out of tokens, losses and time", whole_text(unrecorded));
   if (has_segments(run)) row("Steps that speed and memory cover", measured_range(run));
   row("Strategy", s.strategy);
   row("Recomputation", s.recompute);
@@ -48,11 +51,13 @@ Table key_figures(const RunData& run, const Summary& s) {
   row(in_part ? "Tokens of these steps" : "Tokens", count_text(s.tokens));
   row("Training loss at " + (in_part ? "step " + whole_text(s.first_step) : "the first step"),
       with_unit(fixed_text(s.first_loss, 4), unit));
-  row("Training loss, mean of the last 10 steps", with_unit(fixed_text(s.last_loss, 4), unit));
+  const std::string finite = s.last_losses < s.last_steps ? fmt::format("the {} finite of ", s.last_losses) : "";
+  row(fmt::format("Training loss, mean of {}the last {}", finite, counted(static_cast<Size>(s.last_steps), "step")),
+      with_unit(fixed_text(s.last_loss, 4), unit));
   row("Evaluation loss, last", with_unit(fixed_text(s.eval_loss, 4), unit));
-  row("Evaluation loss, best", std::isnan(s.best_eval_loss)
-                                   ? "–"
-                                   : fmt::format("{:.4f}{} at step {:g}", s.best_eval_loss, unit, s.best_eval_step));
+  row("Evaluation loss, best", std::isnan(s.best_eval_loss) ? "–"
+                                                            : fmt::format("{:.4f}{} at step {}", s.best_eval_loss, unit,
+                                                                          whole_text(s.best_eval_step)));
   row("Step, median", with_unit(ms_text(s.step_ms), " ms"));
   row("Tokens per second, median", count_text(s.tokens_per_s));
   if (is_uneven(s)) row("Tokens per second, mean", count_text(s.mean_tokens_per_s));
@@ -132,9 +137,8 @@ void add_status(Document& document, const RunData& run, const Summary& s) {
     text = fmt::format(
         "The record ends after {} without an end event: the run is still going on, was killed, or failed.", count);
   } else if (!reason.empty() && short_of) {
-    const std::string_view of_signal = "signal ";
-    if (reason.starts_with(of_signal)) {
-      text = fmt::format("The run was stopped after {}, by {}; {}.", count, reason.substr(of_signal.size()),
+    if (reason.starts_with(kSignal)) {
+      text = fmt::format("The run was stopped after {}, by {}; {}.", count, reason.substr(std::strlen(kSignal)),
                          saved >= s.steps ? "its state was saved"
                          : saved > 0 ? fmt::format("its last recorded checkpoint is that of step {}", whole_text(saved))
                                      : "no checkpoint of it is recorded");

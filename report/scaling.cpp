@@ -45,7 +45,7 @@ Figure scaling_figure(const RunGroup& group) {
   std::set<std::string> strategies;
   std::vector<std::pair<double, double>> alone;
   for (const Summary& s : group.summaries) {
-    if (!(s.ranks > 0)) continue;
+    if (!(s.ranks > 0) || std::isnan(s.tokens_per_s)) continue;
     rank_counts.insert(s.ranks);
     if (s.ranks > 1) strategies.insert(strategy_of(s));
     if (s.ranks == 1 && (alone.empty() || s.tokens_per_s > alone[0].second)) alone = {{1, s.tokens_per_s}};

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "report/data.h"
+#include "report/json.h"
 
 namespace lt::report {
 namespace {
@@ -164,9 +165,10 @@ std::string config_text(const RunData& run, const std::string& key) {
   const auto found = run.config.find(key);
   if (found == run.config.end()) return "–";
   std::string text = found->second;
-  if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front()) {
-    text = text.substr(1, text.size() - 2);
-  }
+  if (text.size() >= 2 && text.front() == '\'' && text.back() == '\'') text = text.substr(1, text.size() - 2);
+  // What to_toml() escapes, JSON escapes too.
+  if (const Json string = text.starts_with('"') ? parsed_json(text) : Json(); string.is_string())
+    text = json_text(string);
   return text.empty() ? "–" : text;
 }
 

@@ -59,6 +59,8 @@ figcaption { font-weight: 600; }
   font-size: .85rem; color: var(--soft); }
 .legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .4rem; border-radius: 2px;
   vertical-align: -.05rem; }
+.legend .dash { height: .25rem; vertical-align: .2rem; clip-path: polygon(0 0, 40% 0, 40% 100%, 60% 100%, 60% 0, 100% 0,
+  100% 100%, 0 100%); }
 .row { display: flex; justify-content: space-between; gap: 1rem; margin-top: .5rem; font-size: .9rem;
   font-variant-numeric: tabular-nums; }
 .stack { display: flex; height: 1rem; }

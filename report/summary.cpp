@@ -99,9 +99,11 @@ Summary summarize(const RunData& run) {
   for (const StepRow& step : run.steps) {
     times.push_back(step.step_ms);
     tokens.push_back(step.tokens);
-    if (&run.steps.back() - &step < 10) last.push_back(step.loss);
+    if (&run.steps.back() - &step >= 10) continue;
+    ++s.last_steps;
+    if (std::isfinite(step.loss)) last.push_back(step.loss);
   }
-  s.last_loss = mean(last);
+  s.last_loss = mean(last), s.last_losses = last.size();
   s.tokens = mean(tokens) * static_cast<double>(tokens.size());
   s.train_s = mean(times) * static_cast<double>(times.size()) / 1e3;
   s.step_ms = per_step(&StepRow::step_ms);

@@ -1,6 +1,7 @@
 // The key figures of a run.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "report/data.h"
@@ -15,8 +16,11 @@ struct Summary {
   std::string model, strategy, recompute, dtype;  // "–" if the run does not record it
   double shard_size = kMissing;                   // of a hybrid run: fewer ranks than all; else kMissing
   double ranks = kMissing, steps = 0, tokens = kMissing;
-  double first_step = kMissing;                        // the first recorded one
-  double first_loss = kMissing, last_loss = kMissing;  // last: mean of the last ten steps
+  double first_step = kMissing;  // the first recorded one
+  double first_loss = kMissing;
+  // The mean of the finite losses of the last ten steps, how many these are, and of how many steps.
+  double last_loss = kMissing;
+  std::size_t last_losses = 0, last_steps = 0;
   double eval_loss = kMissing, best_eval_loss = kMissing, best_eval_step = kMissing;
   double step_ms = kMissing, tokens_per_s = kMissing, mean_tokens_per_s = kMissing, tokens_per_s_per_rank = kMissing,
          mfu = kMissing;

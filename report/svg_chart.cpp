@@ -16,12 +16,16 @@ namespace {
 
 struct Point {
   double x, y;
+  bool after_gap = false;  // points before it were left out
 };
 
 std::vector<Point> finite_points(const std::vector<double>& x, const std::vector<double>& y) {
   std::vector<Point> points;
+  bool gap = false;
   for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
-    if (std::isfinite(x[i]) && std::isfinite(y[i])) points.push_back({x[i], y[i]});
+    const bool finite = std::isfinite(x[i]) && std::isfinite(y[i]);
+    if (finite) points.push_back({x[i], y[i], gap});
+    gap = !finite;
   }
   return points;
 }
@@ -46,7 +50,9 @@ std::vector<Point> thinned(const std::vector<Point>& points, std::size_t bins) {
     const auto end = points.begin() + static_cast<std::ptrdiff_t>((bin + 1) * points.size() / bins);
     const auto [low, high] = std::minmax_element(begin, end, lower);
     kept.push_back(*std::min(low, high));
+    kept.back().after_gap = std::any_of(begin, end, [](const Point& p) { return p.after_gap; });
     kept.push_back(*std::max(low, high));
+    kept.back().after_gap = false;
   }
   kept.push_back(points.back());
   return kept;
@@ -61,7 +67,7 @@ const Point& nearest(const std::vector<Point>& points, double x) {
 }
 
 // A place on the x axis: steps and tokens as whole numbers.
-std::string place_text(double x) { return x == std::round(x) && x < 1e6 ? whole_text(x) : number_text(x); }
+std::string place_text(double x) { return x == std::round(x) && x < 1e9 ? whole_text(x) : number_text(x); }
 
 // Relative moves in whole tenths: short, and without accumulated error.
 std::string path_of(const Frame& frame, const std::vector<Point>& points) {
@@ -70,6 +76,7 @@ std::string path_of(const Frame& frame, const std::vector<Point>& points) {
   char command = 'M';
   for (const Point& p : points) {
     const long next_x = std::lround(10 * frame.x(p.x)), next_y = std::lround(10 * frame.y(p.y));
+    if (p.after_gap && command == 'l') command = 'm';
     out +=
         fmt::format("{}{:g} {:g}", command, static_cast<double>(next_x - x) / 10, static_cast<double>(next_y - y) / 10);
     x = next_x, y = next_y, command = 'l';
@@ -77,16 +84,18 @@ std::string path_of(const Frame& frame, const std::vector<Point>& points) {
   return out;
 }
 
-std::string draw_series(const Frame& frame, const Line& line, const Series& series, std::size_t index,
-                        const Canvas& canvas) {
-  const std::size_t color = index % kChartColors;
+// There are more series than colours: the next ones are dashed.
+bool is_dashed(const Series& series) { return series.dashed || series.color >= kChartColors; }
+
+std::string draw_series(const Frame& frame, const Line& line, const Series& series, const Canvas& canvas) {
+  const std::size_t color = series.color % kChartColors;
   const auto path = [&](const char* more, const std::vector<Point>& points, double spacing) {
     return fmt::format("<path class=\"s{}{}\" d=\"{}\"/>\n", color, more,
                        path_of(frame, thinned(points, static_cast<std::size_t>(canvas.width / spacing))));
   };
   std::string out;
   if (!line.pale.empty()) out += path(" pale", line.pale, 4);
-  out += path(series.dashed || index >= kChartColors ? " dash" : "", line.points, line.pale.empty() ? 4 : 8);
+  out += path(is_dashed(series) ? " dash" : "", line.points, line.pale.empty() ? 4 : 8);
   if (series.dots || line.points.size() == 1) {
     for (const Point& p : thinned(line.points, 20)) {
       out += fmt::format("<circle class=\"f{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>\n", color, frame.x(p.x),
@@ -162,13 +171,12 @@ std::string draw_marks(const Frame& frame, const std::vector<double>& marks, Ran
 
 std::string draw(const LineChart& chart, const std::vector<Line>& lines, const Canvas& canvas) {
   auto [x, y] = ranges_of(lines);
-  if (x.low == x.high) x = {x.low - 1, x.high + 1};
+  if (x.low == x.high) x = {std::max(0.0, x.low - 1), x.high + 1};
   if (chart.from_zero) y.low = std::min(0.0, y.low);
   const Frame frame(canvas, x, outer_ticks(y, 5));
   std::string out = frame.open(chart.title, chart.x_label, chart.y_label);
-  const auto ticks = chart.x_ticks.empty()
-                         ? inner_ticks(x, static_cast<int>(frame.plot_width() / 55), /*whole=*/x.high - x.low > 5)
-                         : chart.x_ticks;
+  const auto ticks =
+      chart.x_ticks.empty() ? inner_ticks(x, static_cast<int>(frame.plot_width() / 55), chart.whole_x) : chart.x_ticks;
   const auto texts = tick_texts(ticks);
   double free_from = 0;
   for (std::size_t i = 0; i < ticks.size(); ++i) {
@@ -179,7 +187,7 @@ std::string draw(const LineChart& chart, const std::vector<Line>& lines, const C
   }
   out += draw_marks(frame, chart.marks, x);
   for (std::size_t s = 0; s < lines.size(); ++s) {
-    if (!lines[s].points.empty()) out += draw_series(frame, lines[s], chart.series[s], s, canvas);
+    if (!lines[s].points.empty()) out += draw_series(frame, lines[s], chart.series[s], canvas);
   }
   return out + draw_hover(frame, chart, lines, canvas) + "</svg>\n";
 }
@@ -206,8 +214,11 @@ std::string drawings(const LineChart& chart) {
   return out;
 }
 
-// Leaves out the series that have points on no axis, so that the others have the same colours on all of them.
+// Leaves out the series that have points on no axis. The others keep the colour of their place.
 std::vector<LineChart> with_points(std::vector<LineChart> charts) {
+  for (LineChart& chart : charts) {
+    for (std::size_t s = 0; s < chart.series.size(); ++s) chart.series[s].color = s;
+  }
   for (std::size_t s = charts.empty() ? 0 : charts[0].series.size(); s-- > 0;) {
     if (std::any_of(charts.begin(), charts.end(), [s](const LineChart& c) { return has_points(c.series[s]); }))
       continue;
@@ -236,7 +247,8 @@ std::vector<double> smoothed(const std::vector<double>& values, std::size_t wind
 std::string figure(const LineChart& chart) { return figure(std::vector{chart}); }
 
 std::string figure(const std::vector<LineChart>& by_axis, const std::string& given_note) {
-  std::vector<std::string> names, charts, labels;
+  std::vector<std::string> charts, labels;
+  std::vector<LegendEntry> legend;
   const std::vector<LineChart> shown = with_points(by_axis);
   for (const LineChart& chart : shown) {
     std::string drawn = drawings(chart);
@@ -248,8 +260,8 @@ std::string figure(const std::vector<LineChart>& by_axis, const std::string& giv
   const bool marked = charts[0].find(kMarkClass) != std::string::npos;
   const std::string space = given_note.empty() || !marked ? "" : " ";
   const std::string note = given_note + space + (marked ? shown[0].marks_mean : "");
-  for (const Series& series : shown[0].series) names.push_back(series.name);
-  std::string out = open_figure(shown[0].title, names);
+  for (const Series& series : shown[0].series) legend.push_back({series.name, series.color, is_dashed(series)});
+  std::string out = open_figure(shown[0].title, legend);
   if (charts.size() == 1) return out + charts[0] + note_html(note) + "</figure>\n";
   out += "<form class=\"axes\">x axis:";
   for (std::size_t i = 0; i < charts.size(); ++i) {

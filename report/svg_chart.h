@@ -1,8 +1,9 @@
 // Charts as inline SVG. Each is drawn twice, for wide and for narrow screens, so that text keeps its size on a phone.
 // The page's style sheet (style.h, html.cpp) shows one of the two and defines the colours .s0 ... (lines), .f0 ...
-// (areas) and .k0 ... (legend). Points that are not finite are left out.
+// (areas) and .k0 ... (legend). Points that are not finite are left out, and a line has a gap there.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct Series {
   std::vector<double> x, y;  // x ascending
   bool dots = false;         // also draws a dot at each point, for few points
   bool dashed = false;
+  std::size_t color = 0;  // set by figure(): the same for a series in charts that lack other ones
   // If not empty: the line that is drawn and named at the pointer, over a pale one of `y`; one value for each of `y`.
   std::vector<double> smooth = {};
 };
@@ -26,6 +28,7 @@ struct LineChart {
   std::string title, x_label, y_label;  // with units
   std::vector<Series> series = {};
   bool from_zero = false;
+  bool whole_x = false;              // places on the x axis are whole numbers
   std::vector<double> x_ticks = {};  // if not empty: replaces the computed ticks; those that would overlap are skipped
   std::vector<double> marks = {};    // places on the x axis with a dotted line
   std::string marks_mean = {};       // what the note below says of them

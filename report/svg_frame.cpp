@@ -65,21 +65,26 @@ std::string Frame::hovers(const std::vector<std::string>& names, const std::stri
       std::round(10 * columns.back().to) / 10, values);
 }
 
-static std::string legend(const std::vector<std::string>& names) {
-  if (names.empty()) return {};
-  std::string out = "<ul class=\"legend\">";
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    out += fmt::format("<li><i class=\"k{}\"></i>{}</li>", i % kChartColors, escaped(names[i]));
+std::string open_figure(const std::string& title, const std::vector<LegendEntry>& legend) {
+  std::string out = fmt::format("<figure>\n<figcaption>{}</figcaption>\n", escaped(title));
+  if (legend.empty()) return out;
+  out += "<ul class=\"legend\">";
+  for (const LegendEntry& entry : legend) {
+    out += fmt::format("<li><i class=\"k{}{}\"></i>{}</li>", entry.color % kChartColors, entry.dashed ? " dash" : "",
+                       escaped(entry.name));
   }
   return out + "</ul>\n";
 }
 
 std::string open_figure(const std::string& title, const std::vector<std::string>& names) {
-  return fmt::format("<figure>\n<figcaption>{}</figcaption>\n{}", escaped(title), legend(names));
+  std::vector<LegendEntry> legend;
+  for (const std::string& name : names) legend.push_back({name, legend.size()});
+  return open_figure(title, legend);
 }
 
 std::string number_text(double value) {
-  return std::abs(value) >= 1e4 ? count_text(value) : fmt::format("{:.4g}", value);
+  const double size = std::abs(value);
+  return size >= 1e4 && size < kPowersFrom ? count_text(value) : fmt::format("{:.4g}", value);
 }
 
 }  // namespace lt::report

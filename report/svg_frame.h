@@ -1,6 +1,7 @@
 // The frame of a chart: the area between the margins, its axes with ticks that never overlap, and the scales.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,14 @@ inline constexpr Canvas kCanvases[] = {{"wide", 860, 300, 120}, {"narrow", 360, 
 
 // A value in a hover text: four significant digits, or as count_text() from 1e4 on.
 std::string number_text(double value);
-// Opens a <figure> with its caption and the legend, whose colours are in the order of `names`.
+struct LegendEntry {
+  std::string name;
+  std::size_t color;
+  bool dashed = false;
+};
+// Opens a <figure> with its caption and the legend.
+std::string open_figure(const std::string& title, const std::vector<LegendEntry>& legend);
+// The same with colours in the order of `names`.
 std::string open_figure(const std::string& title, const std::vector<std::string>& names);
 
 struct Hover {

@@ -20,8 +20,8 @@ StackedChart binned(const StackedChart& chart, const Canvas& canvas, std::vector
   for (std::size_t bin = 0; bin < bins; ++bin) {
     const std::size_t begin = bin * n / bins, end = (bin + 1) * n / bins;
     result.x.push_back(chart.x[begin]);
-    names.push_back(end - begin == 1 ? fmt::format("{:g}", chart.x[begin])
-                                     : fmt::format("{:g} to {:g}", chart.x[begin], chart.x[end - 1]));
+    const std::string first = whole_text(chart.x[begin]);
+    names.push_back(end - begin == 1 ? first : first + " to " + whole_text(chart.x[end - 1]));
     for (std::size_t layer = 0; layer < chart.values.size(); ++layer) {
       for (std::size_t i = begin; i < end; ++i) {
         if (std::isfinite(chart.values[layer][i])) result.values[layer][bin] += chart.values[layer][i];

@@ -22,7 +22,8 @@ std::string count_text(double count) {
 }
 
 std::string fixed_text(double value, int digits) {
-  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : kDash;
+  if (!std::isfinite(value)) return kDash;
+  return std::abs(value) < kPowersFrom ? fmt::format("{:.{}f}", value, digits) : fmt::format("{:.4g}", value);
 }
 
 std::string ms_text(double ms) { return fixed_text(ms, std::abs(ms) >= 9.995 ? 1 : std::abs(ms) >= 0.1 ? 2 : 3); }

@@ -10,6 +10,8 @@ namespace lt::report {
 using drawing::bytes_text;
 using drawing::escaped;
 using drawing::kDash;
+using drawing::kPowersFrom;
+using drawing::printable;
 
 // "1.27M", "35.0k", "812".
 std::string count_text(double count);

@@ -2,14 +2,16 @@
 """Times training steps (forward, backward, clip, fused AdamW) of PyTorch on CUDA devices, beside libtrain's.
 
     torch_gpu.py --model gpt2-124m --batch 64 --seq 1024 --steps 20                       # one device, one JSON object
-    torchrun --nproc-per-node 4 torch_gpu.py --strategy fsdp2 --model llama-1b --batch 4 --seq 4096
+    torch_gpu.py --ranks 4 --strategy fsdp2 --model llama-1b --batch 4 --seq 4096         # by torchrun, on this host
     torch_gpu.py ... --serve                                                              # driven by bench/compare_step.py
 
 bf16: `ddp` (and one device) keeps f32 parameters and computes under autocast, the model compiled as a whole; `fsdp2`
 shards f32 parameters block by block (fully_shard), gathers them in bf16 and reduces gradients in f32, each block and the
-loss compiled. `zero2` is fsdp2 without resharding after the forward pass. On one device --mode best times the VARIANTS
-below, each in a process of its own, because a kernel that the compiler tries can end a process's use of the device. It
-goes on with the fastest, whose name is in the settings, beside the times of all and what failed.
+loss compiled. `zero2` is fsdp2 without resharding after the forward pass. What no block holds (embedding, last norm, head)
+is needed again at once, so it is resharded after the backward pass only. --mode best times the VARIANTS below that suit
+the strategy and the number of devices, each in processes of its own, because a kernel that the compiler tries can end a
+process's use of the device. It goes on with the fastest, whose name is in the settings, beside the times of all and what
+failed. On several devices it is for `ddp`.
 
 fp8: the same with the linear layers of blocks by torchao's float8, with one scale a tensor (`tensorwise`; fsdp2 then
 gathers them in float8), or on one device with the better of that and scales of rows. Needs torchao.
@@ -34,8 +36,10 @@ import torch.distributed as dist
 import torch_models
 
 
-# What one device can train with: dtype, strategy, what is compiled, mode of torch.compile, recipe of float8.
+# What can be trained with: dtype, strategy, what is compiled, mode of torch.compile, recipe of float8. "wrapped" compiles
+# the model within DistributedDataParallel: its graph is cut where a bucket of gradients is complete.
 VARIANTS = {"whole model, autocast": ("bf16", "ddp", "model", "default", None),
+            "whole model with its wrapper, autocast": ("bf16", "ddp", "wrapped", "default", None),
             "blocks and loss, autocast": ("bf16", "ddp", "blocks", "default", None),
             "blocks and loss, bf16 parameters (fully_shard)": ("bf16", "fsdp2", "blocks", "default", None),
             "whole model, autocast, max-autotune": ("bf16", "ddp", "model", "max-autotune-no-cudagraphs", None),
@@ -43,6 +47,8 @@ VARIANTS = {"whole model, autocast": ("bf16", "ddp", "model", "default", None),
                 ("fp8", "fsdp2", "blocks", "default", "tensorwise"),
             "blocks and loss, bf16 parameters (fully_shard), float8 rowwise": ("fp8", "fsdp2", "blocks", "default", "rowwise"),
             "whole model, autocast, float8 tensorwise": ("fp8", "ddp", "model", "default", "tensorwise"),
+            "whole model with its wrapper, autocast, float8 tensorwise": ("fp8", "ddp", "wrapped", "default", "tensorwise"),
+            "blocks and loss, autocast, float8 tensorwise": ("fp8", "ddp", "blocks", "default", "tensorwise"),
             "whole model, autocast, float8 rowwise": ("fp8", "ddp", "model", "default", "rowwise")}
 
 
@@ -74,10 +80,12 @@ class Trainer:
         if o.strategy == "ddp":
             if compiled == "blocks":
                 self._compile_blocks(model)
-            elif self.compiler:
+            elif self.compiler and compiled == "model":
                 model = torch.compile(model, mode=self.compiler)
             if dist.is_initialized() and dist.get_world_size() > 1:
                 model = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+            if self.compiler and compiled == "wrapped":
+                model = torch.compile(model, mode=self.compiler)
         else:
             self._shard(model, o)
         self.model = model
@@ -97,11 +105,10 @@ class Trainer:
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
         policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        options = {"mp_policy": policy, "reshard_after_forward": o.strategy == "fsdp2"}
         self._compile_blocks(model)
         for block in model.blocks:
-            fully_shard(block, **options)
-        fully_shard(model, **options)
+            fully_shard(block, mp_policy=policy, reshard_after_forward=o.strategy == "fsdp2")
+        fully_shard(model, mp_policy=policy, reshard_after_forward=False)
 
     def _step(self):
         with torch.autocast("cuda", torch.bfloat16, enabled=self.autocast):
@@ -131,10 +138,17 @@ def trainer_of(o, variant):
     return Trainer(argparse.Namespace(**{**vars(o), "dtype": dtype, "strategy": strategy}), compiled, compiler, recipe)
 
 
+def command_of(o, *more):
+    """What runs this program on the devices, each a process of its own."""
+    launcher = [] if o.ranks == 1 else ["-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1",
+                                        "--nproc-per-node", str(o.ranks)]
+    return [sys.executable, *launcher, os.path.abspath(__file__), "--model", o.model, "--batch", str(o.batch),
+            "--seq", str(o.seq), "--warmup", str(o.warmup), *more]
+
+
 def variant_ms(o, variant):
-    """The median step in a process of its own, or a text that says why there is none."""
-    command = [sys.executable, os.path.abspath(__file__), "--model", o.model, "--batch", str(o.batch), "--seq", str(o.seq),
-               "--warmup", str(o.warmup), "--steps", "10", "--variant", variant]
+    """The median step in processes of its own, or a text that says why there is none."""
+    command = command_of(o, "--steps", "10", "--variant", variant)
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, timeout=o.variant_seconds)
     except subprocess.TimeoutExpired:
@@ -143,9 +157,12 @@ def variant_ms(o, variant):
 
 
 def best_variant(o):
-    """The fastest of the dtype's VARIANTS, and what the settings say of it."""
+    """The fastest of the VARIANTS that suit, and what the settings say of it."""
+    def suits(dtype, strategy, compiled, compiler, _):
+        return dtype == o.dtype and (compiled != "wrapped" if o.ranks == 1 else strategy == "ddp" and compiler == "default")
+
     results = {}
-    for variant in (name for name, parts in VARIANTS.items() if parts[0] == o.dtype):
+    for variant in (name for name, parts in VARIANTS.items() if suits(*parts)):
         results[variant] = variant_ms(o, variant)
         print(f"{variant}: {results[variant]}", file=sys.stderr, flush=True)
     times = {variant: ms for variant, ms in results.items() if not isinstance(ms, str)}
@@ -161,18 +178,20 @@ def options():
     p.add_argument("--dtype", choices=("bf16", "fp8"), default="bf16")
     p.add_argument("--strategy", choices=("ddp", "zero2", "fsdp2"), default="ddp")
     p.add_argument("--mode", choices=("eager", "compile", "best"), default="compile")
+    p.add_argument("--ranks", type=int, default=1, help="starts as many processes on this host, each with a device")
     p.add_argument("--batch", type=int, default=64, help="samples of a rank and step")
     p.add_argument("--seq", type=int, default=1024, help="tokens of a sample")
     p.add_argument("--steps", type=int, default=20, help="timed steps")
     p.add_argument("--warmup", type=int, default=5)
-    p.add_argument("--variant", choices=list(VARIANTS), help="on one device, in place of --dtype, --strategy and --mode")
+    p.add_argument("--variant", choices=list(VARIANTS), help="in place of --dtype, --strategy and --mode")
+    p.add_argument("--best", type=json.loads, default={}, help=argparse.SUPPRESS)  # of best_variant(), for the settings
     p.add_argument("--variant-seconds", type=int, default=900, metavar="S", help="for each variant of --mode best")
     p.add_argument("--serve", action="store_true", help="take `run N` from standard input")
     return p.parse_args()
 
 
-def settings(o, seconds, best):
-    return {**best, "program": "torch", "version": torch.__version__, "device": torch.cuda.get_device_name(),
+def settings(o, seconds):
+    return {**o.best, "program": "torch", "version": torch.__version__, "device": torch.cuda.get_device_name(),
             **({"torchao": importlib.metadata.version("torchao")} if o.dtype == "fp8" else {}),
             "ranks": dist.get_world_size() if dist.is_initialized() else 1, "model": o.model, "dtype": o.dtype,
             "strategy": o.strategy, "mode": o.mode, "batch": o.batch, "seq": o.seq, "warmup": o.warmup,
@@ -204,11 +223,13 @@ def main():
     begin = time.perf_counter()
     o = options()
     ranks, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
-    if ranks > 1 and (o.variant or o.mode == "best"):
-        raise SystemExit("--mode best and --variant: expected one device")
-    best = {}
-    if o.mode == "best":
-        o.variant, best = best_variant(o)
+    if o.mode == "best" and (o.ranks == 1 or o.strategy == "ddp"):
+        o.variant, o.best = best_variant(o)
+    if o.ranks > 1:
+        chosen = ["--variant", o.variant, "--best", json.dumps(o.best)] if o.variant else []
+        command = command_of(o, "--dtype", o.dtype, "--strategy", o.strategy, "--mode", o.mode.replace("best", "compile"),
+                             "--steps", str(o.steps), *chosen, *(["--serve"] if o.serve else []))
+        os.execv(command[0], command)
     if o.variant:
         o.dtype = VARIANTS[o.variant][0]
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
@@ -221,13 +242,13 @@ def main():
     trainer.run(o.warmup)
     if o.serve:
         if rank == 0:
-            print(json.dumps(settings(o, time.perf_counter() - begin, best)), flush=True)
+            print(json.dumps(settings(o, time.perf_counter() - begin)), flush=True)
         serve(trainer, rank)
     else:
         ms = trainer.run(o.steps)
         if rank == 0:
             tokens = o.batch * o.seq * ranks
-            print(json.dumps({**settings(o, time.perf_counter() - begin, best), "steps": o.steps, "min_ms": min(ms),
+            print(json.dumps({**settings(o, time.perf_counter() - begin), "steps": o.steps, "min_ms": min(ms),
                               "median_ms": statistics.median(ms), "max_ms": max(ms),
                               "tokens_per_s": tokens / statistics.median(ms) * 1e3}, indent=2))
     if dist.is_initialized():

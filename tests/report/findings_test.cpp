@@ -228,7 +228,11 @@ TEST_CASE("findings: threads, micro-batches, optimizer, checkpoints and evaluati
   run = run_of({{{"forward", 30.0}, {"backward", 60.0}, {"checkpoint", 10.0}}});
   for (double step : {5.0, 10.0, 15.0}) run.events.push_back({.kind = "checkpoint", .step = step, .seconds = 0.05});
   CHECK(contains(text_of(run, "checkpoint"),
-                 "3 checkpoints took 0.05 s each (events), and checkpoint.every is 5. Saving"));
+                 "3 checkpoints held training up for 0.05 s each (events), and checkpoint.every is 5. Saving"));
+  run.config["checkpoint.every"] = "0", run.config["checkpoint.every_minutes"] = "2.5";
+  for (auto& save : run.events) save.fields = {{"stall_seconds", "0.02"}};  // the rest passed beside the steps
+  CHECK(contains(text_of(run, "checkpoint"),
+                 "held training up for 0.02 s each (events), and checkpoint.every_minutes is 2.5."));
   run.events = {{.kind = "start", .step = 0}, {.kind = "end", .step = 20, .seconds = 4}};
   run.evals = {{.kind = "eval", .step = 10, .loss = 3}};
   CHECK(contains(

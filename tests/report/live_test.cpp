@@ -38,9 +38,11 @@ TEST_CASE("report --follow: progress, rate, time left and the slowest rank of a 
 TEST_CASE("report --follow: a run has ended if its last attempt has", "[report]") {
   const TempFolder folder;
   const std::string end = "{\"event\":\"end\",\"step\":40,\"reason\":\"signal SIGTERM\",\"seconds\":1}\n";
-  const auto ended = read(folder, end);
+  auto ended = read(folder, end);
   CHECK(cells(ended)[1] == "ended: signal SIGTERM");
   CHECK(cells(ended)[4] == "–");
+  CHECK_FALSE(lt::report::all_ended({ended}));  // a supervisor may start it again
+  ended.changed_at = 1000, ended.read_at = 1061;
   CHECK(lt::report::all_ended({ended}));
   const std::string skip = R"({"event":"skip","step":40,"reason":"non-finite loss or gradient")";
   const auto not_finite = read(folder, skip + "}\n");  // such a run has no end event

@@ -10,13 +10,7 @@
 namespace {
 
 using fixture::contains, fixture::TempFolder, fixture::read_text, fixture::start_line, fixture::step_line,
-    fixture::write_text;
-
-std::string steps(int first, int last, double loss, double ms) {
-  std::string text;
-  for (int step = first; step <= last; ++step) text += step_line(step, loss, ms);
-  return text;
-}
+    fixture::steps, fixture::write_text;
 
 std::string event(const std::string& kind, int step, const std::string& more = "") {
   return R"({"event":")" + kind + R"(","step":)" + std::to_string(step) + more + "}\n";
@@ -209,6 +203,11 @@ TEST_CASE("restart: restarts make a table, and a finding if they cost enough", "
     INFO(text);
     CHECK(contains(markdown, text));
   }
+  // A later segment's speed says nothing of the steps that were repeated before it.
+  const std::string slow = start_line(2) + steps(1, 40, 5, 1000) + start_line(2, 20) + restart(2, "20", "20", 0.5) +
+                           steps(21, 40, 5, 1000) + start_line(8, 40) + steps(41, 200, 5, 10);
+  CHECK(contains(report_of(folder, slow), "2.0 s down, and 20.0 s for 20 steps that were repeated."));
+  report_of(folder, lines + steps(12, 30, 5, 100));
   // A restart is marked where the axis has its step.
   const std::string page = read_text(folder.path() / "report.html");
   CHECK(contains(page, "class=\"at\""));

@@ -37,6 +37,12 @@ inline std::string step_line(int step, double loss, double ms) {
   return o.str();
 }
 
+inline std::string steps(int first, int last, double loss, double ms = 100) {
+  std::string text;
+  for (int step = first; step <= last; ++step) text += step_line(step, loss, ms);
+  return text;
+}
+
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace fixture

@@ -19,7 +19,7 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.{}f} {}", bytes, digits, kUnits[unit]);
 }
 
-std::string escaped(std::string_view text) {
+std::string printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {
     const char c = text[0];
@@ -27,7 +27,18 @@ std::string escaped(std::string_view text) {
     const bool control = static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t';
     if (length == 0 || control || c == 0x7F) {
       out += control && c == '\r' ? "" : "\xEF\xBF\xBD";
-    } else if (c == '&') {
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out;
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    if (c == '&') {
       out += "&amp;";
     } else if (c == '<') {
       out += "&lt;";
@@ -36,9 +47,8 @@ std::string escaped(std::string_view text) {
     } else if (c == '"') {
       out += "&quot;";
     } else {
-      out += text.substr(0, length);
+      out += c;
     }
-    text.remove_prefix(length == 0 ? 1 : length);
   }
   return out;
 }

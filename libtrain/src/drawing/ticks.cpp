@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "drawing/text.h"
+
 namespace lt::drawing {
 namespace {
 
@@ -15,6 +17,7 @@ constexpr double kCharacter = 7.2;  // widest usual digit of the 12 px font
 // small step are the same double.
 constexpr double kResolution = 1e-12;
 constexpr double kSmallest = 1e-280;  // smaller magnitudes count as zero
+constexpr int kMostDigits = 9;        // after the point; numbers that need more are written with a power of ten
 
 bool is_constant(Range range) {
   const double magnitude = std::max({std::abs(range.low), std::abs(range.high), kSmallest});
@@ -28,6 +31,9 @@ double nice_step(double span, int count) {
   }
   return 10 * power;
 }
+
+// The power of ten of a positive number's first digit.
+int power_of(double value) { return static_cast<int>(std::floor(std::log10(value) + 1e-9)); }
 
 std::vector<double> multiples(double step, double first, double last) {
   std::vector<double> ticks;
@@ -62,9 +68,20 @@ std::vector<std::string> tick_texts(const std::vector<double>& ticks) {
   }
   const double scale = largest >= 1e9 ? 1e9 : largest >= 1e6 ? 1e6 : largest >= 1e4 ? 1e3 : 1;
   const char* suffix = scale == 1e9 ? "G" : scale == 1e6 ? "M" : scale == 1e3 ? "k" : "";
-  const int digits = step > 0 ? std::clamp(static_cast<int>(-std::floor(std::log10(step / scale) + 1e-9)), 0, 9) : 0;
+  // The digits after the point that tell neighbours apart.
+  const int digits = step > 0 ? -power_of(step / scale) : 0;
+  const bool by_power = digits > kMostDigits || largest >= kPowersFrom;
+  const int significant = step > 0 ? power_of(largest) - power_of(step) : 3;
   std::vector<std::string> texts;
-  for (double tick : ticks) texts.push_back(tick == 0 ? "0" : fmt::format("{:.{}f}{}", tick / scale, digits, suffix));
+  for (double tick : ticks) {
+    if (tick == 0) {
+      texts.push_back("0");
+    } else if (by_power) {
+      texts.push_back(fmt::format("{:.{}e}", tick, std::clamp(significant, 0, 15)));
+    } else {
+      texts.push_back(fmt::format("{:.{}f}{}", tick / scale, std::max(digits, 0), suffix));
+    }
+  }
   return texts;
 }
 

@@ -1,0 +1,17 @@
+// Quotes a word for a shell.
+#pragma once
+
+#include <string>
+
+namespace lt {
+
+// The word as a POSIX shell takes it, in single quotes where it needs them.
+inline std::string shell_word(const std::string& word) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=.,/:@%+";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+}  // namespace lt
