@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -24,7 +25,14 @@ using namespace lt;
 std::vector<int> numbers(const std::string& text) {
   std::vector<int> result;
   std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ',');) result.push_back(std::stoi(part));
+  for (std::string part; std::getline(in, part, ',');) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    if (error != std::errc() || end != part.data() + part.size() || number < 1) {
+      throw UsageError("bench", "--ranks: expected numbers of ranks with commas between them, got " + text);
+    }
+    result.push_back(number);
+  }
   return result;
 }
 

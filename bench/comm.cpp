@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/print_note.h"
 #include "libtrain/error.h"
 #include "memory/buffer.h"
 #include "record/system_memory.h"
@@ -233,7 +234,7 @@ Json measure_collectives(const World& world, const CommOptions& options) {
     for (const Size bytes : options.sizes)
       print_collective_row(rows.emplace_back(row_of(group, measured, bytes, blocks.at({measured, bytes}))));
   }
-  if (!memory.why_none.empty()) fmt::print(stderr, "no rows of windows: {}\n", memory.why_none);
+  if (!memory.why_none.empty()) print_note("no rows of windows: {}\n", memory.why_none);
   return rows;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "io/print_note.h"
 #include "result_file.h"
 
 namespace lt::bench {
@@ -36,7 +37,7 @@ void warn_of_differences(const ResultFile& a, const ResultFile& b) {
   for (const char* name : kMachine) {
     const Json left = a.machine(name), right = b.machine(name);
     if (left == right) continue;
-    fmt::print(stderr, "warning: machine.{}: A has {}, B has {}\n", name, short_text(left), short_text(right));
+    print_note("warning: machine.{}: A has {}, B has {}\n", name, short_text(left), short_text(right));
   }
 }
 

@@ -43,6 +43,9 @@ compare_losses() {
 
 losses() { prepare && report 1x-losses.txt compare_losses; }
 
+# A test program exits with 77 where the GPU lacks what some of its tests need.
+passes() { "$@" || [ $? = 77 ]; }
+
 # Runs one tool. Searches of products launch too many kernels for any. Racecheck fails inside cuBLASLt's kernels for bf16,
 # so it skips all tests of products. Initcheck does not see what cuBLASLt's and cuDNN's newer kernels write, so it skips
 # FP8. Synccheck fails inside cuDNN's attention, which heads of 20 channels avoid; racecheck of FP8 was tried without it
@@ -54,8 +57,8 @@ sanitize() {  # tool
     --train.steps=3 --train.device=cuda --data.train="$tokens")
   [ "$1" != racecheck ] || tests=("~[cublas]") attention=("~[cudnn]~[hopper]")
   rm -rf "$runs"
-  "${check[@]}" "$build/tests/kernels/kernels_cuda_test" "${tests[@]}"
-  "${check[@]}" "$build/tests/kernels/attention_cuda_test" "${attention[@]}"
+  passes "${check[@]}" "$build/tests/kernels/kernels_cuda_test" "${tests[@]}"
+  passes "${check[@]}" "$build/tests/kernels/attention_cuda_test" "${attention[@]}"
   "${check[@]}" "$ltrain" train "${tiny[@]}" --run.dir="$runs/gpt2" --model.dropout=0.1
   "${check[@]}" "$ltrain" train "${tiny[@]}" --run.dir="$runs/llama" --model.family=llama
   [[ "$1" != @(racecheck|synccheck) ]] || heads=(--model.heads=4 --model.head_dim=20)
@@ -63,7 +66,7 @@ sanitize() {  # tool
   # NCCL asks for kinds of memory and kernels that a device may not have. Memcheck would take that for an error.
   [ "$1" != memcheck ] || check+=(--report-api-errors no)
   if [ "$gpus" -gt 1 ]; then
-    [[ "$1" != @(memcheck|synccheck) ]] || gpus=2 on_all "${check[@]}" "$build/tests/comm/nccl_test" "nccl: *windows*"
+    [[ "$1" != @(memcheck|synccheck) ]] || gpus=2 passes on_all "${check[@]}" "$build/tests/comm/nccl_test" "nccl: *windows*"
     [ "$1" = initcheck ] || gpus=2 on_all "${check[@]}" "$ltrain" train "${tiny[@]}" --run.dir="$runs/zero3" \
       --train.dtype=fp8 --parallel.strategy=zero3 "${heads[@]}"
   fi

@@ -42,7 +42,10 @@ def main():
     p.add_argument("--names", type=int, default=0, metavar="N", help="also the N kernels that take longest")
     o = p.parse_args()
     with open(o.trace) as f:
-        events = [event for event in json.load(f)["traceEvents"] if event["ph"] == "X"]
+        trace = json.load(f)
+    if not isinstance(trace, dict) or "traceEvents" not in trace:
+        raise SystemExit(f"{o.trace}: expected a trace with traceEvents, as record.profile_steps writes it")
+    events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
     kernels = [event for event in events if "cat" in event]
     steps = sum("step_numbers" in event["name"] for event in kernels)
     if not kernels or not steps:

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "floor.h"
+#include "io/print_note.h"
 #include "kernel_case.h"
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
@@ -204,6 +205,8 @@ void bench_kernels(const Config& given, const World& world, const Options& optio
   const Config config = resolve(given);
   const Device device = step_options_of_rank(config, world).device;
   const KernelResult measured = measure(chosen_cases(config, device, filter), device, options);
+  for (const Json& left_out : measured.left_out) print_note("left out: {}\n", left_out.get<std::string>());
+  if (measured.rows.empty()) throw UsageError("bench", "kernels: expected one that can be measured, all were left out");
   print_kernels(measured);
   Json result = new_result("kernels", world, options, device);
   result["peaks"] = measured.peaks;

@@ -29,34 +29,37 @@ struct NormArrays {
   }
 };
 
-// `launch(stream, arrays)` calls the kernel.
+// `launch(stream, arrays)` calls the kernel. footprint: KernelCase's.
 template <class Launch>
 KernelCase norm_case(const char* name, Size R, Size C, DType dtype, Device device, Size flops, Size bytes,
-                     Launch launch) {
-  return {name, fmt::format("R={} C={}", R, C), dtype, Work::elementwise, flops * R * C, bytes, [=] {
-            const NormArrays arrays(R, C, dtype, device);
-            return PreparedKernel{[=] { dispatch(device, [&](auto s) { launch(s, arrays); }); }};
-          }};
+                     Size footprint, Launch launch) {
+  KernelCase made{name, fmt::format("R={} C={}", R, C), dtype, Work::elementwise, flops * R * C, bytes, [=] {
+                    const NormArrays arrays(R, C, dtype, device);
+                    return PreparedKernel{[=] { dispatch(device, [&](auto s) { launch(s, arrays); }); }};
+                  }};
+  made.footprint = footprint;
+  return made;
 }
 
 void add_norms(KernelCases& cases, Size R, Size C, DType dtype, Device device) {
   const Size e = dtype_bytes(dtype), array = R * C * e, row = C * e, statistics = R * 4, sums = C * 4;
-  const auto add = [&](const char* name, Size flops, Size bytes, auto launch) {
-    cases.push_back(norm_case(name, R, C, dtype, device, flops, bytes, launch));
+  const auto add = [&](const char* name, Size flops, Size bytes, Size footprint, auto launch) {
+    cases.push_back(norm_case(name, R, C, dtype, device, flops, bytes, footprint, launch));
   };
-  add("layer_norm.forward", 8, 2 * array + 2 * row + 2 * statistics, [=](auto s, const NormArrays& a) {
+  add("layer_norm.forward", 8, 2 * array + 2 * row + 2 * statistics, 0, [=](auto s, const NormArrays& a) {
     kernels::layer_norm_forward(
         s, {dtype, R, C, a.out.data(), a.mean.data(), a.rstd.data(), a.x.data(), a.w.data(), a.b.data(), kEps});
   });
-  // As in a model, dx is added to the gradient of the residual stream.
-  add("layer_norm.backward", 16, 4 * array + row + 2 * sums + 2 * statistics, [=](auto s, const NormArrays& a) {
+  // As in a model, dx is added to the gradient of the residual stream, which is read and written.
+  const Size layer_bytes = 4 * array + row + 2 * sums + 2 * statistics, rms_bytes = 4 * array + row + sums + statistics;
+  add("layer_norm.backward", 16, layer_bytes, layer_bytes - array, [=](auto s, const NormArrays& a) {
     kernels::layer_norm_backward(s, {dtype, R, C, a.out.data(), a.dw.data(), a.db.data(), true, false, false,
                                      a.dy.data(), a.x.data(), a.w.data(), a.mean.data(), a.rstd.data()});
   });
-  add("rms_norm.forward", 4, 2 * array + row + statistics, [=](auto s, const NormArrays& a) {
+  add("rms_norm.forward", 4, 2 * array + row + statistics, 0, [=](auto s, const NormArrays& a) {
     kernels::rms_norm_forward(s, {dtype, R, C, a.out.data(), a.rstd.data(), a.x.data(), a.w.data(), kEps});
   });
-  add("rms_norm.backward", 11, 4 * array + row + sums + statistics, [=](auto s, const NormArrays& a) {
+  add("rms_norm.backward", 11, rms_bytes, rms_bytes - array, [=](auto s, const NormArrays& a) {
     kernels::rms_norm_backward(
         s, {dtype, R, C, a.out.data(), a.dw.data(), true, false, a.dy.data(), a.x.data(), a.w.data(), a.rstd.data()});
   });

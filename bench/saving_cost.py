@@ -68,6 +68,8 @@ def main():
     parser.add_argument("--label", default="run")
     parser.add_argument("--option", action="append", default=[], help="of train, for all runs")
     arguments = parser.parse_args()
+    if arguments.steps <= 10 or arguments.rounds < 1:
+        parser.error("--steps: expected more than 10, since the first ten do not count; --rounds: at least 1")
     arguments.ltrain = pathlib.Path(arguments.ltrain).resolve()
     kinds = {"without": ()}
     memory = f"--checkpoint.memory_every={arguments.memory_every}"

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "io/print_note.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/parallel/strategy.h"
@@ -123,6 +124,9 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
   }
   const StepOptions step = step_options_of_rank(config, world);
   const bool speaks = world.rank() == 0;
+  if (speaks && given.parallel.strategy != Config().parallel.strategy) {
+    print_note("parallel.strategy={} is ignored: scaling measures every strategy\n", given.parallel.strategy);
+  }
   Json rows = Json::array();
   if (speaks) print_header(kScalingColumns);
   const auto result = [&] { return new_result("scaling", world, options, step.device); };

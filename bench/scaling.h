@@ -15,12 +15,12 @@ std::vector<int> rank_counts(int ranks);
 //
 //   ms                  time of the step's slowest rank
 //   tokens_per_s        of all ranks together, from the median; tokens_per_s_per_rank = that / n
-//   efficiency          tokens_per_s / (n * tokens_per_s of single)
+//   efficiency          tokens_per_s / (n * tokens_per_s of single), where single is the slowest of these n ranks alone
 //   exposed_share       share of the step's time spent waiting for gathers and reductions, mean over ranks
 //   memory_peak_bytes   maximum over ranks
 //
-// parallel.strategy is ignored. Throws UsageError if parallel.shard_size is set, which would not divide every n, or
-// train.global_batch, which would change the work per rank.
+// parallel.strategy is ignored, which a line on standard error says. Throws UsageError if parallel.shard_size is set,
+// which would not divide every n, or train.global_batch, which would change the work per rank.
 void bench_scaling(const Config& config, const World& world, const Options& options);
 
 }  // namespace lt::bench

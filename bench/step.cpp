@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/print_note.h"
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
 #include "record/short_text.h"
@@ -41,7 +42,7 @@ void print_activity(const std::string& name, const std::vector<double>& ms, cons
 void print_table(const Json& row, const std::vector<double>& ms,
                  const std::array<std::vector<double>, kActivities>& activities) {
   const auto text = [&](const char* field) { return row[field].get<std::string>(); };
-  fmt::print(stderr, "{}: {}\n{} on {}, recompute {}, {}{}\n", text("name"), text("shape"), text("strategy"),
+  print_note("{}: {}\n{} on {}, recompute {}, {}{}\n", text("name"), text("shape"), text("strategy"),
              counted(row["ranks"].get<Size>(), "rank"), text("recompute"), text("dtype"),
              row.contains("options") ? ", " + text("options") : "");
   print_header(kStepColumns);
@@ -49,7 +50,7 @@ void print_table(const Json& row, const std::vector<double>& ms,
     if (*std::ranges::max_element(activities[p]) > 0) print_activity(std::string(kActivityNames[p]), activities[p], ms);
   }
   print_activity("step", ms, ms);
-  fmt::print(stderr, "{:.0f} tokens/s\n", row["tokens_per_s"].get<double>());
+  print_note("{:.0f} tokens/s\n", row["tokens_per_s"].get<double>());
 }
 
 // The largest peak of all ranks.
@@ -135,6 +136,7 @@ void serve_steps(const Config& given, const World& world, const Options& options
   while (true) {
     std::string line;
     if (world.rank() == 0 && !std::getline(std::cin, line)) line = "end";
+    world.group().idle_barrier();  // a rank that spins would slow the other program down
     line = world.group().broadcast_bytes(line, 0);
     if (line == "end") return;
     const std::vector<double> ms = training.step_ms(steps_asked(line));

@@ -105,6 +105,7 @@ void add_loss(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
       [=](auto s, const auto& a) { kernels::cross_entropy_backward(s, gradient(a, a.dlogits)); });
   add("cross_entropy.in_place", 7 * M * V, 2 * logits_bytes + 12 * M,
       [=](auto s, const auto& a) { kernels::cross_entropy_in_place(s, loss(a), gradient(a, a.logits)); });
+  cases.back().footprint = logits_bytes + 12 * M;  // the gradient overwrites the logits
 }
 
 }  // namespace

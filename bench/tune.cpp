@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "io/print_note.h"
 #include "kernels/product_search.h"
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
@@ -103,12 +104,13 @@ void bench_tune(const Config& given, const World& world, const Options& options)
   Json rows = Json::array();
   for (const Timed* const timed : {&present, &found}) {
     Json& row = rows.emplace_back(identity);
-    row.update({{"implementation", timed->name}, {"ms", times(timed->rounds)}});
-    fmt::print(stderr, "steps, {}: {:.2f} ms\n", timed->name, fmt::join(timed->medians(), ", "));
+    row.update(
+        {{"implementation", timed->name}, {"iterations", kRounds * options.iterations}, {"ms", times(timed->rounds)}});
+    print_note("steps, {}: {:.2f} ms\n", timed->name, fmt::join(timed->medians(), ", "));
   }
   const bool is_faster = is_shorter(found, present);
   const std::string kept_in = is_faster ? kernels::keep_found_products(step.device) : "";
-  fmt::print(stderr, "{}\n", outcome(is_faster, kept_in));
+  print_note("{}\n", outcome(is_faster, kept_in));
   if (!kept_in.empty()) result["kept_in"] = kept_in;
   write_result(std::move(result), std::move(rows), options.out);
 }

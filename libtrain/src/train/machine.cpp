@@ -27,6 +27,18 @@ std::string processor_name() {
   return "unknown";
 }
 
+// "580.159.04, CUDA 13.0": the driver's version, and the version of CUDA that it supports; null without a GPU's driver.
+nlohmann::ordered_json driver() {
+  const std::string cuda = cuda::driver_version();
+  if (cuda.empty()) return {};
+  std::ifstream module("/proc/driver/nvidia/version");
+  for (std::string word; module >> word;) {
+    const bool is_version = word.find_first_not_of("0123456789.") == word.npos && word.find('.') != word.npos;
+    if (is_version) return word + ", CUDA " + cuda;
+  }
+  return "CUDA " + cuda;
+}
+
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -54,7 +66,6 @@ nlohmann::ordered_json libraries() {
 }  // namespace
 
 nlohmann::ordered_json machine(const World& world) {
-  const std::string driver = cuda::driver_version();
   const bool has_gpu = best_device() == DeviceType::cuda;
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
@@ -64,7 +75,7 @@ nlohmann::ordered_json machine(const World& world) {
           {"commit", commit()},
           {"built_with", built_with()},
           {"libraries", libraries()},
-          {"driver", driver.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json("CUDA " + driver)},
+          {"driver", driver()},
           {"gpu", has_gpu ? nlohmann::ordered_json(cuda::name(0)) : nlohmann::ordered_json()},
           {"host", host},
           {"processor", processor_name()},
