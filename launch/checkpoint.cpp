@@ -12,6 +12,7 @@
 #include "checkpoints/memory_folder.h"
 #include "checkpoints/model_json.h"
 #include "command.h"
+#include "io/print_note.h"
 #include "libtrain/error.h"
 #include "model_options.h"
 #include "record/short_text.h"
@@ -25,7 +26,7 @@ namespace {
 std::string newest(const std::string& path) {
   std::vector<std::string> notes;
   const std::string found = checkpoint::newest(path, &notes);
-  for (const std::string& note : notes) fmt::print(stderr, "passed over: {}\n", note);
+  for (const std::string& note : notes) print_note("passed over: {}\n", note);
   return found;
 }
 

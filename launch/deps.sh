@@ -10,6 +10,7 @@
 #                                  toolkit, cuDNN and NCCL are present, but does not install them
 #   bash launch/deps.sh --cuda=FOLDER   as --cuda, but installs those three from PyPI into FOLDER
 set -euo pipefail
+unset CDPATH
 
 packages=(
   g++ cmake ninja-build ccache pkg-config git python3  # tools

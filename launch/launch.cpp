@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 
 #include "command.h"
@@ -18,9 +19,10 @@ struct Options {
   std::string with = "auto";
 };
 
-// The supervisor starts ranks and must not be one of several itself.
+// The supervisor starts ranks and must not be one of several itself. A shell that srun started, and machines of some
+// clouds, have the variables of a single rank. Below mpirun no other mpirun starts.
 void require_alone(const World& world, const std::string& program) {
-  if (world.info().source == "alone") return;
+  if (world.size() == 1 && world.info().source != "Open MPI") return;
   throw UsageError(
       "usage",
       fmt::format("{} launch: expected to be started by itself, found a rank of {}", program, world.info().source),
@@ -65,6 +67,10 @@ ExitCode run_launch(Options& options, const Invocation& invocation, const Models
                      fmt::format("--hostfile: expected mpirun, which reads it, found {}",
                                  kLauncherNames[static_cast<int>(launch.launcher)]),
                      "--with mpirun");
+  }
+  if (launch.launcher == Launcher::mpirun && std::ranges::find(launch.arguments, ":") != launch.arguments.end()) {
+    throw UsageError("usage", "expected no argument that is a colon alone, which mpirun takes for itself",
+                     "a value: --section.key=:");
   }
   return supervise(launch, config_of(train, models));
 }

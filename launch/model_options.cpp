@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "io/print_note.h"
 #include "libtrain/error.h"
 #include "libtrain/tokenizer/tokenizer.h"
 #include "tokenizer/same_tokenizer.h"
@@ -65,7 +66,7 @@ LoadedModel load_model(const ModelOptions& options, const World& world) {
       options.checkpoint,
       {.weights = options.weights, .device = world.device(type), .dtype = find_state_dtype(options.dtype)});
   if (world.rank() == 0) {
-    for (const std::string& note : loaded.passed_over) fmt::print(stderr, "passed over: {}\n", note);
+    for (const std::string& note : loaded.passed_over) print_note("passed over: {}\n", note);
   }
   if (options.tokenizer.empty()) return loaded;
   const bool has_own = loaded.tokenizer != nullptr;

@@ -21,6 +21,7 @@ inline void require_output(const char* option, const std::string& path) {
   std::error_code none;
   if (path.empty()) fail("the name of a file", "none");
   if (fs::is_directory(path, none)) fail("a file", "the folder " + path);
+  if (fs::is_other(path, none)) fail("a regular file", "the device, pipe or socket " + path);
   const fs::path parent = fs::path(path).parent_path();
   const std::string folder = parent.empty() ? "." : parent.string();
   if (!fs::is_directory(folder, none)) fail("a file in an existing folder", path);

@@ -10,6 +10,7 @@
 
 #include "command.h"
 #include "device/fault.h"
+#include "io/print_note.h"
 #include "libtrain/error.h"
 #include "libtrain/tokenizer/chat.h"
 #include "numbers.h"
@@ -65,12 +66,11 @@ Run set_up_prepare(CLI::App& app, const Models&) {
         fmt::print("{} of the tokens are no targets, as the .mask files say\n", result.masked_tokens);
       }
       if (result.untrained_conversations > 0) {
-        fmt::print(stderr,
-                   "warning: [data] {} of {} conversations train nothing: none of their messages is the assistant's\n",
+        print_note("warning: [data] {} of {} conversations train nothing: none of their messages is the assistant's\n",
                    result.untrained_conversations, result.conversations);
       }
       if (options->val_fraction > 0 && result.val_tokens == 0) {
-        fmt::print(stderr, "warning: [data] --val-fraction {} of {} is less than a {}: {}/val.bin is empty\n",
+        print_note("warning: [data] --val-fraction {} of {} is less than a {}: {}/val.bin is empty\n",
                    options->val_fraction, counted(result.train_tokens, "token"), options->pack > 0 ? "block" : "token",
                    options->out);
       }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "io/print_note.h"
 #include "record/short_text.h"
 
 namespace lt::launch {
@@ -30,19 +31,19 @@ ProgressLine::ProgressLine()
     : terminal_(::isatty(STDERR_FILENO) == 1), begin_(Clock::now()), next_(begin_ + kSilence) {}
 
 ProgressLine::~ProgressLine() {
-  if (terminal_ && shown_) fmt::print(stderr, "\r\x1b[K");
+  if (terminal_ && shown_) print_note("\r\x1b[K");
 }
 
 void ProgressLine::show(const PrepareProgress& now) {
   if (!begun_) {
     first_ = now, begun_ = true;
-    if (now.resumed) fmt::print(stderr, "prepare: continues what an earlier run has done\n");
+    if (now.resumed) print_note("prepare: continues what an earlier run has done\n");
   }
   const auto time = Clock::now();
   if (time < next_) return;
   next_ = time + (terminal_ ? kOnTerminal : kElsewhere);
   const std::string text = progress_text(first_, now, std::chrono::duration<double>(time - begin_).count());
-  fmt::print(stderr, "{}prepare: {}{}", terminal_ ? "\r\x1b[K" : "", text, terminal_ ? "" : "\n");
+  print_note("{}prepare: {}{}", terminal_ ? "\r\x1b[K" : "", text, terminal_ ? "" : "\n");
   std::fflush(stderr);
   shown_ = true;
 }

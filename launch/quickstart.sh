@@ -6,6 +6,7 @@
 #
 #   bash launch/quickstart.sh [--text FILE...]
 set -euo pipefail
+unset CDPATH
 usage="usage: bash launch/quickstart.sh [--text FILE...]"
 
 text=()
@@ -17,7 +18,7 @@ case "${1:-}" in
     [ $# -gt 0 ] || { echo "$usage" >&2; exit 2; }
     for file in "$@"; do
       [ -f "$file" ] || { echo "error: [quickstart] --text $file: expected a file, there is none" >&2; exit 3; }
-      text+=("$(realpath "$file")")
+      text+=("$(realpath -- "$file")")
     done ;;
   *) echo "$usage" >&2; exit 2 ;;
 esac

@@ -1,5 +1,6 @@
 // `ltrain train`: runs a training, started alone or by mpirun or srun.
 #include <CLI/CLI.hpp>
+#include <csignal>
 
 #include "command.h"
 #include "config_options.h"
@@ -11,7 +12,10 @@ Run set_up_train(CLI::App& app, const Models& models) {
   const ConfigOptions options(app, models);
   return [options](const Invocation& invocation) {
     const auto config = options.load(invocation);
-    return config ? train(*config, invocation.world, invocation.command_line) : ExitCode::ok;
+    if (!config) return ExitCode::ok;
+    const ExitCode code = train(*config, invocation.world, invocation.command_line);
+    std::signal(SIGUSR1, SIG_IGN);  // a supervisor repeats it, and the run has its exit code
+    return code;
   };
 }
 

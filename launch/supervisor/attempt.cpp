@@ -86,7 +86,7 @@ class Attempt {
     for (Child& child : children_) output_.write(child.words.finish());
     // Overrides the launcher's own code. Among plain processes, the first failure determines the code.
     if (killed_ && (has_launcher_ || code_ == 0)) code_ = 128 + SIGKILL;
-    return {code_, children_[first_failed_].cause.text(code_, who_failed()), std::min(first_end_, now_s())};
+    return {code_, children_[first_failed_].cause.text(code_, who_failed()), std::min(first_end_, now_s()), killed_};
   }
 
  private:

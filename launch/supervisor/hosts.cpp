@@ -41,6 +41,17 @@ bool is_this_host(const std::string& name) {
   return is_own;
 }
 
+// Like mpirun, takes "slots = 2" for "slots=2".
+std::string joined_at_equals(const std::string& line) {
+  std::istringstream words(line);
+  std::string text;
+  for (std::string word; words >> word;) {
+    const bool joined = text.empty() || text.back() == '=' || word.front() == '=';
+    text += (joined ? "" : " ") + word;
+  }
+  return text;
+}
+
 // The launch agent's command without the host. Like mpirun, takes the first entry of a list separated by colons.
 std::vector<std::string> agent() {
   const Environment environment = current_environment();
@@ -56,10 +67,14 @@ std::vector<std::string> agent() {
 }  // namespace
 
 std::vector<Host> read_hostfile(const std::string& path) {
-  std::istringstream lines(read_whole_file("launch", path));
+  const FileText file = read_file(path);
+  if (!file.problem.empty()) {
+    throw UsageError("usage", fmt::format("--hostfile {}: expected a readable file, found: {}", path, file.problem));
+  }
+  std::istringstream lines(file.text);
   std::vector<Host> hosts;
   for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line.substr(0, line.find('#')));
+    std::istringstream words(joined_at_equals(line.substr(0, line.find('#'))));
     Host host;
     if (!(words >> host.name)) continue;
     for (std::string word; words >> word;) {

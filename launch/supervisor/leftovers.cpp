@@ -61,6 +61,15 @@ void add_files_of(pid_t pid, std::set<std::string>& files) {
   }
 }
 
+// The path of a process's program; empty if it is gone. The file may have been replaced since one of the processes
+// began, and the kernel marks the path of the old one.
+std::string program_of(const std::string& process) {
+  std::error_code failed;
+  const std::string path = fs::read_symlink("/proc/" + process + "/exe", failed);
+  const std::string_view mark = " (deleted)";
+  return path.ends_with(mark) ? path.substr(0, path.size() - mark.size()) : path;
+}
+
 bool has_their_name(const std::string& path) {
   const std::string name = fs::path(path).filename();
   return std::any_of(std::begin(kNames), std::end(kNames), [&](std::string_view of) { return name.starts_with(of); });
@@ -81,9 +90,8 @@ std::vector<pid_t> marked_processes(const std::string& mark) {
 }
 
 bool runs_this_program(pid_t pid) {
-  std::error_code failed;
-  const fs::path program = fs::read_symlink(fmt::format("/proc/{}/exe", pid), failed);
-  return !failed && program == fs::read_symlink("/proc/self/exe", failed);
+  const std::string program = program_of(std::to_string(pid));
+  return !program.empty() && program == program_of("self");
 }
 
 int end_marked_processes(const std::string& mark) {

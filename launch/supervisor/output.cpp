@@ -37,8 +37,10 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-// Returns false if the reader is gone.
-bool write_whole(int descriptor, std::string_view text) {
+enum class Outcome { written, lost, reader_gone };
+
+// `lost`: a part, for example because the disk is full, which may pass.
+Outcome write_whole(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written >= 0) {
@@ -46,11 +48,13 @@ bool write_whole(int descriptor, std::string_view text) {
     } else if (errno == EAGAIN) {  // another process has set O_NONBLOCK
       pollfd entry{descriptor, POLLOUT, 0};
       ::poll(&entry, 1, -1);
+    } else if (errno == EPIPE || errno == EBADF) {
+      return Outcome::reader_gone;
     } else if (errno != EINTR) {
-      return false;
+      return Outcome::lost;
     }
   }
-  return true;
+  return Outcome::written;
 }
 
 }  // namespace
@@ -97,11 +101,13 @@ void Output::write(std::string_view text) {
 void Output::drain(const std::shared_ptr<Queue>& queue, int descriptor) {
   std::unique_lock lock(queue->mutex);
   bool is_read = true;
+  std::size_t lost = 0;  // bytes that could not be written; said with the next text
   while (is_read) {
     queue->changed.wait(lock, [&] { return queue->closed || queue->dropped > 0 || !queue->waiting.empty(); });
     std::string text = std::exchange(queue->waiting, {});
     const std::size_t dropped = std::exchange(queue->dropped, 0);
     if (text.empty() && dropped == 0) break;
+    if (lost > 0) text.insert(0, fmt::format("launch: {} bytes could not be written\n", std::exchange(lost, 0)));
     if (dropped > 0) {
       text += fmt::format("{}launch: dropped {} bytes that nobody read in time\n", text.ends_with('\n') ? "" : "\n",
                           dropped);
@@ -109,8 +115,10 @@ void Output::drain(const std::shared_ptr<Queue>& queue, int descriptor) {
     for (std::string_view rest = text; is_read && !rest.empty();) {
       const std::string_view piece = rest.substr(0, kPiece);
       lock.unlock();
-      is_read = write_whole(descriptor, piece);
+      const Outcome outcome = write_whole(descriptor, piece);
       lock.lock();
+      is_read = outcome != Outcome::reader_gone;
+      lost += outcome == Outcome::lost ? piece.size() : 0;
       ++queue->pieces;
       queue->changed.notify_all();
       rest.remove_prefix(piece.size());

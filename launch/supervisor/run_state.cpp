@@ -47,6 +47,8 @@ RunState::RunState(const Config& config)
       checkpoints_(config.checkpoint.dir.empty() ? config.run.dir + "/checkpoints" : config.checkpoint.dir),
       before_(marks()) {}
 
+bool RunState::begins_again() const { return !read_identity(folder_).begun_from.empty(); }
+
 bool RunState::Saved::has_more_than(const Saved& before) const {
   if (folder != before.folder) return !is_empty();
   return in_memory > before.in_memory || !std::ranges::includes(before.on_disk, on_disk);

@@ -32,6 +32,10 @@ constexpr int kInterrupted = 130;
 constexpr int kMostUnproductive = 3;  // attempts in a row that saved nothing new
 constexpr double kMostBackoff_s = 60;
 
+// Variables that would say that each rank is a single one, if this process has them.
+constexpr const char* kOfAnotherLaunch[] = {"RANK",        "WORLD_SIZE",  "LOCAL_RANK",   "LOCAL_WORLD_SIZE",
+                                            "MASTER_ADDR", "MASTER_PORT", "SLURM_STEP_ID"};
+
 // Whether a restart may help: some errors would recur.
 bool may_be_followed(int code) { return code == 1 || code == kRestart || code >= 128; }
 
@@ -96,7 +100,11 @@ class Supervisor {
       const AttemptEnd end = start(attempt);
       const int code = end.code >= 128 ? kRestart : end.code;
       if (stop_.second() == SIGINT) return ExitCode{kInterrupted};
-      if (stop_.asked()) return ExitCode{code};
+      if (stop_.asked()) {
+        if (end.killed && !stop_.at_once())
+          say("the ranks did not save within {:g} s and were killed", options_.grace_s);
+        return give_up(code);
+      }
       if (!may_be_followed(end.code)) return give_up(code);
       unproductive = run_.saved().has_more_than(before) ? 0 : unproductive + 1;
       const std::string what = fmt::format("attempt {} ended: {} (code {})", attempt, end.cause, end.code);
@@ -172,9 +180,13 @@ class Supervisor {
   RankSpec ranks_of(int attempt, std::optional<TemporaryFile>& hostfile) {
     there_ = attempt > 1 && options_.min_ranks > 0 ? answering(hosts_) : hosts_;
     RankSpec spec{options_.ranks, options_.hostfile, slots_of(there_), {}, current_environment()};
+    for (const char* name : kOfAnotherLaunch) spec.environment.erase(name);
     spec.command = {program_};
     spec.command.insert(spec.command.end(), options_.arguments.begin(), options_.arguments.end());
-    for (const std::string& option : resume_options(attempt)) spec.command.push_back(option);
+    const auto add = [&](const std::string& option) {  // not behind a `--` of the user's
+      spec.command.insert(std::find(spec.command.begin(), spec.command.end(), "--"), option);
+    };
+    for (const std::string& option : resume_options(attempt)) add(option);
     if (hosts_.empty()) return spec;
     if (there_.size() == hosts_.size()) return spec;
     if (are_this_host(there_)) use_loopback(spec.environment);
@@ -194,8 +206,8 @@ class Supervisor {
       say("{} of {} hosts answer: they have slots for {} ranks", there_.size(), hosts_.size(), spec.ranks);
       return spec;
     }
-    spec.command.push_back(fmt::format("--train.global_batch={}", global_batch()));
-    spec.command.emplace_back("--train.accum=1");  // the global batch determines it
+    add(fmt::format("--train.global_batch={}", global_batch()));
+    add("--train.accum=1");  // the global batch determines it
     say("{} of {} hosts answer: {} ranks, the same global batch of {}", there_.size(), hosts_.size(), spec.ranks,
         global_batch());
     return spec;
@@ -203,12 +215,13 @@ class Supervisor {
 
   Size global_batch() const { return config_.train.global_batch > 0 ? config_.train.global_batch : batch_; }
 
-  // A later attempt continues from the newest step of earlier ones, not from the first one's start. If an attempt left
-  // its starting point without saving, the next one begins there again, in a fresh folder.
+  // A later attempt continues from the newest step of earlier ones, not from the first one's start. If an attempt saved
+  // nothing, the next one begins again: from where run.json says, or in a fresh folder if the attempt had no time for
+  // it.
   std::vector<std::string> resume_options(int attempt) const {
     const std::string& resume = config_.checkpoint.resume;
     if (attempt == 1 || resume == "auto" || !run_.is_begun()) return {};
-    if (resume == "never" || !run_.saved().is_empty()) return {"--checkpoint.resume=auto"};
+    if (resume == "never" || !run_.saved().is_empty() || run_.begins_again()) return {"--checkpoint.resume=auto"};
     return {"--run.force=true"};
   }
 

@@ -199,12 +199,14 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
                          "launch: attempt 1 ended: rank 1 was killed (SIGKILL) (code 137); no restart is left of 0\n")
 
     def test_what_the_ranks_are_handed(self):
-        environment = {"LTRAIN_FAULT": "forward:0:1:sleep", "LTRAIN_TRAIN_STEPS": "7", **self.play("exit 75")}
+        alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}  # as some clouds set them
+        environment = {"LTRAIN_FAULT": "forward:0:1:sleep", "LTRAIN_TRAIN_STEPS": "7", **alone, **self.play("exit 75")}
         variables = program.clean_environment(environment)
         subprocess.run(self.command(launch=("--restarts", 1)), env=variables, capture_output=True, timeout=DEADLINE)
         first, second = self.environment(1), self.environment(2)
         self.assertEqual(first["LTRAIN_FAULT"], "forward:0:1:sleep")
         self.assertNotIn("LTRAIN_FAULT", second)
+        self.assertEqual(set(alone) & set(first), set())
         for name in ("LTRAIN_TOKEN", "LTRAIN_TRAIN_STEPS", "OMP_NUM_THREADS"):
             self.assertIn(f"-x {name} ", self.arguments(1))
         self.assertRegex(first["LTRAIN_TOKEN"], "^[0-9a-f]{32}$")
@@ -221,13 +223,26 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
 
     def test_later_attempts_go_on_where_earlier_ones_came_to(self):
         begin, save = "mkdir -p run; touch run/metrics.jsonl; ", "mkdir -p run/checkpoints/step-00000001; touch run/checkpoints/step-00000001/manifest.json; "
+        begun_from = begin + """echo '{"id":"a","begun_from":"elsewhere/step-00000001"}' > run/run.json; """
         auto, anew = "--checkpoint.resume=auto", "--run.force=true"
         for resume, script, added in (("never", "", None), ("never", begin, auto), ("elsewhere", "", None),
-                                      ("elsewhere", begin, anew), ("elsewhere", begin + save, auto), ("auto", begin, None)):
+                                      ("elsewhere", begin, anew), ("elsewhere", begun_from, auto),
+                                      ("elsewhere", begin + save, auto), ("auto", begin, None)):
             subprocess.run(["rm", "-rf", self.folder / "run"], check=True)
             self.assert_end(script + "exit 75", 75, 2, f"--checkpoint.resume={resume}", launch=("--restarts", 1, "--backoff", 0))
             self.assertTrue(self.arguments(1).endswith(f"--checkpoint.resume={resume}\n"))
             self.assertTrue(self.arguments(2).endswith(f"{added or '--checkpoint.resume=' + resume}\n"), (resume, self.arguments(2)))
+        subprocess.run(["rm", "-rf", self.folder / "run"], check=True)
+        self.assert_end(begin + "exit 75", 75, 2, "--checkpoint.resume=never", "--", launch=("--restarts", 1, "--backoff", 0))
+        self.assertTrue(self.arguments(2).endswith(f"--checkpoint.resume=never {auto} --\n"), self.arguments(2))
+
+    def test_ranks_that_do_not_save_in_time_are_killed(self):
+        script = f"trap '' USR1 TERM; touch {self.folder}/begun; while true; do sleep 0.05; done"
+        with self.launched(environment=self.play(script), launch=("--grace", 0.2)) as supervisor:
+            wait_until((self.folder / "begun").exists, "the start")
+            supervisor.terminate()
+            self.assertEqual(supervisor.wait(DEADLINE), 75)
+        self.assertIn("launch: the ranks did not save within 0.2 s and were killed\n", self.output())
 
     def test_a_restart_finds_a_program_that_was_replaced(self):
         copy = self.folder / "ltrain"
@@ -307,7 +322,7 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
             (self.folder / "arguments-1").unlink()
 
     def test_fewer_ranks_where_a_host_is_gone(self):
-        hosts = self.write("hosts", "localhost slots=2\nthere slots=2  # comment\ngone slots=4\n")
+        hosts = self.write("hosts", "localhost slots=2\nthere slots = 2  # comment\ngone slots=4\n")
         agent = self.write("agent", "#!/bin/sh\n[ $1 = there ]\n")
         agent.chmod(0o755)
         environment = {"OMPI_MCA_plm_rsh_agent": str(agent), **self.play("exit 75")}
@@ -347,6 +362,10 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
         refused("-n", 2, "--min-ranks", 3, "--", "train", error="[usage] --min-ranks: expected at most -n 2, got 3")
         refused("-n", 2, "--min-ranks", 1, "--", "train",
                 error="[usage] --min-ranks: expected --hostfile with it, since only hosts that it lists can be left out; found none")
+        refused("-n", 2, "--hostfile", self.folder / "none", "--", "train",
+                error=f"[usage] --hostfile {self.folder}/none: expected a readable file, found: No such file or directory")
+        refused("-n", 2, "--", "train", "--run.name", ":", hint="a value: --section.key=:",
+                error="[usage] expected no argument that is a colon alone, which mpirun takes for itself")
         refused("-n", 2, "--", "train", "--train.sped=1", error="[config] unknown key train.sped (from the command line)")
         refused("-n", 2, "--", "train", code=4, environment={"PATH": str(self.folder)},
                 error="[comm] 2 ranks: expected mpirun on PATH, or srun in a Slurm allocation, found none")

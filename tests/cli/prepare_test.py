@@ -65,6 +65,9 @@ class Prepare(program.CliTest):
         done = self.prepare(self.write("a.txt", "text"))
         self.assertEqual((done.returncode, done.stderr),
                          (0, f"warning: [data] --val-fraction 0.1 of 4 tokens is less than a token: {self.folder}/out/val.bin is empty\n"))
+        with open("/dev/full", "w") as full:  # a warning without room ends nothing
+            done = program.run("prepare", "--input", self.folder / "a.txt", "--out", self.folder / "again", stderr=full)
+        self.assertEqual(done.returncode, 0)
 
     def test_bad_input_is_exit_3_with_nothing_written(self):
         good = self.write("good.txt", "text")

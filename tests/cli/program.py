@@ -42,12 +42,12 @@ def ltrain():
     return pathlib.Path(_options.ltrain).resolve()
 
 
-def run(*arguments, ranks=1, environment=None, cwd=None, name=None, stdout=subprocess.PIPE):
+def run(*arguments, ranks=1, environment=None, cwd=None, name=None, stdout=subprocess.PIPE, stderr=subprocess.PIPE):
     """Runs `ltrain arguments`, or the example `name`; returns the finished process with stdout and stderr as text. Another
-    `stdout` is a file."""
+    `stdout` or `stderr` is a file."""
     command = launched(ltrain().parent / "examples" / name if name else ltrain(), *arguments, ranks=ranks)
     return subprocess.run(command, env={**KILLS_AT_ONCE, **clean_environment(environment)}, cwd=cwd, stdout=stdout,
-                          stderr=subprocess.PIPE, text=True, errors="surrogateescape", timeout=120)
+                          stderr=stderr, text=True, errors="surrogateescape", timeout=120)
 
 
 def run_in_folders(folders, *arguments):

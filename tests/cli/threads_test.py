@@ -26,6 +26,12 @@ class Threads(training.TrainingTest):
     def test_the_variable_of_openmp_wins(self):
         self.assertEqual(self.start(environment={"OMP_NUM_THREADS": "3", "SLURM_CPUS_PER_TASK": "1"}), (3, "OMP_NUM_THREADS"))
 
+    def test_a_number_of_threads_that_is_none_is_refused(self):
+        for text in ("0", "abc", "1000000"):
+            done = program.run("train", "--model.preset=gpt-tiny", environment={"OMP_NUM_THREADS": text})
+            self.assertEqual(done.returncode, 4)  # OpenMP's library has its own word before
+            self.assertIn(f'error: [comm] OMP_NUM_THREADS: expected a number from 1 to 65536, got "{text}"\n', done.stderr)
+
     def test_ranks_with_one_affinity_mask_divide_it(self):
         core = min(os.sched_getaffinity(0))
         self.assertEqual(self.start("taskset", "--cpu-list", str(core)), (1, "1 core of this host over 2 ranks"))

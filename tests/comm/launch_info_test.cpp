@@ -125,7 +125,11 @@ TEST_CASE("discover_ranks: several ranks of which a variable is missing are no r
   CHECK(message_of({{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}) ==
         "OMPI_COMM_WORLD_SIZE=2: expected OMPI_COMM_WORLD_RANK too, which is not set");
   check(discover(without({"RANK"}, "1")), "alone", 0, 1, 0, 1);
-  check(discover(without({"WORLD_SIZE"})), "alone", 0, 1, 0, 1);
+  CHECK(message_of(merged(without({"WORLD_SIZE"}), {{"RANK", "1"}})) ==
+        "RANK=1: expected WORLD_SIZE too, which is not set");
+  for (const char* other : {"0", "captain"}) {
+    check(discover(merged(without({"WORLD_SIZE"}), {{"RANK", other}})), "alone", 0, 1, 0, 1);
+  }
 }
 
 TEST_CASE("discover_ranks: LOCAL_RANK follows from the ranks of a host, and those from the hosts", "[comm]") {
@@ -150,6 +154,9 @@ TEST_CASE("discover_ranks: Slurm counts only inside a step that srun started", "
   check(discover(batch), "alone", 0, 1, 0, 1);
   batch["SLURM_STEP_ID"] = "4294967291";  // the batch script itself
   check(discover(batch), "alone", 0, 1, 0, 1);
+  Variables incomplete = kSlurm;
+  incomplete.erase("SLURM_LOCALID");
+  CHECK(message_of(incomplete).ends_with("expected SLURM_LOCALID too, which is not set"));
   check(discover(merged(kTorchrun, batch)), "torchrun variables", 3, 4, 1, 2);
 }
 

@@ -32,6 +32,15 @@ std::ptrdiff_t files_in(const TempFolder& folder) {
 
 }  // namespace
 
+TEST_CASE("pending file: a pipe is not replaced by a file", "[io]") {
+  const TempFolder folder;
+  const std::string pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_THROWS_AS(write_whole_file("test", pipe, "text"), DataError);
+  CHECK(fs::is_fifo(pipe));
+  CHECK(files_in(folder) == 1);
+}
+
 TEST_CASE("pending file: what a killed writer left goes, and nothing else does", "[io]") {
   const TempFolder folder;
   const std::string path = folder / "env.json";

@@ -75,6 +75,8 @@ constexpr Size kMostRanks = 1 << 20;
 // Slurm numbers the batch script, external and interactive steps from here on; srun did not start those.
 constexpr Size kSlurmSpecialSteps = 0xfffffff0;
 
+bool is_special_step() { return read_number("SLURM_STEP_ID", 0, 0xffffffff) >= kSlurmSpecialSteps; }
+
 // The variables of a set that are not set but needed.
 std::vector<std::string_view> missing_of(const Variables& names) {
   std::vector<std::string_view> missing;
@@ -89,16 +91,26 @@ std::vector<std::string_view> missing_of(const Variables& names) {
 
 bool is_complete(const Variables& names) {
   if (!missing_of(names).empty()) return false;
-  return !names.is_slurm || read_number("SLURM_STEP_ID", 0, 0xffffffff) < kSlurmSpecialSteps;
+  return !names.is_slurm || !is_special_step();
+}
+
+// Whether the variable is the number of a rank that is not the first. Other programs may have another RANK.
+bool is_later_rank(const char* name) {
+  if (!is_set(name)) return false;
+  const std::string_view text = value_of(name);
+  return text.find_first_not_of("0123456789") == text.npos && text.find_first_not_of('0') != text.npos;
 }
 
 // Throws for a set that says there are several ranks and is not complete. Each of them would train on its own. Slurm's
 // batch script is one process of an allocation for several tasks, so its variables say nothing.
 void refuse_incomplete(const Variables& names) {
-  if (names.is_slurm || !is_set(names.size) || read_number(names.size, 1, kMostRanks) == 1) return;
-  throw CommError(fmt::format("{}={}: expected {} too, which {} not set", names.size, value_of(names.size),
+  if (names.is_slurm && (!is_set("SLURM_STEP_ID") || is_special_step())) return;
+  const bool has_size = is_set(names.size);
+  if (has_size ? read_number(names.size, 1, kMostRanks) == 1 : !is_later_rank(names.rank)) return;
+  const char* const said = has_size ? names.size : names.rank;
+  throw CommError(fmt::format("{}={}: expected {} too, which {} not set", said, value_of(said),
                               fmt::join(missing_of(names), ", "), missing_of(names).size() == 1 ? "is" : "are"),
-                  fmt::format("set it for each rank, or unset {} for a run of one", names.size));
+                  fmt::format("set it for each rank, or unset {} for a run of one", said));
 }
 
 // Tasks on this node: entry SLURM_NODEID of a list such as "4(x2),3", which stands for 4, 4, 3.

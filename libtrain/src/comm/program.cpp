@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "comm/current_error.h"
@@ -41,11 +42,12 @@ void print(const Error& error, int rank) {
 int exit_code(const Error& error) { return static_cast<int>(error.code()); }
 
 // Exits at the deadline, whatever this rank waits for: other ranks, the launcher, or the reader of its output.
-void end_by_deadline(int code) {
+void end_by_deadline(int code) try {
   std::thread([code] {
     std::this_thread::sleep_for(kExitDeadline);
     std::_Exit(code);
   }).detach();
+} catch (const std::system_error&) {  // no further thread is allowed: there is no deadline
 }
 
 int leave_shared(const World& world, const Error& error) {

@@ -112,7 +112,10 @@ ThreadCount choose_threads(const std::vector<CoreGrant>& grants, const Group& wo
   for (const CoreGrant& grant : grants) own += grant.key + "\n";
   std::vector<std::vector<std::string>> keys_of_ranks;
   for (const std::string& keys : world.all_gather_bytes(own)) keys_of_ranks.push_back(split_lines(keys));
-  if (!variable("OMP_NUM_THREADS").empty()) return {kernels::threads(), "OMP_NUM_THREADS"};
+  if (const std::string given = variable("OMP_NUM_THREADS"); !given.empty()) {
+    read_cores("OMP_NUM_THREADS", given.substr(0, given.find(',')));  // OpenMP takes any other text for no number
+    return {kernels::threads(), "OMP_NUM_THREADS"};
+  }
   const ThreadCount chosen = thread_count(grants, keys_of_ranks);
   kernels::set_threads(chosen.count);
   return chosen;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "comm/mpi_group.h"
@@ -63,10 +64,13 @@ Group World::group(Device device) const {
 
 void World::abort(int exit_code) const {
   // Exit by the deadline even if the reader of the output is gone or MPI waits for the launcher.
-  std::thread([exit_code] {
-    std::this_thread::sleep_for(kEndDeadline);
-    std::_Exit(exit_code);
-  }).detach();
+  try {
+    std::thread([exit_code] {
+      std::this_thread::sleep_for(kEndDeadline);
+      std::_Exit(exit_code);
+    }).detach();
+  } catch (const std::system_error&) {  // no further thread is allowed: there is no deadline
+  }
   std::fflush(nullptr);
   if (over_mpi_) abort_mpi(exit_code);
   std::_Exit(exit_code);

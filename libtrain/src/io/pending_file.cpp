@@ -22,6 +22,10 @@ constexpr const char* kPendingMark = ".tmp-";
 PendingFile::PendingFile(const std::string& component, const std::string& path, const std::string& mark)
     : component_(component), path_(path), pending_(path + kPendingMark + mark), file_(create_new(pending_)) {
   if (!file_.is_open()) fail("cannot create");
+  std::error_code unknown;
+  if (!std::filesystem::is_other(path, unknown)) return;
+  ::unlink(pending_.c_str());  // to rename it would put a file in the place of /dev/null
+  throw DataError(component_, path_ + ": expected a regular file, found a device, pipe or socket");
 }
 
 PendingFile::~PendingFile() {

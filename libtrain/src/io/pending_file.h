@@ -12,7 +12,8 @@ namespace lt {
 // All functions throw DataError with the component `component`, the file's name and the system's reason.
 class PendingFile {
  public:
-  // Until it is committed, its name ends in ".tmp-" and `mark`, which must be unique.
+  // Until it is committed, its name ends in ".tmp-" and `mark`, which must be unique. Refuses a path that is a device,
+  // pipe or socket.
   PendingFile(const std::string& component, const std::string& path, const std::string& mark = random_hex(16));
   // Removes an uncommitted file.
   ~PendingFile();

@@ -19,6 +19,7 @@
 #include "io/entropy.h"
 #include "io/new_file.h"
 #include "io/pending_file.h"
+#include "io/print_note.h"
 #include "io/whole_file.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
@@ -192,6 +193,21 @@ void require_same_config(const Config& resolved, const checkpoint::RunState& sta
 
 }  // namespace
 
+// The run, which has no checkpoint in checkpoint.dir, would start over beside those that it has elsewhere.
+void require_no_other_checkpoints(const Config& resolved, const RunIdentity& identity, const std::string& earlier,
+                                  const std::string& where) {
+  Config before = resolved;
+  before.checkpoint.dir = config_from_toml(earlier, where, resolved.models).checkpoint.dir;
+  if (before.checkpoint.dir.empty() || before.checkpoint.dir == resolved.checkpoint.dir) return;
+  const auto candidates = checkpoint::candidates(before.checkpoint.dir, checkpoints_of(before, identity));
+  const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
+  if (newest == nullptr) return;
+  throw UsageError("config",
+                   fmt::format("checkpoint.dir {}: expected the run's checkpoints, found none; the newest is {}",
+                               resolved.checkpoint.dir, newest->path),
+                   "move the folder of checkpoints, or name it");
+}
+
 void require_readable_checkpoints(const Config& resolved, const RunStart& start) {
   const auto unreadable = checkpoint::first_unreadable(start.candidates);
   if (!unreadable) return;
@@ -229,7 +245,11 @@ RunStart examine_run_folder(const Config& resolved, const std::vector<checkpoint
         newest == nullptr ? checkpoint::RunState{} : checkpoint::read_state(newest->path);
     start.same_files = is_same_data(files, {state.data_files, start.identity.data});
     const std::string config = dir + "/config.toml";
-    if (fs::exists(config)) require_same_run(resolved, config::read_text(config), config, start.same_files);
+    if (fs::exists(config)) {
+      const std::string text = config::read_text(config);
+      require_same_run(resolved, text, config, start.same_files);
+      if (newest == nullptr) require_no_other_checkpoints(resolved, start.identity, text, config);
+    }
     // All checkpoints of a run have the same configuration. Compare it before the checkpoint is loaded.
     if (newest != nullptr) require_same_config(resolved, state, newest->path, start.same_files);
   } else {
@@ -302,7 +322,7 @@ void write_run_files(const Config& resolved, const RunIdentity& identity, const 
       write(path);
     } catch (const DataError& error) {
       if (identity.is_new || !fs::exists(path)) throw;
-      fmt::print(stderr, "warning: [record] {}; the file of an earlier start stays\n", error.what());
+      print_note("warning: [record] {}; the file of an earlier start stays\n", error.what());
     }
   };
   const auto write_text = [&](const std::string& name, const std::string& text) {
