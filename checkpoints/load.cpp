@@ -73,7 +73,9 @@ void check_kinds(const Manifest& manifest, const std::vector<RangeRequest>& requ
     throw DataError("checkpoint",
                     fmt::format("manifest.json: expected {}, found no {} of {}", to_string(name, parameter, begin, end),
                                 name, kind == nullptr ? "any parameter" : "it"),
-                    "the checkpoint is of another optimizer, of other groups or of other frozen parameters");
+                    std::ranges::none_of(manifest.kinds, [](const StateKind& k) { return k.name != kMaster; })
+                        ? "the checkpoint has weights alone, as after an import: model.from begins from them"
+                        : "the checkpoint is of another optimizer, of other groups or of other frozen parameters");
   }
 }
 

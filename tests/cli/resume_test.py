@@ -168,9 +168,25 @@ class Resume(TrainingTest):
         folder = self.folder / "run/checkpoints"
         self.assertIn(f"starting over at step 1: {folder} holds no valid checkpoint (2 damaged), metrics.jsonl has steps up to 2\n",
                       self.trained(steps=2))
-        self.assertIn(f"starting over at step 1: {self.folder}/other holds no valid checkpoint, metrics.jsonl has steps up to 2\n",
-                      self.trained(f"--checkpoint.dir={self.folder}/other", steps=2))
+        self.assert_error(self.train(f"--checkpoint.dir={self.folder}/other", steps=3), 2,
+                          f"[config] checkpoint.dir {self.folder}/other: expected the run's checkpoints, found none; the newest is "
+                          f"{folder}/step-00000002", "move the folder of checkpoints, or name it")
+        folder.rename(self.folder / "other")
+        self.assertIn("step-00000002 at step 3\n", self.trained(f"--checkpoint.dir={self.folder}/other", steps=3))
         self.assertNotIn("starting over", self.trained(run="fresh", steps=1))
+
+    def test_a_run_goes_on_without_the_model_that_it_began_from(self):
+        base, sizes = self.folder / "base", ("--train.seq=16",)
+        self.trained("--model.dropout=0.25", run="base", steps=1)
+        printed = program.run("train", "--print-config", f"--model.from={base}", *sizes)
+        planned = [program.run("plan", "--json", *options).stdout
+                   for options in ((f"--model.from={base}", *sizes), ("--config", self.write("printed.toml", printed.stdout)))]
+        self.assertIn('"dropout": 0.25', planned[0])
+        self.assertEqual(planned[0], planned[1])
+        self.trained(f"--model.from={base}", model=sizes, steps=2)
+        self.assertIn("step-00000002 at step 3\n", self.trained(f"--model.from={self.folder}/./base/", model=sizes, steps=3))
+        base.rename(self.folder / "moved")
+        self.assertIn("step-00000003 at step 4\n", self.trained(f"--model.from={base}", model=sizes, steps=4))
 
     def test_what_a_run_started_from_may_not_change(self):
         self.trained(steps=1)
@@ -260,6 +276,9 @@ class Resume(TrainingTest):
                  "train.accum: expected 2, which follows from train.global_batch 8 on 2 ranks with micro_batch 2, got 3",
                  "leave one of them out; --train.accum=1 counts as left out")):
             self.assert_error(self.train(*options, ranks=2), 2, f"[config] {error} (from the command line)", hint)
+        written = self.write("run.toml", "[train]\nmicro_batch = 2\nglobal_batch = 24\naccum = 12\n")  # as one rank wrote it
+        planned = program.run("plan", *LAYERS, "--ranks", 4, "--config", written)
+        self.assertIn(", 384 tokens a step on 4 ranks\n", planned.stdout, planned.stderr)
         planned = program.run("plan", *LAYERS, "--ranks", 4, "--train.micro_batch=2", "--train.global_batch=24")
         self.assertIn(", 384 tokens a step on 4 ranks\n", planned.stdout, planned.stderr)
 

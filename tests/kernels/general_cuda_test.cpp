@@ -18,7 +18,7 @@ const std::int32_t* numbers_at(const void* p) { return static_cast<const std::in
 TEST_CASE("cuda: functions of each element", "[cuda]") {
   for_floats([](DType dtype) {
     for (const Size n : {Size{1}, Size{7}, Size{100'003}}) {
-      for (int f = 0; f < 6; ++f) {
+      for (int f = 0; f <= static_cast<int>(ElementFunction::sigmoid); ++f) {  // the last one
         for (const bool add : {false, true}) {
           OnBoth both;
           // Positive, for log and sqrt.

@@ -50,7 +50,7 @@ std::string to_json_line(const StepRecord& r) {
   Json row = {{"step", r.step},
               {"tokens", r.tokens},
               {"loss", r.loss},
-              {"loss_hex", fmt::format("{:a}", r.loss)},
+              {"loss_hex", std::isnan(r.loss) ? "nan" : fmt::format("{:a}", r.loss)},
               {"grad_norm", r.grad_norm},
               {"lr", r.lr},
               {"step_ms", r.step_ms},

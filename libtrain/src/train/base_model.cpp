@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <variant>
 #include <vector>
 
@@ -51,14 +52,21 @@ std::string value_of(const nn::TransformerSpec& spec, const nn::SpecField& field
   return checkpoint::all_fields(spec)[std::string(field.name)].dump();
 }
 
-// to_toml() writes the default preset for a configuration without one.
+}  // namespace
+
+bool begin_from_one_path(const Config& a, const Config& b) {
+  const auto path_of = [](const Config& config) {
+    std::error_code unknown;
+    return fs::weakly_canonical(config.model.from + "/", unknown);
+  };
+  return !a.model.from.empty() && !b.model.from.empty() && path_of(a) == path_of(b);
+}
+
 bool names_preset(const Config& config) {
   const auto origin = config.origins.find("model.preset");
   if (origin == config.origins.end()) return false;
   return !is_file(origin->second) || config.model.preset != ModelConfig().preset;
 }
-
-}  // namespace
 
 std::optional<checkpoint::RunState> state_at(const std::string& path) {
   if (checkpoint::is_hf_folder(path)) return std::nullopt;
@@ -125,7 +133,7 @@ void require_same_model(const Config& resolved) {
     }
     // A folder's config.json takes the place of a preset.
     if (!checkpoint::is_hf_folder(from) || !names_preset(resolved)) return;
-    const nn::TransformerSpec preset = nn::preset(resolved.model.preset);
+    const nn::TransformerSpec preset = nn::with_defaults(nn::preset(resolved.model.preset));
     if (const nn::SpecField* const key = difference_of(preset, base, {})) {
       throw UsageError(
           "config",

@@ -17,6 +17,13 @@ std::optional<Config> known_config(const checkpoint::RunState& state, const Mode
 // The same; the default where it is not known: programs may save any text, and an imported folder none.
 Config config_of(const checkpoint::RunState& state);
 
+// Whether both name a path in model.from, and the same one, however it is spelled.
+bool begin_from_one_path(const Config& a, const Config& b);
+
+// Whether a layer names a preset. to_toml() writes the default one for a configuration without, so in a file it is
+// none.
+bool names_preset(const Config& config);
+
 // The model of a Hugging Face folder, or of the newest checkpoint there; nullopt if no checkpoint can be read, which is
 // an error only when its weights are. Throws DataError for a broken folder.
 std::optional<nn::TransformerSpec> model_at(const std::string& path);

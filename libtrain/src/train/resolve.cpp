@@ -9,6 +9,7 @@
 
 #include "base_weights.h"
 #include "hf_folder.h"
+#include "io/whole_file.h"
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
 #include "nn/lora.h"
@@ -27,16 +28,34 @@ DType float_type(const std::string& name) {
   return name == "bf16" || name == kFp8 ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
 }
 
+// The model of the run in run.dir if it began from the present model.from, which need not be there any more.
+std::optional<nn::TransformerSpec> model_of_run(const Config& config) {
+  if (config.checkpoint.resume != "auto") return std::nullopt;
+  const std::string path = config.run.dir + "/config.toml";
+  const FileText text = read_file(path, /*only_regular=*/true);
+  if (!text.problem.empty()) return std::nullopt;
+  try {
+    const Config of_run = config_from_toml(text.text, path, config.models);
+    if (!begin_from_one_path(of_run, config) || !is_transformer(of_run)) return std::nullopt;
+    nn::TransformerSpec spec = of_run.model;
+    spec.lora = {};  // the base has none
+    return nn::with_defaults(spec);
+  } catch (const UsageError&) {  // of another program
+    return std::nullopt;
+  }
+}
+
 // The description that the keys of [model] start from: that of model.from, unless a checkpoint stands there and a layer
 // names a preset; else the preset's.
 nn::TransformerSpec base_of(const Config& config) {
   const std::string& from = config.model.from;
-  const auto there = from.empty() ? std::nullopt : model_at(from);
+  auto there = from.empty() ? std::nullopt : model_at(from);
+  if (!from.empty() && !there) there = model_of_run(config);
   if (there && nn::has_adapters(*there)) {
     throw UsageError("config", fmt::format("model.from {}: expected a whole model, found adapters", from),
                      "`ltrain checkpoint export` adds them to their base; checkpoint.resume goes on with them");
   }
-  if (there && (checkpoint::is_hf_folder(from) || !config.origins.contains("model.preset"))) return *there;
+  if (there && (checkpoint::is_hf_folder(from) || !names_preset(config))) return *there;
   return nn::preset(config.model.preset);
 }
 
@@ -245,7 +264,9 @@ void set_accum(Config& config, int ranks) {
                            ? fmt::format("the nearest that works is {}", once)
                            : fmt::format("the nearest that work are {} and {}", accum * once, (accum + 1) * once));
     }
-    if (train.accum != TrainConfig().accum && train.accum != accum) {
+    const auto origin = config.origins.find("train.accum");
+    const bool is_given = origin != config.origins.end() && !is_file(origin->second);  // a run's file has what followed
+    if (is_given && train.accum != TrainConfig().accum && train.accum != accum) {
       throw UsageError(
           "config",
           fmt::format("train.accum: expected {}, which follows from train.global_batch {} on {} ranks with "

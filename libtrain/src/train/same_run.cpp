@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "libtrain/kernels/random.h"
 #include "libtrain/train/run_options.h"
 #include "nn/spec_fields.h"
+#include "train/base_model.h"
 #include "train/open_fields.h"
 
 namespace lt {
@@ -28,11 +30,13 @@ bool decides_the_run(const std::string& key) {
 // Keys outside [model] that older configurations lack.
 constexpr std::string_view kOpenKeys[] = {"data.documents", "data.sources", "train.label_smoothing", "train.z_loss"};
 
-// The weights of the sources of training data. A single source has the weight 1, whatever is given.
+// The shares of the sources of training data.
 std::vector<double> weights_of(const Config& config) {
   std::vector<double> weights;
   for (const DataSource& source : data_sources(config)) weights.push_back(source.weight);
-  return weights.size() == 1 ? std::vector<double>{1} : weights;
+  const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (double& weight : weights) weight /= all;  // 3 and 1 are 0.75 and 0.25
+  return weights;
 }
 
 }  // namespace
@@ -54,6 +58,7 @@ void require_same_run(const Config& resolved, const std::string& earlier, const 
   std::string differences;
   for (const auto& [key, value] : now) {
     if (!decides_the_run(key) || (same_sources && (key == "data.train" || key == "data.sources"))) continue;
+    if (key == "model.from" && begin_from_one_path(resolved, earlier_config)) continue;
     const auto found = before.find(key);
     if (found != before.end() && found->second != value) {
       differences += fmt::format("{}{}: {} there, {} now", differences.empty() ? "" : "; ", key, found->second, value);
