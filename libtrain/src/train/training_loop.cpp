@@ -366,7 +366,8 @@ ExitCode run_training(const Config& config, const World& world, const TrainingPa
   collectively(world.group(), [&] { require_same_on_all_ranks(config, world.group()); });
   const WatchdogConfig& limits = config.watchdog;
   std::shared_ptr<void> folder;  // locked until the watchdog, which writes into it, has ended
-  Watchdog watchdog(world, {limits.heartbeat_s, limits.collective_s, limits.init_s});
+  Watchdog watchdog(world,
+                    {.heartbeat_s = limits.heartbeat_s, .collective_s = limits.collective_s, .init_s = limits.init_s});
   const PhaseScope start(Phase::start);
   Run run(config, world, parts.model, parts.batches);
   folder = run.start.lock;
