@@ -31,8 +31,9 @@ std::vector<ParameterInfo> larger_model() {
   return model;
 }
 
-float value_of(const std::string& parameter, const std::string& kind, Size index) {
-  const auto key = derive_key(kind == "m" ? 1u : kind == "v" ? 2u : 0u, parameter);
+float value_of(const std::string& parameter, const std::string& kind, Size index, Size step) {
+  const std::uint64_t number = kind == "m" ? 1 : kind == "v" ? 2 : 0;
+  const auto key = derive_key(3 * static_cast<std::uint64_t>(step) + number, parameter);
   return bf16(uniform_from(philox_word(key, static_cast<std::uint64_t>(index))) - 0.5f);
 }
 
@@ -44,25 +45,36 @@ ShardMap shards_of(const std::vector<ParameterInfo>& parameters, int rank, int s
   for (const char* const kind : {kMaster, "m", "v"}) {
     const DType dtype = std::string(kind) == "v" ? v_dtype : DType::f32;
     shards.kinds.emplace_back(kind, dtype);
-    const auto tensor = [&](const std::vector<float>& values) {
-      const Tensor made = Tensor::empty({static_cast<Size>(values.size())}, dtype);
-      copy(made, Tensor::from(values, made.shape()));
-      return made;
-    };
     Size first = 0;  // index of the parameter's first element in the flat sequence
     for (const auto& [name, shape] : parameters) {
       const Size begin = std::max(first, rank * part) - first;
       const Size end = std::min(first + shape.elements(), (rank + 1) * part) - first;
       first += shape.elements();
       if (begin >= end) continue;
-      std::vector<float> values(static_cast<std::size_t>(end - begin));
-      for (Size i = begin; i < end; ++i) values[static_cast<std::size_t>(i - begin)] = value_of(name, kind, i);
-      shards.owned.push_back({name, kind, begin, end, tensor(values)});
-      std::fill(values.begin(), values.end(), std::numeric_limits<float>::quiet_NaN());
-      shards.needed.push_back({name, kind, begin, end, tensor(values)});
+      for (auto* const ranges : {&shards.owned, &shards.needed}) {
+        ranges->push_back({name, kind, begin, end, Tensor::empty({end - begin}, dtype)});
+      }
     }
   }
+  set_step(shards, 1);
   return shards;
+}
+
+void set_step(const ShardMap& shards, Size step) {
+  for (const StateRange& range : shards.owned) {
+    std::vector<float> values;
+    for (Size i = range.begin; i < range.end; ++i) values.push_back(value_of(range.parameter, range.kind, i, step));
+    copy(range.values, Tensor::from(values, range.values.shape()));
+  }
+  forget(shards);
+}
+
+void forget(const ShardMap& shards) {
+  for (const StateRange& range : shards.needed) {
+    const std::vector<float> values(static_cast<std::size_t>(range.end - range.begin),
+                                    std::numeric_limits<float>::quiet_NaN());
+    copy(range.values, Tensor::from(values, range.values.shape()));
+  }
 }
 
 checkpoint::RunState state_at(Size step) {
@@ -80,14 +92,14 @@ checkpoint::RunState state_at(Size step) {
   return state;
 }
 
-Size wrong_elements(const ShardMap& shards) {
+Size wrong_elements(const ShardMap& shards, Size step) {
   Size wrong = 0;
   for (const StateRange& range : shards.needed) {
     const Tensor in_f32 = Tensor::empty(range.values.shape(), DType::f32);
     copy(in_f32, range.values);
     const std::vector<float> values = in_f32.to_vector<float>();
     for (Size i = range.begin; i < range.end; ++i) {
-      const float expected = value_of(range.parameter, range.kind, i);
+      const float expected = value_of(range.parameter, range.kind, i, step);
       const float found = values[static_cast<std::size_t>(i - range.begin)];
       wrong += std::bit_cast<std::uint32_t>(found) != std::bit_cast<std::uint32_t>(expected);
     }

@@ -1,5 +1,5 @@
-// The state of a small model. Every element is a pure function of parameter name, kind and index, so any range can be
-// checked without its source.
+// The state of a small model. Every element is a pure function of parameter name, kind, index and step, so any range
+// can be checked without its source, and a load of another step is noticed.
 #pragma once
 
 #include <filesystem>
@@ -20,22 +20,26 @@ std::vector<lt::ParameterInfo> small_model();
 // small_model() plus one parameter of 4.8 MB, which needs more than one checksum block.
 std::vector<lt::ParameterInfo> larger_model();
 
-// The element's value; representable in bf16.
-float value_of(const std::string& parameter, const std::string& kind, lt::Size index);
+// The element's value at `step`; representable in bf16.
+float value_of(const std::string& parameter, const std::string& kind, lt::Size index, lt::Size step = 1);
 
 // The ranges of rank `rank` of `size` when the flat sequence of all parameters is cut into equal parts; the last part
-// is shorter and may be empty. `owned` holds the values of value_of(); `needed` has the same ranges filled with NaN.
+// is shorter and may be empty. `owned` holds the values of step 1; `needed` has the same ranges filled with NaN.
 // Masters and m are f32, v has `v_dtype`.
 lt::ShardMap shards_of(const std::vector<lt::ParameterInfo>& parameters, int rank, int size,
                        lt::DType v_dtype = lt::DType::bf16);
+// Gives `owned` the values of `step` and fills `needed` with NaN.
+void set_step(const lt::ShardMap& shards, lt::Size step);
+// Fills `needed` with NaN, so that values of an earlier load do not pass for those of the next.
+void forget(const lt::ShardMap& shards);
 
 // The state of run kRun at `step`.
 lt::checkpoint::RunState state_at(lt::Size step);
 
 // Loads the checkpoint; returns the error, or "none".
 std::string load_error(const fs::path& folder, const lt::ShardMap& shards);
-// Counts the elements of `needed`, of any dtype, that differ from value_of().
-lt::Size wrong_elements(const lt::ShardMap& shards);
+// Counts the elements of `needed`, of any dtype, that differ from value_of() at `step`.
+lt::Size wrong_elements(const lt::ShardMap& shards, lt::Size step = 1);
 
 // Saves `step` as the only rank under `directory` and returns the checkpoint's folder.
 fs::path save_alone(const fs::path& directory, lt::Size step, const lt::ShardMap& shards, int keep = 100);
