@@ -217,6 +217,12 @@ TEST_CASE("save: onto a valid checkpoint of the same state leaves it; of another
   other.config_hash = "another";
   CHECK_THROWS_WITH(save(temp.text(), shards, other, Group()),
                     ContainsSubstring("config_hash: expected another, found"));
+  other = state_at(5);
+  other.seed = 7;
+  CHECK_THROWS_WITH(save(temp.text(), shards, other, Group()),
+                    ContainsSubstring("seed: expected 7, found 18364758544493064720"));
+  CHECK_THROWS_WITH(save_alone(temp.path(), 5, shards_of(small_model(), 0, 1, DType::f32)),
+                    ContainsSubstring("dtype of v: expected f32, found bf16"));
   const ShardMap changed = shards_of(small_model(), 0, 1);
   changed.owned[0].values.data<float>()[0] += 1;
   CHECK_THROWS_WITH(save_alone(temp.path(), 5, changed),
