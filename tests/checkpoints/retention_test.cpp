@@ -14,6 +14,29 @@ using namespace lt_test;
 
 using Strings = std::vector<std::string>;
 
+namespace {
+
+void save_with_loss(const fs::path& directory, Size step, std::optional<double> loss, const SaveOptions& options) {
+  RunState state = state_at(step);
+  state.eval_loss = loss;
+  save(directory.string(), shards_of(small_model(), 0, 1), state, Group(), options);
+}
+
+// Flips a bit of a payload, so that only checksums tell.
+void flip_a_bit(const fs::path& folder) {
+  const fs::path file = folder / "rank-00000.h5";
+  std::string bytes = read_text(file);
+  const float value = value_of("scale", "m", 0);
+  const std::size_t at = bytes.find(std::string(reinterpret_cast<const char*>(&value), sizeof value));
+  REQUIRE(at != bytes.npos);
+  bytes[at] ^= 1;
+  write_text(file, bytes);
+  // File system clocks are coarse and this process saved the folder only now, so set a clearly later time.
+  fs::last_write_time(file, fs::file_time_type::clock::now() + std::chrono::hours(1));
+}
+
+}  // namespace
+
 TEST_CASE("retention: the newest `keep` valid ones, never fewer than two", "[checkpoints]") {
   const TempFolder temp;
   const ShardMap shards = shards_of(small_model(), 0, 1);
@@ -48,15 +71,7 @@ TEST_CASE("retention: a checkpoint with a flipped bit is neither counted nor del
   const TempFolder temp;
   const ShardMap shards = shards_of(small_model(), 0, 1);
   for (const Size step : {1, 2, 3}) save_alone(temp.path(), step, shards);
-  const fs::path file = temp.path() / "step-00000003" / "rank-00000.h5";
-  std::string bytes = read_text(file);
-  const float value = value_of("scale", "m", 0);
-  const std::size_t at = bytes.find(std::string(reinterpret_cast<const char*>(&value), sizeof value));
-  REQUIRE(at != bytes.npos);
-  bytes[at] ^= 1;
-  write_text(file, bytes);
-  // File system clocks are coarse and this process saved the folder only now, so set a clearly later time.
-  fs::last_write_time(file, fs::file_time_type::clock::now() + std::chrono::hours(1));
+  flip_a_bit(temp.path() / "step-00000003");
   save_alone(temp.path(), 4, shards, 2);
   CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000002", "step-00000003", "step-00000004"});
   save_alone(temp.path(), 5, shards, 2);
@@ -108,11 +123,8 @@ TEST_CASE("retention: other runs' checkpoints neither count nor go", "[checkpoin
 
 TEST_CASE("retention: multiples of keep_every and the best evaluation stay beyond the newest", "[checkpoints]") {
   const TempFolder temp;
-  const ShardMap shards = shards_of(small_model(), 0, 1);
   const auto save_evaluated = [&](Size step, std::optional<double> loss, const SaveOptions& options) {
-    RunState state = state_at(step);
-    state.eval_loss = loss;
-    save(temp.text(), shards, state, Group(), options);
+    save_with_loss(temp.path(), step, loss, options);
   };
   for (Size step = 1; step <= 9; ++step) save_evaluated(step, {}, {.keep = 2, .keep_every = 4});
   CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000004", "step-00000008", "step-00000009"});
@@ -123,4 +135,15 @@ TEST_CASE("retention: multiples of keep_every and the best evaluation stay beyon
   CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000008", "step-00000011", "step-00000013", "step-00000014"});
   save_evaluated(15, 2.25, {.keep = 2, .best = true});
   CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000014", "step-00000015"});
+}
+
+TEST_CASE("retention: in place of a damaged best checkpoint the second best stays", "[checkpoints]") {
+  const TempFolder temp;
+  const double losses[] = {1, 1.5, 2, 2.5, 3};  // steps 1 to 5
+  const SaveOptions options{.keep = 2, .best = true};
+  for (Size step = 1; step <= 3; ++step) save_with_loss(temp.path(), step, losses[step - 1], {.keep = 9});
+  SECTION("truncated") { fs::resize_file(temp.path() / "step-00000001" / "rank-00000.h5", 5); }
+  SECTION("with a flipped bit") { flip_a_bit(temp.path() / "step-00000001"); }
+  for (Size step = 4; step <= 5; ++step) save_with_loss(temp.path(), step, losses[step - 1], options);
+  CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000001", "step-00000002", "step-00000004", "step-00000005"});
 }
