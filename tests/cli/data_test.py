@@ -50,6 +50,20 @@ class Data(program.CliTest):
         self.assertIn(f"config.toml has another configuration: data.sources: [{{files = [\"{self.a}\"], weight = 3.0}}, ",
                       changed.stderr)
 
+    def test_the_seed_of_the_data_and_shuffling_order_the_samples_of_an_epoch(self):
+        losses = {}
+        for run, options in (("1337", ()), ("7", ("--data.seed=7",)), ("in-order", ("--data.shuffle=false",))):
+            # Without updates a step's loss is that of its one sample.
+            self.trained(f"--data.train={self.a}", "--data.epochs=1", "--train.micro_batch=1", "--optim.lr=0",
+                         "--optim.min_lr=0", *options, run=run)
+            losses[run] = list(self.losses(run).values())
+            self.assertEqual(len(losses[run]), 56)
+            self.assertEqual(sorted(losses[run]), sorted(losses["1337"]))
+        self.assertEqual(len({tuple(order) for order in losses.values()}), 3)
+        self.trained(f"--data.train={self.a}", "--train.steps=9", "--train.micro_batch=1", "--optim.lr=0",
+                     "--data.seed=1337", "--train.seed=1337", run="given")
+        self.assertEqual(list(self.losses("given").values()), losses["1337"][:9])
+
     def test_few_blocks_are_told(self):
         told = [f"warning: data.train has {blocks} of train.seq {seq} tokens, fewer than 10: more data or a smaller train.seq gives more"
                 for blocks, seq in (("9 blocks", 46), ("1 block", 256))]
