@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import struct
 
 import program
 from training import LAYERS, TrainingTest
@@ -155,11 +156,30 @@ class Resume(TrainingTest):
         self.assertEqual(len(files[0]), len(files[1]))
         self.assertNotEqual(*files)
 
+    def exported(self, run):
+        """The bits of the f32 embedding in the run's last checkpoint."""
+        out = self.folder / f"{run}-exported"
+        done = program.run("checkpoint", "export", self.folder / run, "--out", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        content = (out / "model.safetensors").read_bytes()
+        header, = struct.unpack("<Q", content[:8])
+        entry = json.loads(content[8:8 + header])["transformer.wte.weight"]
+        self.assertEqual(entry["dtype"], "F32")
+        begin, end = entry["data_offsets"]
+        return struct.unpack(f"<{(end - begin) // 4}I", content[8 + header + begin:8 + header + end])
+
     def test_a_copy_in_memory_goes_on_in_another_dtype(self):
+        self.trained(run="initial", steps=0)
+        initial = self.exported("initial")
+        in_bf16 = tuple(bits + 0x7fff + (bits >> 16 & 1) & 0xffff0000 for bits in initial)  # to nearest, ties to even
+        self.assertNotEqual(in_bf16, initial)
         options = ("--model.freeze=embedding*", "--checkpoint.memory_every=1")
-        killed = self.train("--train.dtype=bf16", *options, environment={"LTRAIN_FAULT": "step:0:5:kill"})
-        self.assertNotEqual(killed.returncode, 0)
-        self.assertRegex(self.trained("--train.dtype=f32", *options), "resuming from memory of the hosts at step [45]")
+        for before, after in (("bf16", "f32"), ("f32", "bf16")):
+            killed = self.train(f"--train.dtype={before}", *options, run=after, environment={"LTRAIN_FAULT": "step:0:5:kill"})
+            self.assertNotEqual(killed.returncode, 0)
+            self.assertRegex(self.trained(f"--train.dtype={after}", *options, run=after),
+                             "resuming from memory of the hosts at step [45]")
+            self.assertTrue(self.exported(after) == in_bf16, (before, after))
 
     def test_a_run_that_starts_over_says_so(self):
         self.trained("--checkpoint.every=1", steps=2)
