@@ -1,8 +1,6 @@
-"""`ltrain train` and the commands that use its run: the run's folder, resuming, evaluation, samples, checkpoints and
-report."""
+"""`ltrain train`: the run's folder, resuming, evaluation, and what it refuses."""
 
 import fcntl
-import gzip
 import json
 import os
 import pathlib
@@ -111,119 +109,6 @@ class Train(TrainingTest):
         self.assertEqual(evaluated[0], evaluated[1])
         self.assertEqual((evaluated[0]["tokens"], len(evaluated[0]["sets"])), (608, 2))  # whole samples of 16
         self.assertEqual(sum(files["tokens"] for files in evaluated[0]["sets"]), 608)
-
-    def test_sample_eval_report_and_checkpoint_commands(self):
-        self.trained("--optim.lr=0.01", steps=40, ranks=2)
-        run = self.folder / "run"
-        greedy = [program.run("sample", "--checkpoint", run, "--prompt", "The qui", "--tokens", 12, "--temperature", 0)
-                  for _ in range(2)]
-        self.assertEqual((greedy[0].returncode, greedy[0].stdout), (0, greedy[1].stdout))
-        self.assertTrue(greedy[0].stdout.startswith("The qui") and len(greedy[0].stdout) == 7 + 12 + 1)
-        self.assertRegex(greedy[0].stderr, r"^prefill 7 tokens, \d+ tokens/s; decode 11 tokens, \d+ tokens/s\n"
-                                           r"memory peak \d+ bytes on cpu\n$")
-        several = program.run("sample", "--checkpoint", run, "--prompt", "The qui", "--prompt", "x", "--n", 2, "--tokens", 12,
-                              "--temperature", 0)
-        texts = several.stdout.split("\n\x1e\n")
-        self.assertEqual((len(texts), texts[0], texts[1] + "\n"), (4, texts[1], greedy[0].stdout), several.stderr)
-        self.assertRegex(several.stderr, "^prefill 8 tokens, ")  # each prompt once
-        end = greedy[0].stdout[12:14]
-        stopped = program.run("sample", "--checkpoint", run, "--prompt", "The qui", "--tokens", 12, "--temperature", 0,
-                              "--stop", "never", "--stop", end)
-        self.assertEqual(stopped.stdout, "The qui" + greedy[0].stdout[7:].split(end)[0] + "\n")
-        dashed = program.run("sample", "--checkpoint", run, "--prompt", "[The, qui]", "--prompt", "--- qui", "--tokens", 12,
-                             "--temperature", 0, "--stop", "[o]")
-        self.assertEqual([text[:7] for text in dashed.stdout.split("\n\x1e\n")], ["[The, q", "--- qui"], dashed.stderr)
-        self.assertTrue(dashed.stdout.startswith("[The, qui]"), dashed.stdout)
-        planned = program.run("plan", "--sample", "--json", "--config", run / "config.toml", "--train.seq=7")
-        self.assertIn(f"memory peak {json.loads(planned.stdout)['peak_bytes']} bytes", greedy[0].stderr)
-        self.check_conversation(run)
-        # Position 256 is the last, so of a longer prompt half as much is read.
-        # A path of any bytes is no obstacle.
-        odd = (self.folder / "run/config.toml").rename(self.folder / "c\udcff.toml")
-        apart = f"--checkpoint.dir={self.folder}/odd/checkpoints"
-        self.assertEqual(self.train("--config", odd, apart, run="odd", steps=1).returncode, 0)
-        odd.rename(self.folder / "run/config.toml")
-        cut = program.run("sample", "--checkpoint", run, "--prompt", "x", "--prompt", "ab" * 150, "--tokens", 1)
-        self.assertTrue(cut.stderr.startswith("warning: [sample] prompt 2: 300 tokens, model.max_seq is 256: the first 172 are cut, the "
-                                              "model reads the last 128\nprefill 129 tokens"), cut.stderr)
-        for option, value, expected in (("--stop", "", 'a text, got ""'), ("--min-p", 2, 'a number from 0 to 1, got "2"'),
-                                        ("--n", 0, 'an integer from 1 to 2147483647, got "0"'),
-                                        ("--seed", -1, 'an integer from 0 to 9223372036854775807, got "-1"')):
-            self.assert_error(program.run("sample", "--checkpoint", run, "--prompt", "x", option, value), 2,
-                              f"[usage] {option}: expected {expected}")
-        long = program.run("sample", "--checkpoint", run, "--prompt", "x", "--tokens", 700, "--top-k", 3, "--top-p", 0.9)
-        self.assertEqual((long.returncode, len(long.stdout)), (0, 1 + 700 + 1), long.stderr)
-
-        val = self.folder / "data/val.bin"
-        evaluated = program.run("eval", "--checkpoint", run, "--data", val)
-        self.assertRegex(evaluated.stdout, r"^loss \d\.\d{6}\nperplexity [\d.]+\nbits_per_byte [\d.]+\n")
-        last = program.run("eval", "--checkpoint", run / "checkpoints/step-00000040", "--data", val, "--seq", 16)
-        self.assertEqual(last.stdout, evaluated.stdout)
-        shared = program.run("eval", "--checkpoint", run, "--data", val, ranks=2)
-        self.assertEqual(shared.stdout, evaluated.stdout)
-        questions = self.write("questions.jsonl", '{"question": "The qui", "choices": ["ck", "\\u00e9\\u00e9"], "answer": 0}\n\n'
-                               '{"question": "x", "choices": ["ck", "\\u00e9\\u00e9"], "answer": 1}\n')
-        chosen = program.run("eval", "--checkpoint", run, "--choices", questions)
-        self.assertRegex(chosen.stdout, r"^accuracy 0\.5000\naccuracy_per_byte 0\.5000\nquestions 2, checkpoint ")
-        self.assertEqual(program.run("eval", "--checkpoint", run, "--choices", questions, ranks=2).stdout, chosen.stdout)
-        zipped = self.write("questions.jsonl.gz", gzip.compress(questions.read_bytes()))
-        self.assertEqual(program.run("eval", "--checkpoint", run, "--choices", zipped).stdout, chosen.stdout)
-        wrong = self.write("wrong.jsonl", '{"question": "x", "choices": ["a"], "answer": 1}\n')
-        self.assert_error(program.run("eval", "--checkpoint", run, "--choices", wrong), 3,
-                          f'[data] {wrong}:1: field "answer": expected an index of choices, 0 to 0, found 1')
-        empty = self.write("empty.jsonl", '{"question": "", "choices": ["ck"], "answer": 0}\n')
-        self.assert_error(program.run("eval", "--checkpoint", run, "--choices", empty), 3, f"[data] {empty}:1: expected a question and "
-                          "a choice of at least 1 token each, in all at most 257, found 0 and 2")
-        self.assert_error(program.run("eval", "--checkpoint", run), 2,
-                          "[usage] expected --data FILE... or --choices FILE.jsonl, got neither")
-        short = self.write("short.bin", val.read_bytes()[:8] + bytes([3]) + bytes(1015) + b"a\0b\0c\0")
-        self.assert_error(program.run("eval", "--checkpoint", run, "--data", short), 3,
-                          f"[data] --data {short}: expected at least 17 tokens (one sequence of 16 and the token after it), "
-                          "found 3", "use a shorter --seq, or more data")
-
-        self.assertRegex(program.run("checkpoint", "list", run).stdout, r"step-00000040  valid\n$")
-        self.assertIn("head.norm.weight", program.run("checkpoint", "inspect", run).stdout)
-        self.assertEqual(program.run("checkpoint", "verify", run).returncode, 0)
-        self.assertEqual(program.run("checkpoint", "export", run, "--out", self.folder / "hf").returncode, 0)
-        self.assertTrue((self.folder / "hf/model.safetensors").exists())
-        self.assert_error(program.run("checkpoint", "export", run, "--out", self.folder / "hf"), 3,
-                          f"[checkpoint] {self.folder}/hf: expected a new name or an empty folder, found a folder that holds files",
-                          "choose another --out, or remove its contents")
-        for command in ("list", "verify"):
-            self.assert_error(program.run("checkpoint", command, self.folder / "nosuch"), 3,
-                              f"[checkpoint] {self.folder}/nosuch: no such file or folder")
-        self.assert_error(program.run("sample", "--checkpoint", run, "--prompt", "x", "--top-p", 0), 2,
-                          '[usage] --top-p: expected a number above 0 and at most 1, got "0"')
-        self.assertEqual(program.run("report", run).returncode, 0)
-        self.assertIn("<svg", (run / "report.html").read_text())
-
-        shard = run / "checkpoints/step-00000040/rank-00001.h5"
-        shard.write_bytes(shard.read_bytes()[:-1])
-        broken = program.run("checkpoint", "verify", run)
-        self.assertEqual(broken.returncode, 3)
-        self.assertIn("rank-00001.h5", broken.stdout)
-        self.assertEqual(broken.stderr, f"error: [checkpoint] {run}: expected every byte as it was written, found 1 problem\n")
-        self.assertEqual(program.run("eval", "--checkpoint", run, "--data", val).returncode, 3)
-
-    def check_conversation(self, run):
-        """A conversation gives the answers that its text gives, turn by turn."""
-        greedy = ("sample", "--checkpoint", run, "--temperature", 0, "--tokens", 20)
-        done = subprocess.run([program.ltrain(), *map(str, greedy), "--chat", "plain"], input="The qui\n\r\nbrown\r\n",
-                              env=program.clean_environment(), capture_output=True, text=True)
-        answers = done.stdout.split("\n")
-        self.assertEqual((done.returncode, len(answers)), (0, 3), done.stderr)
-        text = ""
-        for line, answer in zip(("The qui", "brown"), answers):
-            text += f"user: {line}\nassistant: "
-            self.assertEqual(program.run(*greedy, "--prompt", text, "--stop", "\n").stdout, f"{text}{answer}\n")
-            text += answer + "\n"
-        one = program.run(*greedy, "--chat", "plain", "--prompt", "The qui")
-        self.assertEqual(one.stdout, f"The qui\n{answers[0]}\n")
-        self.assert_error(program.run("sample", "--checkpoint", run), 2, "[usage] --prompt: expected a value, got none")
-        self.assert_error(program.run(*greedy, "--prompt", "-", "--prompt", "x"), 2,
-                          "[usage] --prompt -: expected it alone, got it beside other prompts")
-        self.assert_error(program.run(*greedy, "--chat", "plain", "--n", 2), 2,
-                          "[usage] --n: expected 1 in a conversation, got 2")
 
     def test_bad_input_names_file_field_expected_and_actual(self):
         data = self.folder / "data/train.bin"
