@@ -51,6 +51,7 @@ class Commands(TrainingTest):
         long = program.run("sample", "--checkpoint", run, "--prompt", "x", "--tokens", 700, "--top-k", 3, "--top-p", 0.9)
         self.assertEqual((long.returncode, len(long.stdout)), (0, 1 + 700 + 1), long.stderr)
 
+        self.check_sampling(run)
         val = self.folder / "data/val.bin"
         evaluated = program.run("eval", "--checkpoint", run, "--data", val)
         self.assertRegex(evaluated.stdout, r"^loss \d\.\d{6}\nperplexity [\d.]+\nbits_per_byte [\d.]+\n")
@@ -101,6 +102,21 @@ class Commands(TrainingTest):
         self.assertIn("rank-00001.h5", broken.stdout)
         self.assertEqual(broken.stderr, f"error: [checkpoint] {run}: expected every byte as it was written, found 1 problem\n")
         self.assertEqual(program.run("eval", "--checkpoint", run, "--data", val).returncode, 3)
+
+    def check_sampling(self, run):
+        """A text follows from the seed, and each limit to the likeliest token alone gives the greedy one."""
+        def sampled(*options):
+            done = program.run("sample", "--checkpoint", run, "--prompt", "x", "--tokens", 60, *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+
+        greedy, hot = sampled("--temperature", 0), ("--temperature", 2)
+        for option, value in (("--top-k", 1), ("--min-p", 1), ("--top-p", 1e-9)):
+            self.assertEqual(sampled(*hot, option, value), greedy, option)
+        by_seed = [sampled(*hot, "--seed", seed) for seed in (7, 8)]
+        self.assertEqual(sampled(*hot, "--seed", 7), by_seed[0])
+        self.assertEqual(len({*by_seed, greedy}), 3)
+        self.assertEqual(sampled(*hot), sampled(*hot, "--seed", 1337))
 
     def check_conversation(self, run):
         """A conversation gives the answers that its text gives, turn by turn."""
