@@ -59,6 +59,7 @@ class Commands(TrainingTest):
         self.assertEqual(last.stdout, evaluated.stdout)
         shared = program.run("eval", "--checkpoint", run, "--data", val, ranks=2)
         self.assertEqual(shared.stdout, evaluated.stdout)
+        self.check_choices(run)
         questions = self.write("questions.jsonl", '{"question": "The qui", "choices": ["ck", "\\u00e9\\u00e9"], "answer": 0}\n\n'
                                '{"question": "x", "choices": ["ck", "\\u00e9\\u00e9"], "answer": 1}\n')
         chosen = program.run("eval", "--checkpoint", run, "--choices", questions)
@@ -117,6 +118,23 @@ class Commands(TrainingTest):
         self.assertEqual(sampled(*hot, "--seed", 7), by_seed[0])
         self.assertEqual(len({*by_seed, greedy}), 3)
         self.assertEqual(sampled(*hot), sampled(*hot, "--seed", 1337))
+
+    def check_choices(self, run):
+        """The choice is the likeliest, by its sum and by its mean over the bytes."""
+        def accuracies(name, *rows):
+            lines = (json.dumps(dict(zip(("question", "choices", "answer"), row))) for row in rows)
+            done = program.run("eval", "--checkpoint", run, "--choices", self.write(name, "\n".join(lines)))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout.splitlines()[:2]
+
+        right = (("The qui", ["ck", "zz"], 0), ("The quick brown f", ["dg", "ox"], 1),
+                 ("jumps over ", ["gyl", "zyx", "the"], 2))
+        self.assertEqual(accuracies("right.jsonl", *right), ["accuracy 1.0000", "accuracy_per_byte 1.0000"])
+        swapped = ((question, choices, 0 if answer else 1) for question, choices, answer in right)
+        self.assertEqual(accuracies("swapped.jsonl", *swapped), ["accuracy 0.0000", "accuracy_per_byte 0.0000"])
+        # A begin of a choice is likelier than all of it. What follows an unlikely byte here raises the mean.
+        begin = (("The qui", ["T", "The quick brown fox"], 0), ("The qui", ["The quick brown fox", "T"], 1))
+        self.assertEqual(accuracies("begin.jsonl", *begin), ["accuracy 1.0000", "accuracy_per_byte 0.0000"])
 
     def check_conversation(self, run):
         """A conversation gives the answers that its text gives, turn by turn."""
