@@ -63,7 +63,7 @@ function(lt_cuda_ranks_test name suffix n timeout environment)
            COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe --allow-run-as-root -n ${n} $<TARGET_FILE:${name}>)
   set_tests_properties(${name}${suffix} PROPERTIES TIMEOUT ${timeout} RUN_SERIAL ON
     ENVIRONMENT "${LIBTRAIN_RANKS_ENVIRONMENT};LT_TEST_DEVICE=cuda${environment}"
-    SKIP_REGULAR_EXPRESSION "skipped: " LABELS cuda)
+    SKIP_RETURN_CODE 77 LABELS cuda)
 endfunction()
 
 function(lt_cuda_test name)
@@ -72,5 +72,5 @@ function(lt_cuda_test name)
   endif()
   get_property(tests DIRECTORY PROPERTY TESTS)
   list(FILTER tests INCLUDE REGEX "^${name}")
-  set_tests_properties(${tests} PROPERTIES LABELS cuda SKIP_REGULAR_EXPRESSION "skipped: " RUN_SERIAL ON)
+  set_tests_properties(${tests} PROPERTIES LABELS cuda SKIP_RETURN_CODE 77 RUN_SERIAL ON)
 endfunction()

@@ -2,7 +2,6 @@
 // skipped if there are fewer devices than ranks.
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -26,7 +25,7 @@ inline const std::string& why_skipped() {
 
 inline bool skipped() {
   if (why_skipped().empty()) return false;
-  if (world().rank() == 0) std::printf("skipped: %s\n", why_skipped().c_str());
+  skip(why_skipped());
   SUCCEED();
   return true;
 }

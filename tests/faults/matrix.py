@@ -1,6 +1,6 @@
 """The fault matrix: action x point x strategy x save mode. After each case the run must have recovered by itself, bit
 for bit. Prints a table with the seconds from the fault to the first resumed step, and the worst of them by point and
-action. Cases that this machine does not permit are skipped by name.
+action. Cases that this machine does not permit are skipped by name. Exits 77 if every case was skipped.
 matrix.py --ltrain PATH [--clock PATH] [--short] [--jobs N]"""
 
 import argparse
@@ -204,7 +204,9 @@ def main():
     if down:
         print_worst(down)
     print(f"{results['holds']} of {results.total()} cases hold, {results['skipped']} skipped")
-    return 1 if results["failed"] else 0
+    if results["failed"]:
+        return 1
+    return 77 if results["skipped"] and not results["holds"] else 0
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #include "kernels/gemm.h"
 #include "libtrain/device/device.h"
 #include "test_main/catch.h"
+#include "test_main/world.h"
 
 namespace lt::test {
 
@@ -19,7 +20,7 @@ inline constexpr Device kGpu{DeviceType::cuda, 0};
 // False, with a printed reason, without a device to compare with.
 inline bool has_gpu() {
   static const std::string reason = cuda::why_not(kGpu.index);
-  if (!reason.empty()) WARN("skipped: cuda:0 " << reason);
+  if (!reason.empty()) lt_test::skip("cuda:0 " + reason);
   return reason.empty();
 }
 

@@ -1,5 +1,7 @@
 // Softmax and cross-entropy on CUDA against the CPU's, also at the vocabularies of GPT-2 and Llama 3, and arrays of
 // more than 2^31 elements. Each element is judged by its row's own scale, since one probability of many is small.
+#include <fmt/format.h>
+
 #include <limits>
 #include <utility>
 #include <vector>
@@ -144,8 +146,7 @@ TEST_CASE("cuda: softmax_forward and scale reach rows beyond 2^31 elements", "[c
   if (!has_gpu()) return;
   constexpr Size C = 128'256, R = (Size{1} << 31) / C + 2, N = R * C;
   if (cuda::memory(kGpu.index).total < 4 * N * 2) {
-    WARN("skipped: a device of " << cuda::memory(kGpu.index).total << " bytes");
-    return;
+    return lt_test::skip(fmt::format("a device of {} bytes", cuda::memory(kGpu.index).total));
   }
   const CudaStream stream = gpu_stream();
   DeviceArray x(2 * N), y(2 * N);

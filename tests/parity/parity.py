@@ -55,6 +55,12 @@ def run(*command):
     subprocess.run(command, check=True)
 
 
+def sees_gpu(python):
+    """Asks torch, so that a GPU which ltrain alone does not find is a failure."""
+    command = (python, "-c", "import torch; print(torch.cuda.is_available())")
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip() == "True"
+
+
 def check_case(o, name, model, different, data):
     common = {**SETTINGS, **different}
     if name == "masked":
@@ -104,7 +110,11 @@ def main():
         o.twin = sys.executable if has_all else None
         print("the twin:", o.twin or "not run, this Python lacks torch, numpy or safetensors")
     if o.dtype != "f32" and not o.twin:
-        sys.exit(print("skipped: bf16 has no fixtures and this Python no torch"))
+        print("skipped: bf16 has no fixtures and this Python no torch")
+        sys.exit(77)
+    if o.device == "cuda" and o.twin and not sees_gpu(o.twin):
+        print("skipped: torch finds no CUDA device")
+        sys.exit(77)
     if o.write_fixtures and not o.twin:
         p.error("--write-fixtures needs --twin")
     shutil.rmtree(o.work, ignore_errors=True)

@@ -1,12 +1,14 @@
 // The main() of all test programs. Under mpirun every rank runs the same tests in the same order, and all ranks fail if
-// one does. Ranks other than 0 print only their failures.
+// one does, or else are skipped if one is. Ranks other than 0 print only their failures.
 #define CATCH_CONFIG_RUNNER
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "libtrain/error.h"
 #include "test_main/catch.h"
@@ -17,6 +19,7 @@ namespace {
 
 const lt::World* the_world = nullptr;
 std::optional<lt::Group> the_ranks;
+bool has_skipped = false;
 
 int run_session(int argc, char** argv, const lt::World& world) {
   Catch::Session session;
@@ -37,6 +40,11 @@ namespace lt_test {
 
 const lt::World& world() { return *the_world; }
 const lt::Group& ranks() { return *the_ranks; }
+
+void skip(const std::string& why) {
+  has_skipped = true;
+  if (world().rank() == 0) std::cout << "skipped: " << why << std::endl;
+}
 
 lt::Device device() {
   const char* const asked = std::getenv("LT_TEST_DEVICE");
@@ -60,14 +68,16 @@ std::string why_not(lt::Device own) {
 }  // namespace lt_test
 
 int main(int argc, char** argv) {
-  const lt_test::TempFolder cache;  // kernels time their choices anew, and keep none for later programs
-  ::setenv("XDG_CACHE_HOME", cache.text().c_str(), 1);
   const lt::World world = lt::init(argc, argv);
   the_world = &world;
+  // Kernels time their choices anew, and keep none for later programs. The folder goes before MPI ends: once a rank has
+  // exited with a code other than 0, mpirun kills the others.
+  const lt_test::TempFolder cache;
+  ::setenv("XDG_CACHE_HOME", cache.text().c_str(), 1);
   const bool cuda = lt_test::device().type == lt::DeviceType::cuda;
   if (const std::string why = lt_test::why_not(lt_test::device()); !why.empty()) {
-    if (world.rank() == 0) std::cout << "skipped: " << why << std::endl;
-    return 0;
+    lt_test::skip(why);
+    return lt_test::kSkipped;
   }
   if (const char* const hosts = std::getenv("LT_TEST_HOSTS"); hosts != nullptr) {
     const std::string host = std::to_string(world.rank() * std::stoi(hosts) / world.size());
@@ -76,9 +86,9 @@ int main(int argc, char** argv) {
   if (world.rank() == 0)
     std::cerr << "ranks: " << world.size() << ", LT_TEST_DEVICE: " << (cuda ? "cuda" : "cpu") << '\n';
   the_ranks = cuda ? world.group().with_nccl(lt_test::device()) : world.group();
-  const int failures = run_session(argc, argv, world);
+  const std::string result = run_session(argc, argv, world) != 0 ? "failed" : has_skipped ? "skipped" : "passed";
   the_ranks.reset();  // before MPI ends
-  bool failed = false;
-  for (const std::string& count : world.group().all_gather_bytes(std::to_string(failures))) failed |= count != "0";
-  return failed ? 1 : 0;
+  const std::vector<std::string> results = world.group().all_gather_bytes(result);
+  if (std::ranges::count(results, "failed") > 0) return 1;
+  return std::ranges::count(results, "skipped") > 0 ? lt_test::kSkipped : 0;
 }

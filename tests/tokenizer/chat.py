@@ -19,7 +19,7 @@ try:
     import transformers
 except ImportError:
     print("skipped: transformers is not installed")
-    sys.exit(0)
+    sys.exit(77)
 
 FOLDER = pathlib.Path(__file__).parent
 MARKS = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|im_start|>",

@@ -22,7 +22,7 @@ try:
     from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 except ImportError:
     print("skipped: the package tokenizers is not installed")
-    sys.exit(0)
+    sys.exit(77)
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
           r"|\s+(?!\S)|\s+")

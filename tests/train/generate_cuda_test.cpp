@@ -6,6 +6,7 @@
 #include "libtrain/train/run_options.h"
 #include "memory/workspace.h"
 #include "test_main/catch.h"
+#include "test_main/world.h"
 #include "train/generated.h"
 
 using namespace lt;
@@ -19,7 +20,7 @@ const std::vector<Tokens> kPrompts{{1, 2, 3}, {7}, {9, 8, 7, 6, 5, 4, 3, 2, 1, 0
 
 bool has_gpu() {
   static const std::string reason = cuda::why_not(kGpu.index);
-  if (!reason.empty()) WARN("skipped: cuda:0 " << reason);
+  if (!reason.empty()) skip("cuda:0 " + reason);
   return reason.empty();
 }
 
