@@ -11,6 +11,7 @@
 
 #include "libtrain/dtype.h"
 #include "libtrain/kernels/random.h"
+#include "test_main/worst_of.h"
 
 namespace lt::test {
 
@@ -83,7 +84,7 @@ inline double error_of(const Array& x, const std::vector<double>& reference) {
   double worst = static_cast<std::size_t>(x.count()) == reference.size() ? 0 : HUGE_VAL;
   for (Size i = 0; i < x.count(); ++i) {
     const double r = reference[static_cast<std::size_t>(i)], e = std::fabs(x[i] - r) / (1 + std::fabs(r));
-    worst = std::isfinite(e) ? std::max(worst, e) : HUGE_VAL;
+    worst = lt_test::worst_of(worst, e);
   }
   return worst;
 }
@@ -101,7 +102,7 @@ double error_by(const Array& x, const std::vector<double>& reference, Size C, Sc
     for (std::size_t i = begin; i < begin + static_cast<std::size_t>(C); ++i) {
       const double difference = std::fabs(x[static_cast<Size>(i)] - reference[i]);
       const double error = difference == 0 ? 0 : difference / scale(std::fabs(reference[i]), mean, largest);
-      worst = std::isfinite(error) ? std::max(worst, error) : HUGE_VAL;
+      worst = lt_test::worst_of(worst, error);
     }
   }
   return worst;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/array.h"
+#include "test_main/worst_of.h"
 
 namespace lt::test {
 
@@ -26,8 +27,7 @@ constexpr Tolerance own_tolerance(DType dtype) {
 inline double attention_error(const Array& x, const Array& y) {
   double largest = 0, worst = 0;
   for (Size i = 0; i < y.count(); ++i) {
-    const double e = std::fabs(x[i] - y[i]);
-    worst = std::isfinite(e) ? std::max(worst, e) : HUGE_VAL;
+    worst = lt_test::worst_of(worst, std::fabs(x[i] - y[i]));
     largest = std::max(largest, std::fabs(y[i]));
   }
   return worst == 0 ? 0 : worst / largest;

@@ -7,6 +7,7 @@
 #include "kernels/tolerance.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
+#include "test_main/worst_of.h"
 
 using namespace lt;
 using namespace lt::kernels;
@@ -68,7 +69,7 @@ TEST_CASE("muon: directions and updates agree with the formula", "[kernels]") {
           momentum[i] = 0.75 * momentum[i] + g;
           direction[i] = g + 0.75 * momentum[i];
           const double used = s.direction[static_cast<Size>(i)];
-          worst_w = std::max(worst_w, std::abs(w[i] - 0.01 * (used + 0.1 * w[i]) - s.w[static_cast<Size>(i)]));
+          worst_w = lt_test::worst_of(worst_w, std::abs(w[i] - 0.01 * (used + 0.1 * w[i]) - s.w[static_cast<Size>(i)]));
         }
         INFO(dtype_name(state) << " " << dtype_name(dtype) << " " << n);
         const double neighbour = state == DType::f32 ? tolerance(DType::f32) : 1.0 / 128;  // of numbers up to 2

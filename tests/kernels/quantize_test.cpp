@@ -12,6 +12,7 @@
 #include "kernels/tolerance.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
+#include "test_main/worst_of.h"
 
 using namespace lt;
 using namespace lt::kernels;
@@ -147,7 +148,7 @@ TEST_CASE("quantize: a transpose with the sums over rows", "[kernels]") {
     for (Size c = 0; c < C; ++c) {
       double expected = 0;
       for (Size r = 0; r < R; ++r) expected += (accumulate ? 2 : 1) * x(r, c);
-      worst = std::max(worst, std::abs(static_cast<double>(sums[static_cast<std::size_t>(c)]) - expected));
+      worst = lt_test::worst_of(worst, std::abs(static_cast<double>(sums[static_cast<std::size_t>(c)]) - expected));
       largest = std::max(largest, std::abs(expected));
     }
     CHECK(worst <= test::tolerance(DType::f32) * largest);
@@ -205,7 +206,7 @@ TEST_CASE("gemm in e4m3: scales of rows, and one for all", "[kernels]") {
         gemm(CpuStream{}, g);
         double worst = 0;
         for (Size i = 0; i < M * N; ++i)
-          worst = std::max(worst, std::abs(d[i] - expected[static_cast<std::size_t>(i)]));
+          worst = lt_test::worst_of(worst, std::abs(d[i] - expected[static_cast<std::size_t>(i)]));
         CHECK(worst <= test::tolerance(out) * largest);
       }
     }

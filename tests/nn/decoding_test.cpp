@@ -2,6 +2,7 @@
 #include "libtrain/error.h"
 #include "nn/passes.h"
 #include "test_main/catch.h"
+#include "test_main/worst_of.h"
 
 using namespace lt;
 using namespace lt_test;
@@ -12,7 +13,7 @@ double worst_difference(const Tensor& a, const Tensor& b) {
   REQUIRE(a.shape() == b.shape());
   const auto x = a.to_vector<double>(), y = b.to_vector<double>();
   double worst = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(x[i] - y[i]));
+  for (std::size_t i = 0; i < x.size(); ++i) worst = worst_of(worst, std::abs(x[i] - y[i]));
   return worst;
 }
 

@@ -2,6 +2,7 @@
 #include "kernels/documents.h"
 #include "nn/passes.h"
 #include "test_main/catch.h"
+#include "test_main/worst_of.h"
 
 using namespace lt;
 using namespace lt_test;
@@ -61,7 +62,7 @@ TEST_CASE("documents of a row give the loss and gradients that they give one by 
       double worst = 0;
       for (const auto& [name, values] : packed.gradients) {
         const std::vector<double>& other = expected.gradients.at(name);
-        for (std::size_t i = 0; i < values.size(); ++i) worst = std::max(worst, std::abs(values[i] - other[i]));
+        for (std::size_t i = 0; i < values.size(); ++i) worst = worst_of(worst, std::abs(values[i] - other[i]));
       }
       CHECK(worst <= 1e-6);
       CHECK((packed == whole_rows) == (lengths[0] > T));

@@ -4,6 +4,7 @@
 #include "libtrain/error.h"
 #include "nn/passes.h"
 #include "test_main/catch.h"
+#include "test_main/worst_of.h"
 
 using namespace lt;
 using namespace lt_test;
@@ -103,7 +104,7 @@ TEST_CASE("a model's loss and gradients over a batch are the means over its samp
     double worst = 0;
     for (const auto& [name, gradient] : whole.gradients) {
       for (std::size_t i = 0; i < gradient.size(); ++i)
-        worst = std::max(worst, std::abs(gradient[i] - mean.gradients.at(name)[i]));
+        worst = worst_of(worst, std::abs(gradient[i] - mean.gradients.at(name)[i]));
     }
     CHECK(worst < 1e-14);
     const Pass still = run_pass(*model, tokens_of(4, 3, 10, spec.vocab));

@@ -10,6 +10,7 @@
 #include "libtrain/ops/ops.h"
 #include "libtrain/tensor/autograd.h"
 #include "test_main/catch.h"
+#include "test_main/worst_of.h"
 
 namespace lt_test {
 
@@ -71,7 +72,7 @@ inline void check_gradient(const Operation& op, std::vector<Tensor> inputs) {
       const double below = loss().item();
       values[i] = kept;
       const double expected = (above - below) / (2 * kDifference);
-      worst = std::max(worst, std::abs(expected - gradient[static_cast<std::size_t>(i)]));
+      worst = worst_of(worst, std::abs(expected - gradient[static_cast<std::size_t>(i)]));
       scale = std::max(scale, std::abs(expected));
     }
     INFO("input " << k << " " << lt::to_string(input.shape()));
@@ -83,7 +84,7 @@ inline void check_equal(const Tensor& a, const Tensor& b, double tolerance) {
   REQUIRE(a.shape() == b.shape());
   const auto x = a.to_vector<double>(), y = b.to_vector<double>();
   double worst = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(x[i] - y[i]));
+  for (std::size_t i = 0; i < x.size(); ++i) worst = worst_of(worst, std::abs(x[i] - y[i]));
   CHECK(worst <= tolerance);
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/gradient_check.h"
+#include "test_main/worst_of.h"
 
 using namespace lt;
 using namespace lt_test;
@@ -54,7 +55,7 @@ void check_close(const Tensor& found, const Json& expected, DType dtype) {
   const auto x = found.to_vector<double>(), y = expected.get<std::vector<double>>();
   REQUIRE(x.size() == y.size());
   double worst = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(x[i] - y[i]) / (0.25 + std::abs(y[i])));
+  for (std::size_t i = 0; i < x.size(); ++i) worst = worst_of(worst, std::abs(x[i] - y[i]) / (0.25 + std::abs(y[i])));
   CHECK(worst <= tolerance);
 }
 

@@ -7,6 +7,7 @@
 
 #include "kernels/array.h"
 #include "test_main/catch.h"
+#include "test_main/worst_of.h"
 
 using namespace lt;
 
@@ -45,7 +46,7 @@ Matrix product(const Matrix& a, const Matrix& b, double alpha = 1, double beta =
 // Whether the matrix has a Cholesky factor.
 bool is_positive_definite(Matrix a) {
   for (Size k = 0; k < a.rows; ++k) {
-    if (a.at(k, k) <= 0) return false;
+    if (!(a.at(k, k) > 0)) return false;  // nor if it is NaN
     for (Size i = k + 1; i < a.rows; ++i) {
       for (Size j = k + 1; j < a.rows; ++j) a.at(i, j) -= a.at(i, k) * a.at(k, j) / a.at(k, k);
     }
@@ -99,7 +100,7 @@ void check(const MatrixStack& stack, DType dtype, double tolerance) {
     for (std::size_t i = 0; i < matrix.values.size(); ++i) matrix.values[i] = before[first + i];
     const Matrix expected = reference(matrix);
     for (std::size_t i = 0; i < matrix.values.size(); ++i) {
-      worst = std::max(worst, std::abs(after[first + i] - expected.values[i]));
+      worst = lt_test::worst_of(worst, std::abs(after[first + i] - expected.values[i]));
     }
     first += matrix.values.size();
   }

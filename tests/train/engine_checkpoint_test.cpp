@@ -9,6 +9,7 @@
 #include "libtrain/train/generate.h"
 #include "test_main/catch.h"
 #include "test_main/temp_folder.h"
+#include "test_main/worst_of.h"
 
 using namespace lt;
 using Catch::Matchers::ContainsSubstring;
@@ -201,7 +202,7 @@ TEST_CASE("save and load: the average of the weights, and none before the first 
   }
   const std::vector<float> averages = values_of(kAverage);
   double most = 0;
-  for (std::size_t i = 0; i < sum.size(); ++i) most = std::max(most, std::abs(averages[i] - sum[i] / weight));
+  for (std::size_t i = 0; i < sum.size(); ++i) most = lt_test::worst_of(most, std::abs(averages[i] - sum[i] / weight));
   CHECK(most < 1e-6);
   CHECK(averages != values_of(kMaster));
 
