@@ -2,10 +2,14 @@
 
 import json
 import os
+import struct
+import subprocess
+import time
 
 import program
 from training import LAYERS, TrainingTest
 
+DEADLINE_S = 60
 ALWAYS = ("--optim.schedule=constant", "--checkpoint.memory_every=1")
 
 
@@ -25,6 +29,27 @@ class Memory(TrainingTest):
                           environment={"LTRAIN_FAULT": f"{point}:{rank}:{step}:kill"}, **more)
         self.assertNotEqual(done.returncode, 0)
         self.addCleanup(program.run, "checkpoint", "free", self.folder / more.get("run", "run"))
+
+    def summed_steps(self):
+        """The steps of the copies that have their checksum: docs/checkpoint-format.md."""
+        headers = [(self.memory_folder() / name).read_bytes()[:200] for name in self.copies()]
+        steps = [struct.unpack_from("<q8xq", header, 176) for header in headers if len(header) == 200]
+        return {step for step, summed in steps if step == summed != 0}
+
+    def killed_with_checksum(self, step, *options):
+        """A run on one rank that waits after `step`, and is killed once the copy of that step has its checksum."""
+        command = program.launched(program.ltrain(), "train", *LAYERS, f"--data.train={self.folder}/data/train.bin", "--train.steps=8",
+                                   "--train.micro_batch=2", f"--run.dir={self.folder}/run", *ALWAYS, *options)
+        environment = program.clean_environment({"LTRAIN_FAULT": f"data:0:{step + 2}:sleep={2 * DEADLINE_S}"})
+        self.addCleanup(program.run, "checkpoint", "free", self.folder / "run")
+        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as run:
+            try:
+                end = time.monotonic() + DEADLINE_S
+                while not (self.folder / "run/run.json").exists() or step not in self.summed_steps():
+                    self.assertTrue(run.poll() is None and time.monotonic() < end, "no checksum")
+                    time.sleep(0.01)
+            finally:
+                run.kill()
 
     def test_a_killed_run_loses_one_step_at_most(self):
         for strategy in ("ddp", "zero3"):
@@ -109,7 +134,9 @@ class Memory(TrainingTest):
         self.assertEqual(len(list((self.folder / "run").glob("checkpoints/step-00000008/manifest.json"))), 1)
 
     def test_damaged_copies_do_not_count(self):
-        self.killed("--checkpoint.memory_every=2", step=8, point="data", ranks=1, rank=0)  # long after step 6
+        for step in (2, 4):
+            self.killed_with_checksum(step, "--checkpoint.memory_every=2")
+        self.assertEqual(self.summed_steps(), {2, 4})
         folder = self.memory_folder()
         for name in self.copies():
             size = os.path.getsize(folder / name)
@@ -119,7 +146,7 @@ class Memory(TrainingTest):
                 file.seek(size - 4096)
                 file.write(bytes([byte ^ 8]))
         self.trained(*ALWAYS, steps=8)
-        self.assertEqual(self.starts()[1], (0, None))
+        self.assertEqual(self.starts()[1:], [(2, "memory"), (0, None)])
 
     def test_memory_is_given_back_by_command(self):
         self.killed()

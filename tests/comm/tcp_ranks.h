@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <string>
 #include <thread>
@@ -13,7 +14,20 @@
 
 namespace lt_test {
 
-inline int free_port() { return lt::TcpListener("127.0.0.1", 0).port(); }
+// A port that nobody listens at. It is below those that Linux gives to connections and to listeners at port 0, one of
+// which could take it before the caller does. Another process of tests begins elsewhere, and no port is given twice.
+inline int free_port() {
+  constexpr int kFirst = 20000, kPorts = 12000, kPerProcess = 60;
+  static int given = 0;
+  for (int tried = 0; tried < kPorts; ++tried) {
+    const int port = kFirst + (::getpid() % kPorts * kPerProcess + given++) % kPorts;
+    try {
+      return lt::TcpListener("127.0.0.1", port).port();
+    } catch (const lt::CommError&) {  // somebody listens there
+    }
+  }
+  throw lt::CommError("127.0.0.1: every port of the tests is taken");
+}
 
 inline lt::TokenSource source_of(const lt::MeetingToken& token) {
   return {[token] { return token; }, false, "LTRAIN_TOKEN"};
