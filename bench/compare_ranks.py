@@ -14,7 +14,7 @@ import signal
 import statistics
 import sys
 
-from compare_step import Server, summary
+from compare_step import Server, require_writable, summary
 
 STRATEGIES = ("ddp", "zero1", "zero2", "zero3")
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
@@ -67,11 +67,8 @@ def measure(o, model):
 
 
 def save(o, results):
-    try:
-        with open(o.out, "w") as f:
-            json.dump({"command": sys.argv, "settings": vars(o), "results": results}, f, indent=2)
-    except OSError as error:
-        raise SystemExit(f"--out={o.out}: {error.strerror}") from None
+    with open(o.out, "w") as f:
+        json.dump({"command": sys.argv, "settings": vars(o), "results": results}, f, indent=2)
 
 
 def main():
@@ -89,7 +86,7 @@ def main():
     if o.threads < 1 or o.batch < 1 or o.batch % o.threads:
         p.error(f"--batch={o.batch}: expected a multiple of --threads={o.threads}")
     if o.out:
-        save(o, {})  # says now whether it can be written
+        require_writable(o.out)
     results = {}
     print(f"{'model':11} {'':11} | {'median':>8} {'min':>8} {'max':>8} ms | rate / one process | rate / DDP")
     for model in o.model:

@@ -6,7 +6,7 @@
 
 Both programs start with --serve: they print one JSON line when warm, then time N steps for each line `run N` and print
 {"ms": [...]}. They work in turn, in alternating blocks, so that a drift of the machine affects both: after one block of
-each that does not count, because a card that was idle is cool and fast, first one and then the other comes first. With
+each that does not count, because a card that was idle is cool and fast, they come first in turn (even, with even --rounds). With
 --apart, both start anew for each block, for models so large that the device holds only one program at a time.
 The ratio is that of the medians over all steps. Each side of a row has its command and its configuration. `peak_bytes`
 in the settings is the most that the program's own allocator had taken, on rank 0. Needs the standard library only.
@@ -155,15 +155,20 @@ def print_row(r):
           f"{how.get('variant', how['mode'])}, {kind}{memory}", flush=True)
 
 
+def require_writable(path):
+    """Says so before anything is measured. A file that is there stays."""
+    try:
+        open(path, "a").close()
+    except OSError as error:
+        raise SystemExit(f"--out={path}: {error.strerror}") from None
+
+
 def save(o, results):
     document = {"command": sys.argv, "cpu": cpu_name(), "load_average": os.getloadavg(), "device": o.device, "batch": o.batch,
                 "seq": o.seq, "threads": o.threads, "rounds": o.rounds, "steps": o.steps, "warm": o.warm, "apart": o.apart,
                 "recompute": o.recompute, "results": results}
-    try:
-        with open(o.out, "w") as f:
-            json.dump(document, f, indent=2)
-    except OSError as error:
-        raise SystemExit(f"--out={o.out}: {error.strerror}") from None
+    with open(o.out, "w") as f:
+        json.dump(document, f, indent=2)
 
 
 def main():
@@ -196,7 +201,7 @@ def main():
     if o.device == "cpu" and (o.ranks > 1 or o.strategy != ["ddp"] or o.mpirun):
         p.error("--ranks, --strategy and --mpirun are for --device cuda; compare_ranks.py compares ranks on the CPU")
     if o.out:
-        save(o, [])  # says now whether it can be written
+        require_writable(o.out)
     print(f"{'':24} | {'libtrain ms':^26} | {'PyTorch ms':^26} | PyTorch / libtrain")
     print(f"{'model':11} {'dtype':5} {'':6} | {'median':>8} {'min':>8} {'max':>8} | {'median':>8} {'min':>8} {'max':>8} |")
     results = []

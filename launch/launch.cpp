@@ -70,7 +70,7 @@ ExitCode run_launch(Options& options, const Invocation& invocation, const Models
   }
   if (launch.launcher == Launcher::mpirun && std::ranges::find(launch.arguments, ":") != launch.arguments.end()) {
     throw UsageError("usage", "expected no argument that is a colon alone, which mpirun takes for itself",
-                     "a value: --section.key=:");
+                     "write key and value as one argument: --section.key=:");
   }
   return supervise(launch, config_of(train, models));
 }

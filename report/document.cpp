@@ -14,8 +14,7 @@ namespace {
 std::string plain(const std::string& text) {
   std::string out;
   for (const char c : printable(text)) {
-    if (c == '<') out += '\\';
-    out += c;
+    out += c == '<' ? std::string("&lt;") : std::string(1, c);
   }
   return out;
 }

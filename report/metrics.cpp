@@ -173,7 +173,9 @@ void add_event(RunData& run, const Json& o, int number_of_start, const Place& pl
 void forget_losses_without_targets(RunData& run) {
   std::set<double> without;
   for (const Event& event : run.events) {
-    if (event.kind == "skip" && event_field(event, "reason") == kNoTargetCounts) without.insert(event.step);
+    if (event.kind == "skip" && event_field(event, "reason") == kNoTargetCounts && !std::isnan(event.step)) {
+      without.insert(event.step);
+    }
   }
   for (StepRow& row : run.steps) {
     if (without.contains(row.step)) row.loss = kMissing;

@@ -73,15 +73,17 @@ std::string place_text(double x) { return x == std::round(x) && x < 1e9 ? whole_
 std::string path_of(const Frame& frame, const std::vector<Point>& points) {
   std::string out;
   long x = 0, y = 0;
-  char command = 'M';
+  bool alone = false;  // the last point begins a line, and no other has followed
   for (const Point& p : points) {
     const long next_x = std::lround(10 * frame.x(p.x)), next_y = std::lround(10 * frame.y(p.y));
-    if (p.after_gap && command == 'l') command = 'm';
+    const bool begins = out.empty() || p.after_gap;
+    const char command = out.empty() ? 'M' : begins ? 'm' : 'l';
+    if (begins && alone) out += "h0";  // draws a dot
     out +=
         fmt::format("{}{:g} {:g}", command, static_cast<double>(next_x - x) / 10, static_cast<double>(next_y - y) / 10);
-    x = next_x, y = next_y, command = 'l';
+    x = next_x, y = next_y, alone = begins;
   }
-  return out;
+  return alone && points.size() > 1 ? out + "h0" : out;
 }
 
 // There are more series than colours: the next ones are dashed.

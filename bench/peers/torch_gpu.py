@@ -149,11 +149,17 @@ def command_of(o, *more):
 def variant_ms(o, variant):
     """The median step in processes of its own, or a text that says why there is none."""
     command = command_of(o, "--steps", "10", "--variant", variant)
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, timeout=o.variant_seconds)
-    except subprocess.TimeoutExpired:
-        return f"more than {o.variant_seconds} s"
-    return round(json.loads(done.stdout)["median_ms"], 1) if done.returncode == 0 else f"exit code {done.returncode}"
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            said, _ = process.communicate(timeout=o.variant_seconds)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # torchrun ends its workers
+            try:
+                process.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            return f"more than {o.variant_seconds} s"
+    return round(json.loads(said)["median_ms"], 1) if process.returncode == 0 else f"exit code {process.returncode}"
 
 
 def best_variant(o):
@@ -191,14 +197,14 @@ def options():
 
 
 def settings(o, seconds):
-    return {**o.best, "program": "torch", "version": torch.__version__, "device": torch.cuda.get_device_name(),
+    return {"program": "torch", "version": torch.__version__, "device": torch.cuda.get_device_name(),
             **({"torchao": importlib.metadata.version("torchao")} if o.dtype == "fp8" else {}),
             "ranks": dist.get_world_size() if dist.is_initialized() else 1, "model": o.model, "dtype": o.dtype,
             "strategy": o.strategy, "mode": o.mode, "batch": o.batch, "seq": o.seq, "warmup": o.warmup,
             "start_and_warmup_s": round(seconds, 1), "peak_bytes": torch.cuda.max_memory_allocated(),
             "reserved_bytes": torch.cuda.max_memory_reserved(),
             "configuration": {**torch_models.configuration(o.model),
-                              "float32_matmul_precision": torch.get_float32_matmul_precision()}}
+                              "float32_matmul_precision": torch.get_float32_matmul_precision()}, **o.best}
 
 
 def serve(trainer, rank):
@@ -223,10 +229,12 @@ def main():
     begin = time.perf_counter()
     o = options()
     ranks, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+    if ranks > 1 and (o.mode == "best" or o.ranks > 1):
+        raise SystemExit("--mode best and --ranks: expected to be started alone, not by torchrun")
     if o.mode == "best" and (o.ranks == 1 or o.strategy == "ddp"):
         o.variant, o.best = best_variant(o)
     if o.ranks > 1:
-        chosen = ["--variant", o.variant, "--best", json.dumps(o.best)] if o.variant else []
+        chosen = ["--variant", o.variant, "--best", json.dumps({**o.best, "mode": o.mode})] if o.variant else []
         command = command_of(o, "--dtype", o.dtype, "--strategy", o.strategy, "--mode", o.mode.replace("best", "compile"),
                              "--steps", str(o.steps), *chosen, *(["--serve"] if o.serve else []))
         os.execv(command[0], command)

@@ -86,7 +86,8 @@ class Attempt {
     for (Child& child : children_) output_.write(child.words.finish());
     // Overrides the launcher's own code. Among plain processes, the first failure determines the code.
     if (killed_ && (has_launcher_ || code_ == 0)) code_ = 128 + SIGKILL;
-    return {code_, children_[first_failed_].cause.text(code_, who_failed()), std::min(first_end_, now_s()), killed_};
+    return {code_, children_[first_failed_].cause.text(code_, who_failed()), std::min(first_end_, now_s()),
+            out_of_time_};
   }
 
  private:
@@ -144,12 +145,16 @@ class Attempt {
     if (stop_.asked() && now_s() >= forward_at_) {
       for (const Child& child : children_) child.process.send(SIGUSR1);
       if (forward_every_s_ == kForwardAgain_s && spec_.grace_s > 0) {
-        kill_at_ = std::min(kill_at_, now_s() + spec_.grace_s);
+        grace_ends_ = now_s() + spec_.grace_s;
+        kill_at_ = std::min(kill_at_, grace_ends_);
       }
       forward_at_ = now_s() + forward_every_s_;
       forward_every_s_ *= 2;
     }
-    if ((stop_.at_once() || now_s() >= std::min(kill_at_, late_at_)) && launcher_kill_at_ == kNever) end_ranks();
+    if ((stop_.at_once() || now_s() >= std::min(kill_at_, late_at_)) && launcher_kill_at_ == kNever) {
+      out_of_time_ = !stop_.at_once() && now_s() >= grace_ends_;
+      end_ranks();
+    }
     if (now_s() < launcher_kill_at_) return;
     for (const Child& child : children_) child.process.send(SIGKILL);
     launcher_kill_at_ = now_s() + kLauncherEnds_s;
@@ -200,11 +205,11 @@ class Attempt {
   SharedMemoryFiles shared_memory_;
   int code_ = 0;
   std::size_t first_failed_ = 0;
-  bool killed_ = false;  // by this supervisor
+  bool killed_ = false, out_of_time_ = false;  // by this supervisor; because the grace period was over
   const double begin_ = now_s();
   double forward_at_ = 0, forward_every_s_ = kForwardAgain_s;
   double first_end_ = kNever, next_look_ = begin_ + kLookSoon_s, kill_at_ = kNever, late_at_ = kNever,
-         launcher_kill_at_ = kNever;
+         grace_ends_ = kNever, launcher_kill_at_ = kNever;
 };
 
 }  // namespace

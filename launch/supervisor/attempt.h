@@ -11,10 +11,10 @@
 namespace lt::launch {
 
 struct AttemptEnd {
-  int code = 0;         // as in a shell
-  std::string cause;    // why it ended, in words
-  double failed = 0;    // when the first rank on this host ended, on the clock of now_s()
-  bool killed = false;  // by the supervisor
+  int code = 0;              // as in a shell
+  std::string cause;         // why it ended, in words
+  double failed = 0;         // when the first rank on this host ended, on the clock of now_s()
+  bool out_of_time = false;  // the ranks were killed at the end of the grace period
 };
 
 struct AttemptSpec {

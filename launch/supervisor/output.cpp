@@ -37,10 +37,10 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-enum class Outcome { written, lost, reader_gone };
+enum class Reader { there, gone };
 
-// `lost`: a part, for example because the disk is full, which may pass.
-Outcome write_whole(int descriptor, std::string_view text) {
+// Takes what was written off `text`. What stays could not be, for example because the disk is full, which may pass.
+Reader write_what_fits(int descriptor, std::string_view& text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written >= 0) {
@@ -49,12 +49,12 @@ Outcome write_whole(int descriptor, std::string_view text) {
       pollfd entry{descriptor, POLLOUT, 0};
       ::poll(&entry, 1, -1);
     } else if (errno == EPIPE || errno == EBADF) {
-      return Outcome::reader_gone;
+      return Reader::gone;
     } else if (errno != EINTR) {
-      return Outcome::lost;
+      break;
     }
   }
-  return Outcome::written;
+  return Reader::there;
 }
 
 }  // namespace
@@ -107,18 +107,19 @@ void Output::drain(const std::shared_ptr<Queue>& queue, int descriptor) {
     std::string text = std::exchange(queue->waiting, {});
     const std::size_t dropped = std::exchange(queue->dropped, 0);
     if (text.empty() && dropped == 0) break;
-    if (lost > 0) text.insert(0, fmt::format("launch: {} bytes could not be written\n", std::exchange(lost, 0)));
     if (dropped > 0) {
       text += fmt::format("{}launch: dropped {} bytes that nobody read in time\n", text.ends_with('\n') ? "" : "\n",
                           dropped);
     }
     for (std::string_view rest = text; is_read && !rest.empty();) {
       const std::string_view piece = rest.substr(0, kPiece);
+      const std::string note = lost > 0 ? fmt::format("\nlaunch: {} bytes could not be written\n", lost) : "";
       lock.unlock();
-      const Outcome outcome = write_whole(descriptor, piece);
+      std::string_view unsaid = note, unwritten = piece;
+      is_read = write_what_fits(descriptor, unsaid) == Reader::there;
+      if (is_read && unsaid.empty()) is_read = write_what_fits(descriptor, unwritten) == Reader::there;
       lock.lock();
-      is_read = outcome != Outcome::reader_gone;
-      lost += outcome == Outcome::lost ? piece.size() : 0;
+      lost = (unsaid.empty() ? 0 : lost) + unwritten.size();
       ++queue->pieces;
       queue->changed.notify_all();
       rest.remove_prefix(piece.size());

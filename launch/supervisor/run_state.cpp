@@ -47,7 +47,11 @@ RunState::RunState(const Config& config)
       checkpoints_(config.checkpoint.dir.empty() ? config.run.dir + "/checkpoints" : config.checkpoint.dir),
       before_(marks()) {}
 
-bool RunState::begins_again() const { return !read_identity(folder_).begun_from.empty(); }
+bool RunState::begins_again() const {
+  const std::string from = read_identity(folder_).begun_from;
+  std::error_code failed;
+  return !from.empty() && fs::exists(fs::path(from) / checkpoint::kManifestName, failed);
+}
 
 bool RunState::Saved::has_more_than(const Saved& before) const {
   if (folder != before.folder) return !is_empty();

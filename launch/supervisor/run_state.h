@@ -33,7 +33,7 @@ class RunState {
   Saved saved() const;
   // Whether an attempt has made the folder, or a new metrics file in it, since this object was created.
   bool is_begun() const { return marks() != before_; }
-  // Whether run.json names the checkpoint from which `checkpoint.resume=auto` begins the run again.
+  // Whether run.json names a checkpoint, which is there, from which `checkpoint.resume=auto` begins the run again.
   bool begins_again() const;
 
   // The end of metrics.jsonl. The next attempt appends to it or starts a new file.

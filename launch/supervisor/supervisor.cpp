@@ -33,8 +33,7 @@ constexpr int kMostUnproductive = 3;  // attempts in a row that saved nothing ne
 constexpr double kMostBackoff_s = 60;
 
 // Variables that would say that each rank is a single one, if this process has them.
-constexpr const char* kOfAnotherLaunch[] = {"RANK",        "WORLD_SIZE",  "LOCAL_RANK",   "LOCAL_WORLD_SIZE",
-                                            "MASTER_ADDR", "MASTER_PORT", "SLURM_STEP_ID"};
+constexpr const char* kOfAnotherLaunch[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "SLURM_STEP_ID"};
 
 // Whether a restart may help: some errors would recur.
 bool may_be_followed(int code) { return code == 1 || code == kRestart || code >= 128; }
@@ -101,8 +100,7 @@ class Supervisor {
       const int code = end.code >= 128 ? kRestart : end.code;
       if (stop_.second() == SIGINT) return ExitCode{kInterrupted};
       if (stop_.asked()) {
-        if (end.killed && !stop_.at_once())
-          say("the ranks did not save within {:g} s and were killed", options_.grace_s);
+        if (end.out_of_time) say("the ranks did not save within {:g} s and were killed", options_.grace_s);
         return give_up(code);
       }
       if (!may_be_followed(end.code)) return give_up(code);

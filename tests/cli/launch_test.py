@@ -199,14 +199,15 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
                          "launch: attempt 1 ended: rank 1 was killed (SIGKILL) (code 137); no restart is left of 0\n")
 
     def test_what_the_ranks_are_handed(self):
-        alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}  # as some clouds set them
-        environment = {"LTRAIN_FAULT": "forward:0:1:sleep", "LTRAIN_TRAIN_STEPS": "7", **alone, **self.play("exit 75")}
+        alone, place = {"RANK": "0", "WORLD_SIZE": "1"}, {"MASTER_ADDR": "localhost", "MASTER_PORT": "1"}  # as some clouds set them
+        environment = {"LTRAIN_FAULT": "forward:0:1:sleep", "LTRAIN_TRAIN_STEPS": "7", **alone, **place, **self.play("exit 75")}
         variables = program.clean_environment(environment)
         subprocess.run(self.command(launch=("--restarts", 1)), env=variables, capture_output=True, timeout=DEADLINE)
         first, second = self.environment(1), self.environment(2)
         self.assertEqual(first["LTRAIN_FAULT"], "forward:0:1:sleep")
         self.assertNotIn("LTRAIN_FAULT", second)
         self.assertEqual(set(alone) & set(first), set())
+        self.assertLessEqual(place.items(), first.items())  # where ranks meet that srun started
         for name in ("LTRAIN_TOKEN", "LTRAIN_TRAIN_STEPS", "OMP_NUM_THREADS"):
             self.assertIn(f"-x {name} ", self.arguments(1))
         self.assertRegex(first["LTRAIN_TOKEN"], "^[0-9a-f]{32}$")
@@ -223,7 +224,7 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
 
     def test_later_attempts_go_on_where_earlier_ones_came_to(self):
         begin, save = "mkdir -p run; touch run/metrics.jsonl; ", "mkdir -p run/checkpoints/step-00000001; touch run/checkpoints/step-00000001/manifest.json; "
-        begun_from = begin + """echo '{"id":"a","begun_from":"elsewhere/step-00000001"}' > run/run.json; """
+        begun_from = begin + """mkdir -p from; touch from/manifest.json; echo '{"id":"a","begun_from":"'$PWD/from'"}' > run/run.json; """
         auto, anew = "--checkpoint.resume=auto", "--run.force=true"
         for resume, script, added in (("never", "", None), ("never", begin, auto), ("elsewhere", "", None),
                                       ("elsewhere", begin, anew), ("elsewhere", begun_from, auto),
@@ -364,7 +365,7 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
                 error="[usage] --min-ranks: expected --hostfile with it, since only hosts that it lists can be left out; found none")
         refused("-n", 2, "--hostfile", self.folder / "none", "--", "train",
                 error=f"[usage] --hostfile {self.folder}/none: expected a readable file, found: No such file or directory")
-        refused("-n", 2, "--", "train", "--run.name", ":", hint="a value: --section.key=:",
+        refused("-n", 2, "--", "train", "--run.name", ":", hint="write key and value as one argument: --section.key=:",
                 error="[usage] expected no argument that is a colon alone, which mpirun takes for itself")
         refused("-n", 2, "--", "train", "--train.sped=1", error="[config] unknown key train.sped (from the command line)")
         refused("-n", 2, "--", "train", code=4, environment={"PATH": str(self.folder)},

@@ -190,7 +190,7 @@ class Resume(TrainingTest):
                       self.trained(steps=2))
         self.assert_error(self.train(f"--checkpoint.dir={self.folder}/other", steps=3), 2,
                           f"[config] checkpoint.dir {self.folder}/other: expected the run's checkpoints, found none; the newest is "
-                          f"{folder}/step-00000002", "move the folder of checkpoints, or name it")
+                          f"{folder}/step-00000002", "name that folder, or move its checkpoints to the new one; another --run.dir starts over")
         folder.rename(self.folder / "other")
         self.assertIn("step-00000002 at step 3\n", self.trained(f"--checkpoint.dir={self.folder}/other", steps=3))
         self.assertNotIn("starting over", self.trained(run="fresh", steps=1))
@@ -207,6 +207,9 @@ class Resume(TrainingTest):
         self.assertIn("step-00000002 at step 3\n", self.trained(f"--model.from={self.folder}/./base/", model=sizes, steps=3))
         base.rename(self.folder / "moved")
         self.assertIn("step-00000003 at step 4\n", self.trained(f"--model.from={base}", model=sizes, steps=4))
+        spelled = program.run("train", "--model.from=base/.", *sizes, f"--data.train={self.folder}/data/train.bin", "--train.steps=5",
+                              "--train.micro_batch=2", "--run.dir=run", cwd=self.folder)
+        self.assertEqual(spelled.returncode, 0, spelled.stderr)
 
     def test_what_a_run_started_from_may_not_change(self):
         self.trained(steps=1)

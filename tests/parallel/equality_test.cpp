@@ -15,12 +15,15 @@ constexpr Size kSteps = 3;
 void check_all_equal(const std::string& preset) {
   const Group& group = ranks();
   const nn::TransformerSpec spec = small_spec(preset);
-  const bool is_slow = device() == kCpu && group.size() > 2;  // with accumulation alone; two ranks run both
+  // How dtypes, accumulation and recomputation interact does not depend on the number of ranks. Two ranks, and devices,
+  // run all combinations; three and more on the CPU run some.
+  const bool is_slow = device() == kCpu && group.size() > 2;
   std::vector<float> in_bf16;
   for (const auto& [dtype, fp8] :
        {std::pair{DType::f32, false}, {DType::bf16, false}, {DType::f16, false}, {DType::bf16, true}}) {
+    const bool is_narrow = dtype != DType::f32 && !fp8;
     for (const Size accum : {1, 2}) {
-      if (accum == 1 && is_slow) continue;
+      if (is_slow && (accum == 1 || is_narrow)) continue;
       const StepOptions options{.micro_batch = 2, .accum = accum, .seq = 16, .dtype = dtype, .fp8 = fp8};
       const Curve expected =
           train_curve(spec, group, {.strategy = Strategy::ddp, .deterministic = true}, options, kSteps);
@@ -28,11 +31,13 @@ void check_all_equal(const std::string& preset) {
       CHECK(expected.losses[0] == Approx(std::log(static_cast<double>(spec.vocab))).epsilon(0.02));
       CHECK(expected.losses[0] != expected.losses[1]);
       if (dtype == DType::bf16 && !fp8) in_bf16 = expected.losses;
-      if (fp8) CHECK(expected.losses != in_bf16);
+      if (fp8 && !is_slow) CHECK(expected.losses != in_bf16);
       for (const Strategy& strategy : kStrategies) {
         for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
           for (const Size every : {1, 2}) {
             if (every == 2 && recompute == Recompute::none) continue;
+            if (is_slow && (recompute == Recompute::selective || (recompute == Recompute::full && every == 1)))
+              continue;
             const ParallelOptions parallel{
                 .strategy = strategy, .recompute = recompute, .recompute_every = every, .deterministic = true};
             const Curve actual = train_curve(spec, group, parallel, options, kSteps);

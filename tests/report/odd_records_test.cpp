@@ -49,8 +49,9 @@ std::string skip(int step) {
 }  // namespace
 
 TEST_CASE("report: a step without a counted target has no loss", "[report]") {
-  const std::string markdown =
-      report_of({start_line(1) + step_line(1, 0, 100) + skip(1) + steps(2, 11, 4) + step_line(12, 0, 100) + skip(12)});
+  const std::string nowhere = R"({"event":"skip","reason":"no target counts"})";
+  const std::string markdown = report_of({start_line(1) + step_line(1, 0, 100) + skip(1) + steps(2, 11, 4) +
+                                          step_line(12, 0, 100) + skip(12) + nowhere + "\n"});
   CHECK(contains(markdown, "| Training loss, mean of the 9 finite of the last 10 steps | 4.0000 nats |"));
   CHECK_FALSE(contains(markdown, "Training loss at the first step"));
   CHECK(contains(markdown, "| 12 | – |"));
@@ -93,12 +94,12 @@ TEST_CASE("report: names and texts of any bytes", "[report]") {
   const TempFolder folder;
   write_text(folder.path() / "run" / "metrics.jsonl", start_line(1) + steps(1, 4, 4));
   write_text(folder.path() / "run" / "config.toml", R"([run]
-name = "a <b> \"q\" \\ x"
+name = "a <b> \"q\" \\< x"
 )");
   write_text(folder.path() / "run" / "samples" / "step-00000004.txt", "before\xca\x01 after");
   lt::write_report({(folder.path() / "run").string()}, (folder.path() / "report.html").string());
   const std::string markdown = read_text(folder.path() / "report.md");
-  CHECK(contains(markdown, " a \\<b> \"q\" \\ x (run)"));
+  CHECK(contains(markdown, " a &lt;b> \"q\" \\&lt; x (run)"));
   CHECK(contains(markdown, "before\xEF\xBF\xBD\xEF\xBF\xBD after"));
 }
 
@@ -121,6 +122,8 @@ TEST_CASE("charts: a line has a gap where points are missing, and whole places w
   const std::string path = gap.substr(line, gap.find("/>", line) - line);
   CHECK(contains(path, "m"));
   CHECK_FALSE(contains(gap, ">1.5</text>"));
+  chart.series = {{.name = "a", .x = {1, 2, 3, 4, 5}, .y = {1, lt::report::kMissing, 2, lt::report::kMissing, 3}}};
+  CHECK(contains(figure(chart), "h0m"));  // a dot, where a point has no neighbour
   chart.series = {{.name = "a", .x = {1}, .y = {1}}};
   CHECK_FALSE(contains(figure(chart), ">-"));
 }

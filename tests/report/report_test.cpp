@@ -122,7 +122,7 @@ TEST_CASE("report: the numbers of one run", "[report]") {
         "| eval | 10 | loss 3.125, batches 2 |",
         "| zero1, zero2, zero3 | ",
         "| libraries.mpi | 4.1 |",
-        "| restart | 4 | reason rank \\<1> lost |"}) {
+        "| restart | 4 | reason rank &lt;1> lost |"}) {
     INFO(text);
     CHECK(contains(markdown, text));
   }

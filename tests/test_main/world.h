@@ -16,8 +16,8 @@ const lt::World& world();
 lt::Device device();
 // Why a rank cannot use its device, the same answer on all ranks; empty if all can. Every rank must call it.
 std::string why_not(lt::Device own);
-// Prints why a test, or the rest of it, is skipped; once for all ranks. A program of which all other tests pass then
-// exits with kSkipped, by which CTest counts it as skipped.
+// Rank 0 prints why a test, or the rest of it, is skipped; called on all ranks alike. A program of which all other
+// tests pass then exits with kSkipped, by which CTest counts it as skipped.
 void skip(const std::string& why);
 inline constexpr int kSkipped = 77;
 // All ranks, for tensors on device(). If LT_TEST_HOSTS is set, NCCL takes them for those of so many hosts.

@@ -94,11 +94,12 @@ bool is_complete(const Variables& names) {
   return !names.is_slurm || !is_special_step();
 }
 
-// Whether the variable is the number of a rank that is not the first. Other programs may have another RANK.
-bool is_later_rank(const char* name) {
-  if (!is_set(name)) return false;
-  const std::string_view text = value_of(name);
-  return text.find_first_not_of("0123456789") == text.npos && text.find_first_not_of('0') != text.npos;
+// Whether there is the number of a rank that is not the first, and a place to meet. Other programs may have another
+// RANK.
+bool is_later_rank(const Variables& names) {
+  const std::string_view text = value_of(names.rank);
+  const bool is_number = text.find_first_not_of("0123456789") == text.npos && text.find_first_not_of('0') != text.npos;
+  return is_number && std::ranges::any_of(names.also_needed, [](const char* name) { return is_set(name); });
 }
 
 // Throws for a set that says there are several ranks and is not complete. Each of them would train on its own. Slurm's
@@ -106,11 +107,12 @@ bool is_later_rank(const char* name) {
 void refuse_incomplete(const Variables& names) {
   if (names.is_slurm && (!is_set("SLURM_STEP_ID") || is_special_step())) return;
   const bool has_size = is_set(names.size);
-  if (has_size ? read_number(names.size, 1, kMostRanks) == 1 : !is_later_rank(names.rank)) return;
+  if (has_size ? read_number(names.size, 1, kMostRanks) == 1 : !is_later_rank(names)) return;
   const char* const said = has_size ? names.size : names.rank;
   throw CommError(fmt::format("{}={}: expected {} too, which {} not set", said, value_of(said),
                               fmt::join(missing_of(names), ", "), missing_of(names).size() == 1 ? "is" : "are"),
-                  fmt::format("set it for each rank, or unset {} for a run of one", said));
+                  fmt::format("set {} for each rank, or unset {} for a run of one",
+                              missing_of(names).size() == 1 ? "it" : "them", said));
 }
 
 // Tasks on this node: entry SLURM_NODEID of a list such as "4(x2),3", which stands for 4, 4, 3.

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 
 #include "io/new_file.h"
 #include "io/readable.h"
@@ -17,15 +18,21 @@ namespace {
 
 constexpr const char* kPendingMark = ".tmp-";
 
+// The path. Throws DataError for /dev/null and the like, in whose place the rename would put a file.
+const std::string& replaceable(const std::string& component, const std::string& path) {
+  std::error_code unknown;
+  if (!std::filesystem::is_other(path, unknown)) return path;
+  throw DataError(component, path + ": expected a regular file, found a device, pipe or socket");
+}
+
 }  // namespace
 
 PendingFile::PendingFile(const std::string& component, const std::string& path, const std::string& mark)
-    : component_(component), path_(path), pending_(path + kPendingMark + mark), file_(create_new(pending_)) {
+    : component_(component),
+      path_(replaceable(component, path)),
+      pending_(path + kPendingMark + mark),
+      file_(create_new(pending_)) {
   if (!file_.is_open()) fail("cannot create");
-  std::error_code unknown;
-  if (!std::filesystem::is_other(path, unknown)) return;
-  ::unlink(pending_.c_str());  // to rename it would put a file in the place of /dev/null
-  throw DataError(component_, path_ + ": expected a regular file, found a device, pipe or socket");
 }
 
 PendingFile::~PendingFile() {

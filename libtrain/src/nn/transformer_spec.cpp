@@ -84,7 +84,7 @@ const std::vector<SpecField>& spec_fields() {
       {"window", &T::window, 0, kMostChannels, "positions that a token sees; 0: the preset's, or all", true},
       {"lora", &T::lora, 0, 0,
        "low-rank adapters, which alone are trained: a table of rank, alpha, targets; JSON outside a file", true, false},
-      {"dropout", &T::dropout, 0, 1, "share of values dropped in training; 0 in a file: that of a checkpoint in model.from",
+      {"dropout", &T::dropout, 0, 1, "share of values dropped in training; 0 in a file: a checkpoint's in model.from",
        false, false},
   };
   // clang-format on

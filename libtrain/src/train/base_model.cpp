@@ -55,11 +55,15 @@ std::string value_of(const nn::TransformerSpec& spec, const nn::SpecField& field
 }  // namespace
 
 bool begin_from_one_path(const Config& a, const Config& b) {
-  const auto path_of = [](const Config& config) {
-    std::error_code unknown;
-    return fs::weakly_canonical(config.model.from + "/", unknown);
+  if (a.model.from.empty() || b.model.from.empty()) return false;
+  std::error_code unknown;  // a loop of links, or a folder that may not be read
+  const auto path_of = [&](const Config& config) {
+    return fs::weakly_canonical(fs::absolute(config.model.from) / "", unknown);
   };
-  return !a.model.from.empty() && !b.model.from.empty() && path_of(a) == path_of(b);
+  const fs::path first = path_of(a);
+  if (unknown) return a.model.from == b.model.from;
+  const fs::path second = path_of(b);
+  return unknown ? a.model.from == b.model.from : first == second;
 }
 
 bool names_preset(const Config& config) {

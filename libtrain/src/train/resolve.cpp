@@ -265,8 +265,10 @@ void set_accum(Config& config, int ranks) {
                            : fmt::format("the nearest that work are {} and {}", accum * once, (accum + 1) * once));
     }
     const auto origin = config.origins.find("train.accum");
-    const bool is_given = origin != config.origins.end() && !is_file(origin->second);  // a run's file has what followed
-    if (is_given && train.accum != TrainConfig().accum && train.accum != accum) {
+    // The config.toml of a run has the accum of its number of ranks.
+    const bool of_other_ranks = origin != config.origins.end() && is_file(origin->second) &&
+                                train.global_batch % (train.micro_batch * train.accum) == 0;
+    if (!of_other_ranks && train.accum != TrainConfig().accum && train.accum != accum) {
       throw UsageError(
           "config",
           fmt::format("train.accum: expected {}, which follows from train.global_batch {} on {} ranks with "

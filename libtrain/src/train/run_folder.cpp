@@ -191,13 +191,12 @@ void require_same_config(const Config& resolved, const checkpoint::RunState& sta
   if (!state.config.empty()) require_same_run(resolved, state.config, folder, same_files);
 }
 
-}  // namespace
-
 // The run, which has no checkpoint in checkpoint.dir, would start over beside those that it has elsewhere.
-void require_no_other_checkpoints(const Config& resolved, const RunIdentity& identity, const std::string& earlier,
-                                  const std::string& where) {
+void require_no_other_checkpoints(const Config& resolved, const RunIdentity& identity) {
+  const std::string file = resolved.run.dir + "/config.toml";
+  if (!fs::exists(file)) return;
   Config before = resolved;
-  before.checkpoint.dir = config_from_toml(earlier, where, resolved.models).checkpoint.dir;
+  before.checkpoint.dir = config_from_toml(config::read_text(file), file, resolved.models).checkpoint.dir;
   if (before.checkpoint.dir.empty() || before.checkpoint.dir == resolved.checkpoint.dir) return;
   const auto candidates = checkpoint::candidates(before.checkpoint.dir, checkpoints_of(before, identity));
   const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
@@ -205,8 +204,10 @@ void require_no_other_checkpoints(const Config& resolved, const RunIdentity& ide
   throw UsageError("config",
                    fmt::format("checkpoint.dir {}: expected the run's checkpoints, found none; the newest is {}",
                                resolved.checkpoint.dir, newest->path),
-                   "move the folder of checkpoints, or name it");
+                   "name that folder, or move its checkpoints to the new one; another --run.dir starts over");
 }
+
+}  // namespace
 
 void require_readable_checkpoints(const Config& resolved, const RunStart& start) {
   const auto unreadable = checkpoint::first_unreadable(start.candidates);
@@ -245,11 +246,7 @@ RunStart examine_run_folder(const Config& resolved, const std::vector<checkpoint
         newest == nullptr ? checkpoint::RunState{} : checkpoint::read_state(newest->path);
     start.same_files = is_same_data(files, {state.data_files, start.identity.data});
     const std::string config = dir + "/config.toml";
-    if (fs::exists(config)) {
-      const std::string text = config::read_text(config);
-      require_same_run(resolved, text, config, start.same_files);
-      if (newest == nullptr) require_no_other_checkpoints(resolved, start.identity, text, config);
-    }
+    if (fs::exists(config)) require_same_run(resolved, config::read_text(config), config, start.same_files);
     // All checkpoints of a run have the same configuration. Compare it before the checkpoint is loaded.
     if (newest != nullptr) require_same_config(resolved, state, newest->path, start.same_files);
   } else {
@@ -272,6 +269,7 @@ void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_by
     if (start.memory_step > 0) {
       start.complete = false;  // the state must still be saved to disk
     } else if (folder.empty() || start.begins_again) {
+      require_no_other_checkpoints(resolved, start.identity);
       if (start.begins_again) require_steps_left(resolved, state.step, folder);
       start.starting_over = starting_over(resolved, start.candidates.size(), state.step + 1);
     } else {
