@@ -88,6 +88,7 @@ void tidy(const fs::path& parent, const RunState& state, const SaveOptions& opti
   attempt([&] {
     fault_point("save-gc");
     make_room(parent, name, state.run, options);
+    remove_leftovers(parent, state.run);
   });
 }
 

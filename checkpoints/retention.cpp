@@ -64,6 +64,9 @@ void make_room(const fs::path& directory, const std::string& newest, const std::
     rename_durably(folder, discarded);
     fs::remove_all(discarded);
   }
+}
+
+void remove_leftovers(const fs::path& directory, const std::string& run) {
   for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
     if (is_leftover(entry.path().filename().string(), run)) fs::remove_all(entry.path());
   }

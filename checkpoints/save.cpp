@@ -16,6 +16,7 @@
 #include "libtrain/device/phase.h"
 #include "manifest.h"
 #include "read_ranges.h"
+#include "retention.h"
 #include "run_id.h"
 #include "shard_file.h"
 #include "transfer.h"
@@ -144,6 +145,10 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
     make_folders_durably(parent);
     alone = lock_folder(parent, kPatience);
     require_no_other_run(directory, {state.run, options.version_1});
+    try {
+      remove_leftovers(parent, state.run);
+    } catch (const fs::filesystem_error&) {  // tidy() tries again, and says why not
+    }
     if (is_valid_checkpoint(folder)) standing = "valid";
   });
   if (!group.broadcast_bytes(standing, 0).empty()) {

@@ -176,11 +176,4 @@ std::vector<const StepRow*> steady_steps(const RunData& run, const Segment& segm
   return without_warm_up(steps_of(run, segment));
 }
 
-std::string event_field(const Event& event, const std::string& name) {
-  for (const auto& [key, value] : event.fields) {
-    if (key == name) return value;
-  }
-  return "–";
-}
-
 }  // namespace lt::report

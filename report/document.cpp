@@ -14,7 +14,7 @@ namespace {
 std::string plain(const std::string& text) {
   std::string out;
   for (const char c : printable(text)) {
-    out += c == '<' ? std::string("&lt;") : std::string(1, c);
+    out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
   }
   return out;
 }

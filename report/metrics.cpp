@@ -196,6 +196,13 @@ void keep_last_of_equal_steps(std::vector<Row>& rows) {
 
 }  // namespace
 
+std::string event_field(const Event& event, const std::string& name) {
+  for (const auto& [key, value] : event.fields) {
+    if (key == name) return value;
+  }
+  return "–";
+}
+
 void read_metrics(RunData& run, const std::string& path) {
   const FileText content = read_file(path, /*only_regular=*/true);
   if (!content.problem.empty()) {

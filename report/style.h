@@ -70,8 +70,9 @@ svg.narrow { display: none; max-width: 30rem; }
 @media (max-width: 43rem) { svg.wide { display: none; } svg.narrow { display: block; } }
 svg text { fill: var(--soft); } svg .end { text-anchor: end; } svg .mid { text-anchor: middle; }
 svg path { fill: none; stroke-width: 1.8; stroke-linejoin: round; stroke-linecap: round; }
-svg .dash { stroke-dasharray: 5 4; }
-svg .pale { opacity: .28; stroke-width: 1; } svg .at { stroke: var(--soft); stroke-dasharray: 1 3; }
+svg .dash { stroke-dasharray: 3.2 5.8; }
+svg .pale { opacity: .28; stroke-width: 1; }
+svg .at { stroke: var(--soft); stroke-dasharray: 1 3; stroke-linecap: butt; }
 .axes { font-size: .85rem; color: var(--soft); } .axes label { margin-left: .6rem; cursor: pointer; }
 .axes ~ .x1, .axes ~ .x2 { display: none; }
 figure:has(.axes .x1:checked) > .x0, figure:has(.axes .x2:checked) > .x0 { display: none; }

@@ -158,6 +158,7 @@ def variant_ms(o, variant):
                 process.communicate(timeout=60)
             except subprocess.TimeoutExpired:
                 process.kill()
+                raise SystemExit(f"{variant}: its processes do not end, so nothing is measured beside them") from None
             return f"more than {o.variant_seconds} s"
     return round(json.loads(said)["median_ms"], 1) if process.returncode == 0 else f"exit code {process.returncode}"
 

@@ -57,6 +57,8 @@ Reader write_what_fits(int descriptor, std::string_view& text) {
   return Reader::there;
 }
 
+std::string note_of(std::size_t lost) { return fmt::format("\nlaunch: {} bytes could not be written\n", lost); }
+
 }  // namespace
 
 struct Output::Queue {
@@ -113,7 +115,7 @@ void Output::drain(const std::shared_ptr<Queue>& queue, int descriptor) {
     }
     for (std::string_view rest = text; is_read && !rest.empty();) {
       const std::string_view piece = rest.substr(0, kPiece);
-      const std::string note = lost > 0 ? fmt::format("\nlaunch: {} bytes could not be written\n", lost) : "";
+      const std::string note = lost > 0 ? note_of(lost) : "";
       lock.unlock();
       std::string_view unsaid = note, unwritten = piece;
       is_read = write_what_fits(descriptor, unsaid) == Reader::there;
@@ -124,6 +126,13 @@ void Output::drain(const std::shared_ptr<Queue>& queue, int descriptor) {
       queue->changed.notify_all();
       rest.remove_prefix(piece.size());
     }
+  }
+  if (is_read && lost > 0) {
+    lock.unlock();
+    const std::string note = note_of(lost);
+    std::string_view unsaid = note;
+    write_what_fits(descriptor, unsaid);
+    lock.lock();
   }
   queue->left = true;
   queue->changed.notify_all();

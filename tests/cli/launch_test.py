@@ -227,7 +227,7 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
         begun_from = begin + """mkdir -p from; touch from/manifest.json; echo '{"id":"a","begun_from":"'$PWD/from'"}' > run/run.json; """
         auto, anew = "--checkpoint.resume=auto", "--run.force=true"
         for resume, script, added in (("never", "", None), ("never", begin, auto), ("elsewhere", "", None),
-                                      ("elsewhere", begin, anew), ("elsewhere", begun_from, auto),
+                                      ("elsewhere", begin, anew), ("elsewhere", begun_from, auto), ("elsewhere", begun_from + "rm from/manifest.json; ", anew),
                                       ("elsewhere", begin + save, auto), ("auto", begin, None)):
             subprocess.run(["rm", "-rf", self.folder / "run"], check=True)
             self.assert_end(script + "exit 75", 75, 2, f"--checkpoint.resume={resume}", launch=("--restarts", 1, "--backoff", 0))

@@ -188,9 +188,12 @@ class Resume(TrainingTest):
         folder = self.folder / "run/checkpoints"
         self.assertIn(f"starting over at step 1: {folder} holds no valid checkpoint (2 damaged), metrics.jsonl has steps up to 2\n",
                       self.trained(steps=2))
+        self.damage(2)
+        spelled = f"../{self.folder.name}/run"
+        self.assertIn("starting over", self.trained(run=spelled, steps=2))
         self.assert_error(self.train(f"--checkpoint.dir={self.folder}/other", steps=3), 2,
                           f"[config] checkpoint.dir {self.folder}/other: expected the run's checkpoints, found none; the newest is "
-                          f"{folder}/step-00000002", "name that folder, or move its checkpoints to the new one; another --run.dir starts over")
+                          f"{self.folder}/{spelled}/checkpoints/step-00000002", "name that folder, or move its checkpoints to the new one; another --run.dir starts over")
         folder.rename(self.folder / "other")
         self.assertIn("step-00000002 at step 3\n", self.trained(f"--checkpoint.dir={self.folder}/other", steps=3))
         self.assertNotIn("starting over", self.trained(run="fresh", steps=1))
@@ -299,6 +302,10 @@ class Resume(TrainingTest):
                  "train.accum: expected 2, which follows from train.global_batch 8 on 2 ranks with micro_batch 2, got 3",
                  "leave one of them out; --train.accum=1 counts as left out")):
             self.assert_error(self.train(*options, ranks=2), 2, f"[config] {error} (from the command line)", hint)
+        wrong = self.write("wrong.toml", "[train]\nmicro_batch = 2\nglobal_batch = 24\naccum = 5\n")
+        self.assert_error(program.run("plan", *LAYERS, "--config", wrong), 2, "[config] train.accum: expected 12, which follows from "
+                          f"train.global_batch 24 on 1 ranks with micro_batch 2, got 5 (from {wrong}:4)",
+                          "leave one of them out; --train.accum=1 counts as left out")
         written = self.write("run.toml", "[train]\nmicro_batch = 2\nglobal_batch = 24\naccum = 12\n")  # as one rank wrote it
         planned = program.run("plan", *LAYERS, "--ranks", 4, "--config", written)
         self.assertIn(", 384 tokens a step on 4 ranks\n", planned.stdout, planned.stderr)

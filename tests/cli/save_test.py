@@ -36,6 +36,15 @@ class Save(TrainingTest):
         whole, resumed = [[row["loss_hex"] for row in self.lines(run) if "loss_hex" in row] for run in ("whole", "run")]
         self.assertEqual(whole, resumed)
 
+    def test_what_a_killed_save_left_goes_before_the_next_one_needs_room(self):
+        left = []
+        for _ in range(2):
+            killed = self.train("--checkpoint.every=2", environment={"LTRAIN_FAULT": "save-manifest:0:2:kill"})
+            self.assertNotEqual(killed.returncode, 0)
+            left.append([path.name for path in (self.folder / "run/checkpoints").iterdir() if ".tmp-" in path.name])
+        self.assertEqual([len(names) for names in left], [1, 1])
+        self.assertNotEqual(*left)
+
     def test_saves_by_time(self):
         self.trained("--checkpoint.every_minutes=0.0000001", ranks=2, steps=3)
         self.assertEqual(self.saved(), [1, 2, 3])

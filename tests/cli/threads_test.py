@@ -24,10 +24,10 @@ class Threads(training.TrainingTest):
         return machine["threads_per_rank"], machine["threads_from"]
 
     def test_the_variable_of_openmp_wins(self):
-        self.assertEqual(self.start(environment={"OMP_NUM_THREADS": "3", "SLURM_CPUS_PER_TASK": "1"}), (3, "OMP_NUM_THREADS"))
+        self.assertEqual(self.start(environment={"OMP_NUM_THREADS": " 3 ", "SLURM_CPUS_PER_TASK": "1"}), (3, "OMP_NUM_THREADS"))
 
     def test_a_number_of_threads_that_is_none_is_refused(self):
-        for text in ("0", "abc", "1000000"):
+        for text in ("0", "abc", "1000000", "4 x"):
             done = program.run("train", "--model.preset=gpt-tiny", environment={"OMP_NUM_THREADS": text})
             self.assertEqual(done.returncode, 4)  # OpenMP's library has its own word before
             self.assertIn(f'error: [comm] OMP_NUM_THREADS: expected a number from 1 to 65536, got "{text}"\n', done.stderr)

@@ -127,6 +127,8 @@ TEST_CASE("discover_ranks: several ranks of which a variable is missing are no r
   check(discover(without({"RANK"}, "1")), "alone", 0, 1, 0, 1);
   CHECK(message_of(merged(without({"WORLD_SIZE"}), {{"RANK", "1"}})) ==
         "RANK=1: expected WORLD_SIZE too, which is not set");
+  CHECK(message_of({{"OMPI_COMM_WORLD_RANK", "1"}}).starts_with("OMPI_COMM_WORLD_RANK=1: expected "));
+  check(discover({{"RANK", "1"}}), "alone", 0, 1, 0, 1);
   for (const char* other : {"0", "captain"}) {
     check(discover(merged(without({"WORLD_SIZE"}), {{"RANK", other}})), "alone", 0, 1, 0, 1);
   }

@@ -17,7 +17,7 @@ namespace lt_test {
 // A port that nobody listens at. It is below those that Linux gives to connections and to listeners at port 0, one of
 // which could take it before the caller does. Another process of tests begins elsewhere, and no port is given twice.
 inline int free_port() {
-  constexpr int kFirst = 20000, kPorts = 11987, kPerProcess = 60;  // a prime number, so that few processes agree
+  constexpr int kFirst = 20000, kPorts = 11987, kPerProcess = 60;  // prime: ids that differ by 200 begin elsewhere too
   static int given = 0;
   for (int tried = 0; tried < kPorts; ++tried) {
     const int port = kFirst + (::getpid() % kPorts * kPerProcess + given++) % kPorts;

@@ -15,8 +15,8 @@ constexpr Size kSteps = 3;
 void check_all_equal(const std::string& preset) {
   const Group& group = ranks();
   const nn::TransformerSpec spec = small_spec(preset);
-  // How dtypes, accumulation and recomputation interact does not depend on the number of ranks. Two ranks, and devices,
-  // run all combinations; three and more on the CPU run some.
+  // How dtypes, accumulation and recomputation interact does not depend on the number of ranks. Two ranks, and any
+  // number of GPUs, run all; three and more on the CPU run some.
   const bool is_slow = device() == kCpu && group.size() > 2;
   std::vector<float> in_bf16;
   for (const auto& [dtype, fp8] :

@@ -174,7 +174,10 @@ TEST_CASE("plan: samples add to what steps hold, and do not turn it into slack",
     }
     CHECK(sum == with.peak_bytes);
     CHECK(with.per_rank.at(0) == with.peak_bytes);
-    CHECK(with.per_rank.at(1) == without.peak_bytes);
+    // Under ZeRO-3 all ranks hold the whole parameters meanwhile.
+    CHECK((with.per_rank.at(1) > without.peak_bytes) == (strategy == std::string_view("zero3")));
+    CHECK(with.per_rank.at(1) >= without.peak_bytes);
+    CHECK(with.per_rank.at(1) < with.peak_bytes);
   }
 }
 

@@ -94,12 +94,14 @@ bool is_complete(const Variables& names) {
   return !names.is_slurm || !is_special_step();
 }
 
-// Whether there is the number of a rank that is not the first, and a place to meet. Other programs may have another
-// RANK.
+// Whether the set has the number of a rank that is not the first. RANK alone may be another program's: it counts beside
+// a place to meet.
 bool is_later_rank(const Variables& names) {
   const std::string_view text = value_of(names.rank);
   const bool is_number = text.find_first_not_of("0123456789") == text.npos && text.find_first_not_of('0') != text.npos;
-  return is_number && std::ranges::any_of(names.also_needed, [](const char* name) { return is_set(name); });
+  const auto& needed = names.also_needed;
+  return is_number &&
+         (needed[0] == nullptr || std::ranges::any_of(needed, [](const char* name) { return is_set(name); }));
 }
 
 // Throws for a set that says there are several ranks and is not complete. Each of them would train on its own. Slurm's

@@ -113,9 +113,10 @@ ThreadCount choose_threads(const std::vector<CoreGrant>& grants, const Group& wo
   std::vector<std::vector<std::string>> keys_of_ranks;
   for (const std::string& keys : world.all_gather_bytes(own)) keys_of_ranks.push_back(split_lines(keys));
   if (const std::string given = variable("OMP_NUM_THREADS"); !given.empty()) {
-    const std::size_t first = std::min(given.find_first_not_of(' '), given.size());
-    const std::size_t end = std::min(given.find_first_of(", ", first), given.size());
-    read_cores("OMP_NUM_THREADS", given.substr(first, end - first));  // OpenMP takes any other text for no number
+    std::string first = given.substr(0, given.find(','));  // OpenMP allows blanks around a number
+    first.erase(first.find_last_not_of(' ') + 1);
+    first.erase(0, first.find_first_not_of(' '));
+    read_cores("OMP_NUM_THREADS", first);  // OpenMP ignores any other text
     return {kernels::threads(), "OMP_NUM_THREADS"};
   }
   const ThreadCount chosen = thread_count(grants, keys_of_ranks);

@@ -43,7 +43,7 @@ class LostRows {
 
   std::string file_;
   std::optional<Gap> gap_, all_;
-  bool is_told_ = false;
+  bool is_told_ = false, is_sync_told_ = false;
 };
 
 }  // namespace lt

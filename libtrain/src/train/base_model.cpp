@@ -58,7 +58,7 @@ bool begin_from_one_path(const Config& a, const Config& b) {
   if (a.model.from.empty() || b.model.from.empty()) return false;
   std::error_code unknown;  // a loop of links, or a folder that may not be read
   const auto path_of = [&](const Config& config) {
-    return fs::weakly_canonical(fs::absolute(config.model.from) / "", unknown);
+    return fs::weakly_canonical(fs::absolute(config.model.from, unknown) / "", unknown);
   };
   const fs::path first = path_of(a);
   if (unknown) return a.model.from == b.model.from;

@@ -62,7 +62,7 @@ Size most_new_checkpoints(const Config& resolved, Size steps_done, Size present)
 std::string require_room(const Config& resolved, Size bytes, Size count, bool is_new) {
   const std::string& dir = resolved.checkpoint.dir;
   const std::optional<Size> free = free_bytes(dir);
-  if (!free || *free >= bytes * count) return "";
+  if (!free || *free / std::max<Size>(1, bytes) >= count) return "";
   if (is_new && *free < bytes) {
     throw DataError(
         "checkpoint",

@@ -142,8 +142,7 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(train, micro_batch, at_least(1), "samples per forward and backward pass, per rank"),
     LT_KEY(train, accum, at_least(1), "micro-batches per step"),
     LT_KEY(train, global_batch, at_least(0),
-           "samples per step, which determines accum, whatever a file says of it for other ranks; "
-           "0: ranks x micro_batch x accum"),
+           "samples per step; accum follows from it and the ranks; 0: ranks x micro_batch x accum"),
     LT_KEY(train, seq, at_least(0), "tokens per sample; 0: max_seq of the model, 1 for one that is no transformer"),
     LT_KEY(train, dtype, one_of({"f32", "bf16", "f16", kFp8}),
            "dtype of the computation; fp8: bf16 with products of blocks in e4m3"),

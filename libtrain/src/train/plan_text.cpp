@@ -99,7 +99,7 @@ Json estimate_json(const Plan& plan) {
   json["tokens_per_s"] = plan.tokens_per_s;
   json["mfu"] = plan.mfu < 0 ? Json(nullptr) : Json(plan.mfu);
   json["rates"] = plan.machine.rates == nullptr ? Json(nullptr) : Json(plan.machine.rates->files);
-  json["run_s"] = time.total_ms() / 1e3 * static_cast<double>(plan.steps);
+  json["run_s"] = plan.steps > 0 ? Json(time.total_ms() / 1e3 * static_cast<double>(plan.steps)) : Json(nullptr);
   json["bound_by"] = bounds(plan).front().name;
   json["faster_shard_size"] = plan.faster_shard_size ? Json(*plan.faster_shard_size) : Json(nullptr);
   return json;

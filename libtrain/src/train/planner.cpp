@@ -195,6 +195,7 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   estimate_time(plan, machine, engine, facts, batches.step, schedule);
   if (batches.evaluation) engine.evaluate(*batches.evaluation);
   const Size stepping_bytes = memory_peak(device).total - before.total;
+  Size other_ranks_bytes = stepping_bytes;
   if (config.train.sample_every > 0) {
     auto* const transformer = dynamic_cast<nn::Transformer*>(&model);
     if (transformer == nullptr) {
@@ -202,6 +203,8 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
                        fmt::format("train.sample_every: expected 0 with a model that is no transformer, got {}",
                                    config.train.sample_every));
     }
+    engine.with_parameters([] {});  // on all ranks, of which rank 0 generates
+    other_ranks_bytes = memory_peak(device).total - before.total;
     engine.with_parameters([&] { sample(*transformer, {0}, config.train.seed); });
   }
   take_comm_totals();
@@ -216,8 +219,7 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   plan.ledger.by_owner[static_cast<std::size_t>(MemoryOwner::workspace)] += fixed_bytes;
   plan.ledger.total += fixed_bytes;
   plan.peak_bytes = plan.ledger.total;
-  // Only rank 0 generates samples.
-  plan.per_rank.assign(static_cast<std::size_t>(ranks), stepping_bytes + fixed_bytes);
+  plan.per_rank.assign(static_cast<std::size_t>(ranks), other_ranks_bytes + fixed_bytes);
   plan.per_rank[0] = plan.peak_bytes;
   plan.host_bytes = copies_on_host(config, plan) * state_copy_bytes(saved_state(engine).owned);
   plan.arena_bytes = engine.arena_bytes();

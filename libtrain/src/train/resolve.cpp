@@ -264,10 +264,14 @@ void set_accum(Config& config, int ranks) {
                            ? fmt::format("the nearest that works is {}", once)
                            : fmt::format("the nearest that work are {} and {}", accum * once, (accum + 1) * once));
     }
-    const auto origin = config.origins.find("train.accum");
-    // The config.toml of a run has the accum of its number of ranks.
-    const bool of_other_ranks = origin != config.origins.end() && is_file(origin->second) &&
-                                train.global_batch % (train.micro_batch * train.accum) == 0;
+    const auto in_file = [&](const char* key) {
+      const auto origin = config.origins.find(key);
+      return origin != config.origins.end() && is_file(origin->second);
+    };
+    // The config.toml of a run has the accum of its ranks and its micro_batch. Another file contradicts itself.
+    const bool is_whole = in_file("train.micro_batch") && in_file("train.global_batch");
+    const bool of_other_ranks =
+        in_file("train.accum") && (!is_whole || train.global_batch / train.micro_batch % train.accum == 0);
     if (!of_other_ranks && train.accum != TrainConfig().accum && train.accum != accum) {
       throw UsageError(
           "config",

@@ -271,7 +271,9 @@ void Run::load_state() {
   if (memory && memory->step() > steps_done()) load_from(*memory);
   if (start.memory_step == 0 && start.checkpoint.folder.empty() && config.checkpoint.resume == "auto") {
     collectively(control, [&] {
-      if (world.rank() == 0) require_readable_checkpoints(config, start);
+      if (world.rank() != 0) return;
+      require_readable_checkpoints(config, start);
+      require_no_other_checkpoints(config, start.identity);
     });
     begin_again();
   }

@@ -191,13 +191,16 @@ void require_same_config(const Config& resolved, const checkpoint::RunState& sta
   if (!state.config.empty()) require_same_run(resolved, state.config, folder, same_files);
 }
 
-// The run, which has no checkpoint in checkpoint.dir, would start over beside those that it has elsewhere.
+}  // namespace
+
 void require_no_other_checkpoints(const Config& resolved, const RunIdentity& identity) {
   const std::string file = resolved.run.dir + "/config.toml";
   if (!fs::exists(file)) return;
   Config before = resolved;
   before.checkpoint.dir = config_from_toml(config::read_text(file), file, resolved.models).checkpoint.dir;
-  if (before.checkpoint.dir.empty() || before.checkpoint.dir == resolved.checkpoint.dir) return;
+  std::error_code unknown;
+  const auto path_of = [&](const Config& config) { return fs::weakly_canonical(config.checkpoint.dir, unknown); };
+  if (before.checkpoint.dir.empty() || path_of(before) == path_of(resolved)) return;
   const auto candidates = checkpoint::candidates(before.checkpoint.dir, checkpoints_of(before, identity));
   const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
   if (newest == nullptr) return;
@@ -206,8 +209,6 @@ void require_no_other_checkpoints(const Config& resolved, const RunIdentity& ide
                                resolved.checkpoint.dir, newest->path),
                    "name that folder, or move its checkpoints to the new one; another --run.dir starts over");
 }
-
-}  // namespace
 
 void require_readable_checkpoints(const Config& resolved, const RunStart& start) {
   const auto unreadable = checkpoint::first_unreadable(start.candidates);
@@ -269,7 +270,6 @@ void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_by
     if (start.memory_step > 0) {
       start.complete = false;  // the state must still be saved to disk
     } else if (folder.empty() || start.begins_again) {
-      require_no_other_checkpoints(resolved, start.identity);
       if (start.begins_again) require_steps_left(resolved, state.step, folder);
       start.starting_over = starting_over(resolved, start.candidates.size(), state.step + 1);
     } else {

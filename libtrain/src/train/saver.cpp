@@ -167,6 +167,7 @@ void Saver::save() {
   last_begun_ = step;
   last_begin_ = Clock::now();
   background_ ? save_in_background(step) : conclude(save_now(step));
+  last_begin_ = Clock::now();  // checkpoint.every_minutes counts the time between saves
 }
 
 SaveOutcome Saver::save_now(Size step) {

@@ -22,11 +22,11 @@ bool is_trace(const std::string& name) {
 void keep_earlier_trace(const fs::path& folder) {
   std::error_code failed;
   std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, failed)) {
-    if (is_trace(entry.path().filename().string())) files.push_back(entry.path());
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    if (is_trace(entry->path().filename().string())) files.push_back(entry->path());
   }
   fs::path aside;
-  for (int k = 1; !failed && !files.empty() && (k == 1 || fs::exists(aside)); ++k) {
+  for (int k = 1; !failed && !files.empty() && (k == 1 || fs::exists(aside, failed)); ++k) {
     aside = folder / fmt::format("old-{}", k);
   }
   if (!failed && !files.empty()) fs::create_directory(aside, failed);
@@ -51,6 +51,7 @@ TraceFiles::TraceFiles(const RunLog& log) : log_(log) {
   attempt([&] {
     const std::string all = log_.in_folder("trace", "all.json");
     keep_earlier_trace(fs::path(all).parent_path());
+    remove_pending(all);
     write(all_.emplace("record", all), kTraceBegin);
   });
 }
