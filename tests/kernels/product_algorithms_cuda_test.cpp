@@ -136,6 +136,7 @@ TEST_CASE("cuda: deterministic products have the same bits again, before and aft
 }
 
 TEST_CASE("cuda: algorithms are timed by one process at a time, and the others read the choice", "[cuda][cublas]") {
+  if (!has_gpu()) return;
   AlgorithmFile first(kGpu.index), second(kGpu.index);  // as two processes have them
   lt::kernels::Algorithm chosen{.has_workspace = false};
   chosen.words.data[0] = 7;
