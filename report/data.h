@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -51,7 +52,8 @@ struct Event {
 // The field's text; "–" if the event has no field of that name.
 std::string event_field(const Event& event, const std::string& name);
 // Reasons of end_of(); the name of the signal follows the second.
-inline constexpr const char *kNotFinite = "loss or gradient not finite", *kSignal = "signal ";
+inline constexpr const char* kNotFinite = "loss or gradient not finite";
+inline constexpr std::string_view kSignal = "signal ";
 
 // A `restart` event: the cause of the previous attempt's end, and its cost.
 struct RestartRow {

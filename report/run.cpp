@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "record/record.h"
 #include "record/short_text.h"
@@ -138,7 +137,7 @@ void add_status(Document& document, const RunData& run, const Summary& s) {
         "The record ends after {} without an end event: the run is still going on, was killed, or failed.", count);
   } else if (!reason.empty() && short_of) {
     if (reason.starts_with(kSignal)) {
-      text = fmt::format("The run was stopped after {}, by {}; {}.", count, reason.substr(std::strlen(kSignal)),
+      text = fmt::format("The run was stopped after {}, by {}; {}.", count, reason.substr(kSignal.size()),
                          saved >= s.steps ? "its state was saved"
                          : saved > 0 ? fmt::format("its last recorded checkpoint is that of step {}", whole_text(saved))
                                      : "no checkpoint of it is recorded");

@@ -5,13 +5,12 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 
 #include "comm/current_error.h"
+#include "comm/end_by_deadline.h"
 #include "comm/tcp_world.h"
 #include "libtrain/error.h"
 
@@ -41,15 +40,6 @@ void print(const Error& error, int rank) {
 
 int exit_code(const Error& error) { return static_cast<int>(error.code()); }
 
-// Exits at the deadline, whatever this rank waits for: other ranks, the launcher, or the reader of its output.
-void end_by_deadline(int code) try {
-  std::thread([code] {
-    std::this_thread::sleep_for(kExitDeadline);
-    std::_Exit(code);
-  }).detach();
-} catch (const std::system_error&) {  // no further thread is allowed: there is no deadline
-}
-
 int leave_shared(const World& world, const Error& error) {
   if (world.rank() == 0) print(error, error.code() == ExitCode::usage ? -1 : error.rank());
   try {
@@ -64,7 +54,7 @@ int leave_with(const World& world, const Error& error) {
     print(error, -1);
     return exit_code(error);
   }
-  end_by_deadline(exit_code(error));
+  end_by_deadline(kExitDeadline, exit_code(error));
   if (error.shared()) return leave_shared(world, error);
   if (world.rank() != 0) std::this_thread::sleep_for(kPatience);
   print(error, error.code() == ExitCode::usage ? -1 : world.rank());

@@ -7,9 +7,8 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
-#include <system_error>
-#include <thread>
 
+#include "comm/end_by_deadline.h"
 #include "comm/mpi_group.h"
 #include "comm/mpi_runtime.h"
 #include "comm/tcp_world.h"
@@ -63,14 +62,7 @@ Group World::group(Device device) const {
 }
 
 void World::abort(int exit_code) const {
-  // Exit by the deadline even if the reader of the output is gone or MPI waits for the launcher.
-  try {
-    std::thread([exit_code] {
-      std::this_thread::sleep_for(kEndDeadline);
-      std::_Exit(exit_code);
-    }).detach();
-  } catch (const std::system_error&) {  // no further thread is allowed: there is no deadline
-  }
+  end_by_deadline(kEndDeadline, exit_code);  // the reader of the output may be gone, and MPI may wait for the launcher
   std::fflush(nullptr);
   if (over_mpi_) abort_mpi(exit_code);
   std::_Exit(exit_code);
