@@ -29,6 +29,15 @@ ino_t inode(const std::string& path) {
   return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
+// Empty if it cannot be read, which the next attempt reports.
+RunIdentity identity_in(const std::string& folder) {
+  try {
+    return read_identity(folder);
+  } catch (const DataError&) {
+    return {};
+  }
+}
+
 // Whether the file, from `offset` on, holds a step's row or the restart event itself.
 bool has_done_a_step(const std::string& metrics, std::size_t offset) {
   std::ifstream stream(metrics, std::ios::binary);
@@ -48,7 +57,7 @@ RunState::RunState(const Config& config)
       before_(marks()) {}
 
 bool RunState::begins_again() const {
-  const std::string from = read_identity(folder_).begun_from;
+  const std::string from = identity_in(folder_).begun_from;
   std::error_code failed;
   return !from.empty() && fs::exists(fs::path(from) / checkpoint::kManifestName, failed);
 }
@@ -70,7 +79,7 @@ RunState::Saved RunState::saved() const {
 
 Size RunState::copied_step() const {
   Size newest = -1;
-  const RunIdentity identity = read_identity(folder_);
+  const RunIdentity identity = identity_in(folder_);
   for (const auto& [file, copy] : checkpoint::memory_copies(identity.id)) {
     const checkpoint::CopySeal seal = copy->sealed();
     if (seal.step > 0 && seal.timeline == checkpoint::timeline_number(identity.timeline))
@@ -104,8 +113,8 @@ void RunState::record(const Restart& restart, const MetricsEnd& end, std::chrono
   if (!unrecorded()) return;
   std::shared_ptr<void> lock;
   try {
-    lock = checkpoint::lock_folder(folder_, patience);
-  } catch (const DataError&) {
+    lock = checkpoint::lock_folder(folder_, patience, checkpoint::LockOn::file_inside);
+  } catch (const checkpoint::FolderTaken&) {
     throw DataError("launch",
                     fmt::format("run.dir {}: another run, or a rank of this one elsewhere, is at work in it", folder_));
   }

@@ -125,3 +125,29 @@ TEST_CASE("runs: a save waits for the folder until another process lets go", "[c
   CHECK(is_free);
   CHECK(try_lock_folder(temp.path()));  // the save released the lock
 }
+
+TEST_CASE("runs: who waits for a lock whose file is removed has the lock of the new file", "[checkpoints]") {
+  const TempFolder temp;
+  const int fd = ::open((temp / kLockName).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  REQUIRE(::flock(fd, LOCK_EX) == 0);
+  CHECK(!try_lock_folder(temp.path(), LockOn::file_inside));
+  remove_lock_if_alone(temp.path());
+  CHECK(fs::is_empty(temp.path()));
+  const auto lock = try_lock_folder(temp.path(), LockOn::file_inside);
+  CHECK((lock && *lock != nullptr));
+  CHECK(fs::exists(temp / kLockName));
+  ::close(fd);
+  temp.write("a", "");
+  remove_lock_if_alone(temp.path());
+  CHECK(fs::exists(temp / kLockName));
+}
+
+TEST_CASE("runs: a folder that cannot be looked at is not taken for one without checkpoints", "[checkpoints]") {
+  const TempFolder temp;
+  fs::create_symlink("loop", temp / "loop");  // "Too many levels of symbolic links", also for root
+  for (const std::string& path : {temp / "loop", temp / "loop/checkpoints"}) {
+    CHECK_THROWS_WITH(candidates(path, {kRun}), path + ": cannot be looked at: Too many levels of symbolic links");
+    CHECK_THROWS_AS(candidates(path, kAnyRun), DataError);
+  }
+  CHECK(candidates(temp / "none", {kRun}).empty());
+}

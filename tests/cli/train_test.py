@@ -169,7 +169,7 @@ class Train(TrainingTest):
 
     def test_a_run_waits_for_the_end_of_another_in_its_folder(self):
         (self.folder / "run").mkdir()
-        descriptor = os.open(self.folder / "run", os.O_RDONLY)
+        descriptor = os.open(self.folder / "run/.lock", os.O_RDWR | os.O_CREAT)
         self.addCleanup(os.close, descriptor)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         command = program.launched(program.ltrain(), "train", *LAYERS, f"--data.train={self.folder}/data/train.bin",
@@ -177,7 +177,7 @@ class Train(TrainingTest):
         with subprocess.Popen(command, env=program.clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                               text=True) as run:
             self.assertRegex(run.stderr.readline(), r"^warning: \[config\] run.dir .*: another run is at work in it; waits")
-            self.assertEqual(list((self.folder / "run").iterdir()), [])
+            self.assertEqual([path.name for path in (self.folder / "run").iterdir()], [".lock"])
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         self.assertEqual(run.returncode, 0)
         self.assertTrue((self.folder / "run/metrics.jsonl").exists())

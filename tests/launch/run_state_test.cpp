@@ -58,8 +58,8 @@ TEST_CASE("restart event: not among the metrics of another run that is at work i
   const launch::RunState run(config);
   const Restart restart{.attempt = 2, .cause = "rank 1 ended with code 75", .exit_code = 75};
   {
-    const Descriptor folder(::open(config.run.dir.c_str(), O_RDONLY | O_CLOEXEC));
-    REQUIRE(::flock(folder.get(), LOCK_EX) == 0);  // as the other run does
+    const Descriptor lock(::open((temp / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    REQUIRE(::flock(lock.get(), LOCK_EX) == 0);  // as the other run does
     CHECK_THROWS_WITH(run.record(restart, run.metrics_end(), std::chrono::seconds(0)),
                       "run.dir " + config.run.dir + ": another run, or a rank of this one elsewhere, is at work in it");
     CHECK(read_file(metrics).text == row);

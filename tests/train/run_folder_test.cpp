@@ -68,10 +68,33 @@ TEST_CASE("run folder: one run at a time has it", "[train]") {
   const TempFolder temp;
   Config config;
   config.run.dir = temp / "";
-  const Descriptor folder(::open(config.run.dir.c_str(), O_RDONLY | O_CLOEXEC));
-  REQUIRE(::flock(folder.get(), LOCK_EX) == 0);  // as another process would
+  const Descriptor lock(::open((temp / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  REQUIRE(::flock(lock.get(), LOCK_EX) == 0);  // as another process would
   CHECK_THROWS_WITH(examine_run_folder(config, {}, std::chrono::milliseconds(0)),
                     "run.dir " + config.run.dir + ": expected a folder of its own, another run is at work in it");
+}
+
+TEST_CASE("run folder: a start that fails leaves an empty folder empty", "[train]") {
+  const TempFolder temp;
+  Config config;
+  config.run.dir = temp / "", config.checkpoint.dir = temp / "checkpoints";
+  {
+    const RunStart start = examine_run_folder(config, {}, std::chrono::milliseconds(0));
+    CHECK(std::filesystem::exists(temp / ".lock"));
+  }
+  CHECK(std::filesystem::is_empty(config.run.dir));
+}
+
+TEST_CASE("run folder: what a start killed before its first file leaves is taken for nothing", "[train]") {
+  const TempFolder temp;
+  Config config;
+  config.run.dir = temp / "", config.checkpoint.dir = temp / "checkpoints", config.checkpoint.resume = "never";
+  temp.write(".lock", "");
+  temp.write("run.json.tmp-0123456789abcdef", "{");
+  CHECK(!examine_run_folder(config, {}, std::chrono::milliseconds(0)).moves_aside);
+  temp.write("other", "");
+  CHECK_THROWS_WITH(examine_run_folder(config, {}, std::chrono::milliseconds(0)),
+                    Catch::Matchers::ContainsSubstring("found files that do not belong to a run"));
 }
 
 TEST_CASE("run folder: one that another run makes during the start is refused", "[train]") {

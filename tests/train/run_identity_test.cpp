@@ -48,6 +48,16 @@ TEST_CASE("run identity: a run.json that no run has written counts as missing", 
   }
 }
 
+TEST_CASE("run identity: a run.json that cannot be read is not taken for none", "[train]") {
+  const TempFolder folder;
+  std::filesystem::create_symlink("run.json", folder / "run.json");  // cannot be opened, even by root
+  Config config;
+  config.run.dir = folder.text(), config.checkpoint.dir = folder / "checkpoints";
+  CHECK_THROWS_WITH(identity_of(config), folder / "run.json" +
+                                             ": expected a readable file, found: Too many levels of "
+                                             "symbolic links");
+}
+
 TEST_CASE("run identity: a start does not wait for a pipe that stands where run.json should", "[train]") {
   const TempFolder folder;
   REQUIRE(::mkfifo((folder / "run.json").c_str(), 0600) == 0);

@@ -19,7 +19,8 @@ FileText read_file(const std::string& path, bool only_regular, std::size_t most_
   constexpr std::size_t kLeast = 4096;
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | (only_regular ? O_NONBLOCK : 0)));
   struct stat status {};
-  if (!file.is_open() || ::fstat(file.get(), &status) != 0) return {"", std::strerror(errno)};
+  const auto failure = [] { return FileText{"", std::strerror(errno), errno}; };
+  if (!file.is_open() || ::fstat(file.get(), &status) != 0) return failure();
   if (S_ISDIR(status.st_mode)) return {"", "a folder"};
   if (only_regular && !S_ISREG(status.st_mode)) return {"", "a device or pipe"};
   const auto expected = S_ISREG(status.st_mode) ? static_cast<std::size_t>(status.st_size) : 0;
@@ -30,7 +31,7 @@ FileText read_file(const std::string& path, bool only_regular, std::size_t most_
     if (done == text.size()) text.resize(done == 0 ? std::max(expected + 1, kLeast) : 2 * done);
     const ssize_t got = ::read(file.get(), text.data() + done, text.size() - done);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return {"", std::strerror(errno)};
+    if (got < 0) return failure();
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }

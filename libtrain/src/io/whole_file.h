@@ -9,6 +9,7 @@ namespace lt {
 struct FileText {
   std::string text;
   std::string problem;  // empty if `text` is complete, else the reason, such as "a folder"
+  int error = 0;        // errno, if the system refused to open or read the file
 };
 
 // Reads a file, or a pipe to its end. With `only_regular`, refuses pipes and devices without waiting for them.

@@ -90,6 +90,7 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
     require_same_tokenizer();
     start.identity.data = digest_of(data_files);
     open_run_folder(config, start, bytes);
+    write_run_json(config.run.dir, start.identity);
     log.open(config.run.dir);
     const std::string table = config.run.dir + "/metrics.csv", events = config.run.dir + "/tb";
     if (config.record.csv) log.add(table, make_csv_sink(table));

@@ -16,13 +16,15 @@
 #include "drawing/arena_drawing.h"
 #include "files.h"
 #include "folder_lock.h"
-#include "io/entropy.h"
 #include "io/new_file.h"
 #include "io/pending_file.h"
 #include "io/print_note.h"
 #include "io/whole_file.h"
+#include "layout.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
+#include "retention.h"
+#include "run_id.h"
 #include "train/checkpoint_room.h"
 #include "train/config_toml.h"
 #include "train/machine.h"
@@ -34,7 +36,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_empty(const std::string& dir) { return !fs::exists(dir) || fs::is_empty(dir); }
+// Whether there is nothing in the folder except its lock, or a run.json that a killed start left half-written.
+bool is_empty(const std::string& dir) {
+  if (!fs::exists(dir)) return true;
+  return std::ranges::all_of(fs::directory_iterator(dir), [](const fs::directory_entry& entry) {
+    const std::string name = entry.path().filename();
+    return name == checkpoint::kLockName || name.starts_with("run.json.tmp-");
+  });
+}
 bool holds_a_run(const std::string& dir) {
   constexpr const char* kFiles[] = {"config.toml", "run.json", "metrics.jsonl", "log.txt", "checkpoints"};
   return std::ranges::any_of(kFiles, [&](const char* name) { return fs::exists(fs::path(dir) / name); });
@@ -45,30 +54,34 @@ void require_folder(const char* key, const std::string& dir) {
   throw UsageError("config", fmt::format("{} {}: expected a folder, found a file", key, dir));
 }
 
-// Locks `dir` for this process. Returns null if there is no such folder, or no lock on its file system. The patience
-// covers ranks of a killed start, which can live on for seconds.
+// Locks `dir` for this process. The file of the lock is gone again if the start failed and left `dir` empty. Returns
+// null if there is no such folder, or no lock on its file system. The patience covers ranks of a killed start, which
+// can live on for seconds.
 std::shared_ptr<void> lock_folder(const std::string& dir, std::chrono::milliseconds patience = kFolderPatience) {
   std::shared_ptr<void> lock;
   try {
-    if (const auto at_once = checkpoint::try_lock_folder(dir)) {
+    if (const auto at_once = checkpoint::try_lock_folder(dir, checkpoint::LockOn::file_inside)) {
       lock = *at_once;
     } else {
       std::fprintf(stderr, "warning: [config] run.dir %s: another run is at work in it; waits up to %d s for its end\n",
                    dir.c_str(), static_cast<int>(patience / std::chrono::seconds(1)));
-      lock = checkpoint::lock_folder(dir, patience);
+      lock = checkpoint::lock_folder(dir, patience, checkpoint::LockOn::file_inside);
     }
-  } catch (const DataError&) {
+  } catch (const checkpoint::FolderTaken&) {
     throw UsageError("config",
                      fmt::format("run.dir {}: expected a folder of its own, another run is at work in it", dir),
                      "wait for it to end, or give this run another run.dir");
   }
-  return lock;
+  if (lock == nullptr) return nullptr;
+  return {lock.get(), [lock, dir](void*) { checkpoint::remove_lock_if_alone(dir); }};
 }
 
-// The same lock of a folder that this start has made. On release it removes the folder if that is still empty, because
-// the start failed.
+// The same lock of a folder that this start has made. On release it also removes the folder if that is empty.
 std::shared_ptr<void> removing_if_empty(std::shared_ptr<void> lock, const std::string& dir) {
-  return {lock.get(), [lock, dir](void*) { ::rmdir(dir.c_str()); }};  // rmdir fails unless the folder is empty
+  return {lock.get(), [lock, dir](void*) mutable {
+            lock.reset();          // removes its file
+            ::rmdir(dir.c_str());  // fails unless the folder is empty
+          }};
 }
 
 void move_aside(const std::string& dir) {
@@ -126,8 +139,8 @@ bool require_fresh(const Config& resolved) {
 }
 
 // Throws DataError if no checkpoint can be written to `dir`, so that this shows before the training and not after it.
-// Leaves nothing behind.
-void require_writable(const std::string& dir) {
+// Makes and removes the folder and a file of a save. The run's next save removes what a kill in between leaves.
+void require_writable(const std::string& dir, const std::string& run) {
   const auto fail = [&](const std::string& reason) {
     throw DataError("checkpoint",
                     fmt::format("checkpoint.dir {}: expected a folder to write to, found: {}", dir, reason),
@@ -141,12 +154,13 @@ void require_writable(const std::string& dir) {
   std::error_code failed;
   fs::create_directories(folder, failed);
   if (!failed) {
-    const std::string probe = (folder / (".probe-" + random_hex(16))).string();
-    if (create_new(probe).is_open()) {
-      ::unlink(probe.c_str());
-    } else {
+    const std::string name = checkpoint::temporary_name(checkpoint::step_name(0), checkpoint::attempt_of(run));
+    const fs::path save = folder / name, file = save / checkpoint::shard_name(0);
+    if (fs::create_directory(save, failed) && !create_new(file.string()).is_open()) {
       failed.assign(errno, std::generic_category());
     }
+    ::unlink(file.c_str());
+    ::rmdir(save.c_str());
   }
   for (const fs::path& path : made) ::rmdir(path.c_str());
   if (failed) fail(failed.message());
@@ -189,6 +203,18 @@ void require_steps_left(const Config& resolved, Size step, const std::string& fr
 void require_same_config(const Config& resolved, const checkpoint::RunState& state, const std::string& folder,
                          bool same_files) {
   if (!state.config.empty()) require_same_run(resolved, state.config, folder, same_files);
+}
+
+// A full disk does not stop a continued run: the file of its earlier start stays.
+template <class Write>
+void replace_file(const std::string& path, const RunIdentity& identity, Write&& write) {
+  remove_pending(path);  // left by a killed start
+  try {
+    write();
+  } catch (const DataError& error) {
+    if (identity.is_new || !fs::exists(path)) throw;
+    print_note("warning: [record] {}; the file of an earlier start stays\n", error.what());
+  }
 }
 
 }  // namespace
@@ -284,7 +310,7 @@ void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_by
     start.identity.begun_from = fs::absolute(folder).lexically_normal();
   }
   if (!start.complete) {
-    require_writable(resolved.checkpoint.dir);
+    require_writable(resolved.checkpoint.dir, start.identity.id);
     const bool goes_on = resolved.checkpoint.resume == "auto";
     const Size done = start.memory_step > 0 ? start.memory_step : state.step;
     const Size present = goes_on ? std::ranges::count_if(start.candidates, &checkpoint::Listing::valid) : 0;
@@ -310,30 +336,33 @@ void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_by
                    "the same command again goes on with that run or names what differs");
 }
 
+void write_run_json(const std::string& run_dir, const RunIdentity& identity) {
+  replace_file(run_dir + "/run.json", identity, [&] { write_identity(run_dir, identity); });
+}
+
 void write_run_files(const Config& resolved, const RunIdentity& identity, const World& world,
                      const std::string& command, const std::vector<const MemoryPlan*>& plans) {
-  // A full disk does not stop a continued run: the file of its earlier start stays.
-  const auto attempt = [&](const std::string& name, const auto& write) {
-    const std::string path = resolved.run.dir + "/" + name;
-    remove_pending(path);  // left by a killed start
-    try {
-      write(path);
-    } catch (const DataError& error) {
-      if (identity.is_new || !fs::exists(path)) throw;
-      print_note("warning: [record] {}; the file of an earlier start stays\n", error.what());
-    }
-  };
   const auto write_text = [&](const std::string& name, const std::string& text) {
-    attempt(name, [&](const std::string& path) { write_whole_file("record", path, text); });
+    const std::string path = resolved.run.dir + "/" + name;
+    replace_file(path, identity, [&] { write_whole_file("record", path, text); });
   };
   nlohmann::ordered_json env = machine(world);
   env["command"] = command;
-  attempt("run.json", [&](const std::string&) { write_identity(resolved.run.dir, identity); });
   write_text("config.toml", to_toml(resolved));
   // A path on the command line may be any bytes.
   write_text("env.json", env.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   for (const MemoryPlan* plan : plans) {
     if (plan->name == "step") write_text("arena.svg", arena_svg(*plan));
+  }
+}
+
+void remove_leftovers(const Config& resolved, const RunIdentity& identity) {
+  const std::string& dir = resolved.checkpoint.dir;
+  try {
+    const auto lock = checkpoint::try_lock_folder(dir);
+    if (lock) checkpoint::remove_leftovers(dir, identity.id);
+  } catch (const std::exception&) {
+    return;
   }
 }
 

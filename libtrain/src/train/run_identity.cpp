@@ -1,6 +1,9 @@
 // Reads and writes a run's identity, and selects the run's own checkpoints.
 #include "train/run_identity.h"
 
+#include <fmt/format.h>
+
+#include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -8,6 +11,7 @@
 #include "io/json_depth.h"
 #include "io/pending_file.h"
 #include "io/whole_file.h"
+#include "libtrain/error.h"
 #include "run_id.h"
 
 namespace lt {
@@ -26,9 +30,12 @@ constexpr std::size_t kMostBytes = 16384;  // size limit of run.json, which may 
 }  // namespace
 
 // A file that write_identity() cannot have written counts as missing: id and parent go into every manifest, and invalid
-// ones would make the manifests unreadable.
+// ones would make the manifests unreadable. One that the system does not let this process read may be the run's.
 RunIdentity read_identity(const std::string& run_dir) {
   const FileText file = read_file(run_dir + "/run.json", true, kMostBytes);
+  if (file.error != 0 && file.error != ENOENT && file.error != ENOTDIR) {
+    throw DataError("record", fmt::format("{}/run.json: expected a readable file, found: {}", run_dir, file.problem));
+  }
   if (!file.problem.empty() || json_depth(file.text) > kMaxJsonDepth) return {};
   const auto json = nlohmann::json::parse(file.text, nullptr, false);
   if (!json.is_object()) return {};

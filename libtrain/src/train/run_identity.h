@@ -26,7 +26,8 @@ struct RunIdentity {
   bool is_new = false;  // drawn by this start
 };
 
-// Reads run.json of that folder. The id is empty if the file is missing. An unreadable file counts as missing.
+// Reads run.json of that folder. The id is empty if the file is missing or holds what no run writes. Throws DataError
+// if the system does not let this process read it.
 RunIdentity read_identity(const std::string& run_dir);
 RunIdentity new_identity(const std::string& parent = "");
 // Returns the identity in run.json. Without that file, it returns the identity of the checkpoints in
