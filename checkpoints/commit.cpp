@@ -22,6 +22,15 @@ bool is_valid_checkpoint(const fs::path& folder) {
 
 namespace {
 
+void require_files(const fs::path& folder, const Manifest& manifest) {
+  for (const FileEntry& file : manifest.files) {
+    const Size bytes = file_bytes(folder / file.name);
+    if (bytes == file.bytes) continue;
+    throw DataError("checkpoint", fmt::format("{}: expected {} bytes, found {}", file.name, file.bytes, bytes),
+                    kShared);
+  }
+}
+
 // Called on rank 0: writes the manifest and renames the folder, which makes the checkpoint exist.
 void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& shards, const RunState& state,
             const std::vector<std::string>& parts) {
@@ -30,12 +39,7 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
   manifest.kinds = kinds_that_occur(shards.kinds, manifest.files);
   set_dtypes(manifest.files, manifest.kinds);
   check_consistent(manifest);
-  for (const FileEntry& file : manifest.files) {
-    const Size bytes = file_bytes(temporary / file.name);
-    if (bytes == file.bytes) continue;
-    throw DataError("checkpoint", fmt::format("{}: expected {} bytes, found {}", file.name, file.bytes, bytes),
-                    kShared);
-  }
+  require_files(temporary, manifest);
   if (is_valid_checkpoint(folder)) {
     throw DataError("checkpoint", "expected none, found a valid one that came while this one was written", kAnotherRun);
   }
@@ -49,7 +53,8 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
   if (fs::symlink_status(folder).type() != fs::file_type::not_found) move_aside(folder);
   fault_point("save-rename");
   rename_durably(temporary, folder);
-  remember_whole(folder, true);  // each rank has read back its file
+  require_files(folder, manifest);  // without a lock, another start of the run may have taken them for leftovers
+  remember_whole(folder, true);     // each rank has read back its file
 }
 
 }  // namespace

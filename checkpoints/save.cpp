@@ -152,7 +152,10 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
     if (is_valid_checkpoint(folder)) standing = "valid";
   });
   if (!group.broadcast_bytes(standing, 0).empty()) {
-    agree(group, folder, [&] { require_same(folder, shards, state); });
+    agree(group, folder, [&] {
+      require_same(folder, shards, state);
+      if (root) sync_folder(parent);  // an earlier save may have failed after its rename
+    });
     if (root) tidy(parent, state, options);
     return folder.string();
   }
