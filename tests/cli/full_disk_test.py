@@ -4,6 +4,7 @@ there is room."""
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -100,6 +101,24 @@ class FullDisk(TrainingTest):
         self.assertEqual(refused.returncode, 3, refused.stderr)
         self.assertRegex(refused.stderr, rf"^error: \[checkpoint\] checkpoint\.dir {self.disk}/run/checkpoints: expected \d+ bytes "
                                          r"free for a checkpoint, found 0\n")
+
+    def test_a_start_that_cannot_write_run_json_begins_nothing(self):
+        self.trained(steps=2)
+        begin = (f"--checkpoint.resume={self.folder}/run", f"--checkpoint.dir={self.folder}/checkpoints")
+        self.fill()
+        refused = self.train(*begin, run="disk/run", steps=4)
+        self.assertEqual(refused.returncode, 3, refused.stderr)
+        self.assertRegex(refused.stderr, rf"error: \[record\] .*{self.disk}/run.*: No space left on device")
+        (self.disk / "filler").unlink()
+        self.assertIn("at step 3", self.trained(*begin, run="disk/run", steps=4))
+
+    def test_a_limit_on_the_size_of_files_is_like_a_full_disk(self):
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40 << 10, before[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_FSIZE, before)
+        done = self.train(steps=2)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr, r"step-00000002.*: File too large")
 
     def test_a_disk_that_will_be_full_is_foreseen(self):
         small = ("--model.layers=1", "--model.width=16", "--model.ffn=32", f"--checkpoint.dir={self.disk}/checkpoints")

@@ -42,6 +42,7 @@ const RunSignal kRunSignals[] = {
     {SIGUSR1, "SIGUSR1", note_signal},
     {SIGINT, "SIGINT", note_signal},
     {SIGPIPE, "SIGPIPE", SIG_IGN},
+    {SIGXFSZ, "SIGXFSZ", SIG_IGN},  // a write beyond a limit on the size of files fails
 };
 
 // The file from which blocked signals are read, while a RunSignals object exists. A signal is taken from the system and

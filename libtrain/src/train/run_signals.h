@@ -31,7 +31,7 @@ class RunSignals {
   static int noted();
 
  private:
-  struct sigaction before_[4];
+  struct sigaction before_[5];
   sigset_t mask_before_;
   Descriptor end_;  // tells the receiver to end
   std::thread receiver_;
