@@ -14,6 +14,7 @@
 # `sanitizer` five, `tests` ten or more. LTRAIN, RANKS and MPIRUN are explained in gpu_common.sh; the program's tests must
 # be built beside it. TESTS is a regular expression that selects tests by name (all).
 set -euo pipefail
+unset CDPATH
 cd -P "$(dirname "$0")/.."
 source bench/gpu_common.sh "$@"
 

@@ -22,6 +22,7 @@
 # gets 150 s. PYTHON is an interpreter that has torch (python3), for fp8 torchao too. LTRAIN, RANKS and MPIRUN are
 # explained in gpu_common.sh.
 set -euo pipefail
+unset CDPATH
 cd -P "$(dirname "$0")/.."
 source bench/gpu_common.sh "$@"
 

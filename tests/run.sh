@@ -5,6 +5,7 @@
 # Two tests run at a time, but for those that look at the time. Closes with the line "N passed, N failed, N skipped".
 # With --unity the release build compiles many files at once, which from nothing takes half the time.
 set -euo pipefail
+unset CDPATH
 cd -P "$(dirname "$0")/.."
 unity=OFF
 [ "$*" != --unity ] || { unity=ON && shift; }

@@ -12,6 +12,7 @@
 # Under five minutes on two processor cores. Started again in the same OUT, the run goes on where it was, or is complete. With
 # other data or options of the model and optimizer it is refused; --checkpoint.resume=never --run.force begins anew.
 set -euo pipefail
+unset CDPATH
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?expected a folder for everything that is made: bash examples/finetune/finetune.sh OUT}
 shift

@@ -3,6 +3,7 @@
 # and said so, where namespaces are not permitted:
 #   bash tests/nodes/run.sh --ltrain build/cpu/ltrain --mpiexec mpirun [Nodes.test_...]
 set -euo pipefail
+unset CDPATH
 here=$(cd "$(dirname "$0")" && pwd)
 
 skip() { echo "skipped: $*" && exit 77; }

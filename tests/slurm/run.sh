@@ -4,6 +4,7 @@
 #   apt-get install slurmctld slurmd slurm-client munge libpmix2
 #   bash tests/slurm/run.sh --ltrain build/cpu/ltrain --mpiexec mpirun [Slurm.test_...]
 set -euo pipefail
+unset CDPATH
 here=$(cd "$(dirname "$0")" && pwd)
 
 skip() { echo "skipped: $*" && exit 77; }

@@ -1,5 +1,6 @@
 """Habits that a program can check: files of at most 400 lines of at most 120 columns that begin with a comment, nothing put
-off, no path of one machine, and the licence. Run with the root of the source tree; prints each violation."""
+off, no path of one machine, scripts that find their folder, and the licence. Run with the root of the source tree; prints
+each violation."""
 
 import os
 import pathlib
@@ -22,6 +23,8 @@ SUFFIXES = tuple(suffix for suffixes in FIRST_LINE for suffix in suffixes) + (".
 # Split, so that this file passes its own check.
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|HA" r"CK)\b|not( yet)? imple" r"mented", re.IGNORECASE)
 MACHINE_PATH = re.compile(r"(?<![\w.$}/<>-])/(wo" r"rk|ho" r"me|ro" r"ot|m" r"nt|Us" r"ers)/")
+# An exported CDPATH sends a script's `cd` to another folder, or prints the folder's name.
+SCRIPTS_FOLDER = re.compile(r'\bcd (-P )?"\$\(dirname')
 
 
 def complaints(name, text):
@@ -34,6 +37,8 @@ def complaints(name, text):
     for suffixes, pattern in FIRST_LINE.items():
         if name.endswith(suffixes) and not (lines and re.match(pattern, lines[0])):
             yield f"{name}: its first line does not say what it is for"
+    if name.endswith(".sh") and SCRIPTS_FOLDER.search(text) and "\nunset CDPATH\n" not in text:
+        yield f"{name}: goes to its folder without `unset CDPATH`"
     for number, line in enumerate(text.splitlines(), 1):
         if name.endswith((".h", ".cpp", ".cu", ".cuh")) and len(line) > MAX_COLUMNS:
             yield f"{name}:{number}: {len(line)} columns, at most {MAX_COLUMNS}: clang-format -i {name}"
@@ -64,7 +69,7 @@ def self_check():
         "a.cpp": ["int x;\n", "", good * 401, good + "// TO" + "DO: later\n", good + 'throw Error("not imple' + 'mented");\n',
                   good + 'open("/ho' + 'me/me/x");\n'],
         "a.py": ["#!/usr/bin/env python3\nimport os\n", "import os\n"],
-        "a.sh": ["#!/usr/bin/env bash\nset -e\n"],
+        "a.sh": ["#!/usr/bin/env bash\nset -e\n", '# What it does.\ncd "$(dirname "$0")"\n'],
     }
     for name, texts in broken.items():
         for text in texts:
