@@ -8,8 +8,13 @@ set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+# Without a choice of the build type the library is optimised. As a subfolder it leaves its project's cache alone.
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+  if(PROJECT_IS_TOP_LEVEL)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+  else()
+    set(CMAKE_BUILD_TYPE Release)
+  endif()
 endif()
 
 find_program(LIBTRAIN_CCACHE ccache)
@@ -40,5 +45,7 @@ if(LIBTRAIN_SANITIZE)
   # AddressSanitizer also covers the checks left out of `undefined`, which cost a third of the compile time.
   add_compile_options(-fsanitize=address,undefined -fno-sanitize=null,vptr,object-size,pointer-overflow
                       -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
-  add_link_options(-fsanitize=address,undefined)
+  # Programs of another project link the library with these too.
+  set(LT_SANITIZE_LINK_OPTIONS -fsanitize=address,undefined)
+  add_link_options(${LT_SANITIZE_LINK_OPTIONS})
 endif()
