@@ -60,6 +60,20 @@ class SlurmTemplate(program.CliTest):
         del environment["SLURM_CPUS_PER_TASK"]
         self.assertIn("--wait=60 ltrain train", self.call(environment, 0).stdout)
 
+    def test_a_fault_strikes_the_first_attempt_alone(self):
+        environment = {**self.play(srun='echo "fault: $LTRAIN_FAULT"'), "LTRAIN_FAULT": "step:1:7:kill"}
+        for restarts, fault in (({}, "step:1:7:kill"), ({"SLURM_RESTART_COUNT": "0"}, "step:1:7:kill"), ({"SLURM_RESTART_COUNT": "1"}, "")):
+            self.assertEqual(self.call({**environment, **restarts}, 0).stdout.splitlines()[0], f"fault: {fault}")
+
+    def test_another_folder_for_the_run_is_refused(self):
+        environment = self.play(srun="echo started")
+        for options in (("--run.dir=runs/other",), ("--train.steps=5", "--run.dir", "runs/other")):
+            done = self.call(environment, 0, *options)
+            self.assertEqual((done.returncode, done.stdout, done.stderr),
+                             (2, "", "error: [slurm] --run.dir: expected none, the template watches runs/job\n"
+                                     "hint: sbatch --job-name=NAME takes runs/NAME; for another folder change run= in the template\n"))
+        self.assertEqual(list(self.folder.glob("job-7.*")), [])
+
     def call(self, environment, code, *options):
         return subprocess.run(["bash", TEMPLATE, *options], cwd=self.folder, env={**environment, "CODE": str(code)},
                               capture_output=True, text=True, timeout=60)
