@@ -5,12 +5,16 @@
 #include <sys/time.h>
 
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <future>
+#include <limits>
 #include <thread>
 
 #include "libtrain/error.h"
+#include "libtrain/watchdog/watchdog.h"
 #include "test_main/catch.h"
+#include "test_main/world.h"
 
 using namespace lt::watchdog;
 
@@ -94,6 +98,18 @@ class Alarms {
 };
 
 }  // namespace
+
+TEST_CASE("watchdog: times that are no times are refused", "[watchdog]") {
+  for (const double seconds : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    for (const auto member :
+         {&lt::WatchdogOptions::heartbeat_s, &lt::WatchdogOptions::collective_s, &lt::WatchdogOptions::init_s}) {
+      lt::WatchdogOptions options;
+      options.*member = seconds;
+      CHECK_THROWS_WITH(lt::Watchdog(lt_test::world(), options),
+                        Catch::Matchers::ContainsSubstring("expected a number of seconds above 0, got "));
+    }
+  }
+}
 
 TEST_CASE("channel: a signal does not end a flush", "[watchdog]") {
   int ends[2];

@@ -7,11 +7,11 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
-#include <future>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "comm/deadline.h"
 #include "device/cuda_error.h"
 #include "libtrain/error.h"
 
@@ -47,19 +47,6 @@ bool settles(ncclComm_t comm, NcclClock::time_point deadline, bool has_started =
     if (state_of_communicator != ncclInProgress) return true;
     if (NcclClock::now() > deadline) return false;
     polls < kEager ? std::this_thread::yield() : std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
-}
-
-// Runs `body` on another thread and waits at most `deadline` for it.
-template <class Body>
-void run_within(std::chrono::seconds deadline, Body&& body) noexcept {
-  try {
-    std::packaged_task<void()> task(std::forward<Body>(body));
-    std::future<void> done = task.get_future();
-    std::thread(std::move(task)).detach();
-    done.wait_for(deadline);
-  } catch (...) {
-    // No thread can be started: the communicator stays as it is until the process ends.
   }
 }
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "comm/current_error.h"
-#include "comm/end_by_deadline.h"
+#include "comm/deadline.h"
 #include "comm/tcp_world.h"
 #include "libtrain/error.h"
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "comm/end_by_deadline.h"
+#include "comm/deadline.h"
 #include "comm/mpi_group.h"
 #include "comm/mpi_runtime.h"
 #include "comm/tcp_world.h"

@@ -8,11 +8,10 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
-#include <future>
-#include <thread>
 #include <vector>
 
 #include "comm/call_log.h"
+#include "comm/deadline.h"
 #include "comm/tcp_socket.h"
 
 namespace lt::watchdog {
@@ -40,13 +39,6 @@ std::string text_of(const CollectiveRecord& call, const std::string& group) {
 }
 
 }  // namespace
-
-void run_within(std::chrono::milliseconds deadline, std::function<void()> body) {
-  std::packaged_task<void()> task(std::move(body));
-  const std::future<void> done = task.get_future();
-  std::thread(std::move(task)).detach();
-  done.wait_for(deadline);
-}
 
 void say(const std::string& message, const std::string& hint, const std::string& folder) {
   const std::string line = fmt::format("error: [watchdog] {}\n", message);

@@ -9,9 +9,6 @@
 
 namespace lt::watchdog {
 
-// Runs `body` on its own thread and waits at most `deadline` for it, because a pipe may be full or a disk gone.
-void run_within(std::chrono::milliseconds deadline, std::function<void()> body);
-
 // Writes the line `error: [watchdog] message` and its hint to standard error, and the line to <folder>/log.txt.
 void say(const std::string& message, const std::string& hint, const std::string& folder);
 // Writes the last collectives of each group: all to <folder>/watchdog-rank-R.txt below `message`; if `aloud`, the last

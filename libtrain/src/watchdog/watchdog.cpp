@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -20,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/deadline.h"
 #include "device/progress.h"
 #include "libtrain/error.h"
 #include "watchdog/diagnosis.h"
@@ -306,6 +308,12 @@ void Watchdog::Impl::follow(MonitorLink& link, const std::string& message) {
 }
 
 Watchdog::Watchdog(const World& world, const WatchdogOptions& options) {
+  for (const auto& [name, seconds] : {std::pair{"heartbeat_s", options.heartbeat_s},
+                                      {"collective_s", options.collective_s},
+                                      {"init_s", options.init_s}}) {
+    if (seconds > 0 && std::isfinite(seconds)) continue;
+    throw UsageError("watchdog", fmt::format("{}: expected a number of seconds above 0, got {}", name, seconds));
+  }
   if (world.size() > 1) impl_ = std::make_unique<Impl>(world, options);
 }
 Watchdog::~Watchdog() = default;
