@@ -1,7 +1,9 @@
 // Compares each collective bit for bit with values that one rank computes alone. The order of additions is part of the
 // contract.
+#include <algorithm>
 #include <numeric>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -276,6 +278,23 @@ TEST_CASE("a Work that is moved to or destroyed waits", "[comm]") {
     CHECK(a.to_vector<double>() == gathered(1000, DType::f32));
   }
   CHECK(b.to_vector<double>() == gathered(1000, DType::f32));
+}
+
+TEST_CASE("a Work that is given up leaves memory that is taken afterwards alone", "[comm]") {
+  const Size n = Size{1} << 23;
+  const lt::Group given_up = group().duplicate("given up"), other = group().duplicate("other");
+  try {
+    const lt::Tensor full = lt::Tensor::zeros({n}, DType::f32);
+    lt::fill(part_of(full), 7);
+    lt::Work work = given_up.all_gather("parameters", full, part_of(full));
+    other.barrier();
+    throw std::runtime_error("on all ranks alike");
+  } catch (const std::runtime_error&) {
+  }
+  const lt::Tensor fresh = lt::Tensor::zeros({n}, DType::f32);
+  for (int i = 0; i < 50; ++i) other.barrier();
+  const std::vector<float> values = fresh.to_vector<float>();
+  CHECK(std::count(values.begin(), values.end(), 0.0f) == n);
 }
 
 TEST_CASE("wrong arguments name call, argument, expected and actual", "[comm]") {

@@ -29,8 +29,10 @@ class Transfer {
   virtual TimePoint end() const { return TimePoint::on(stream_); }
   // Blocks until the results are in place; on CUDA the compute stream waits instead. Called at most once.
   virtual void wait() = 0;
-  // Gives up without waiting, because peers may never arrive. Results no longer arrive; memory may still be read.
+  // Gives up without waiting, because peers may never arrive. Until has_ended(), memory is still read and written.
   virtual void abandon() noexcept = 0;
+  // Call only after abandon(). False for ever where nobody can tell.
+  virtual bool has_ended() noexcept { return false; }
 
  protected:
   const Stream& stream() const { return stream_; }

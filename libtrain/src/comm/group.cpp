@@ -116,6 +116,7 @@ std::vector<const Tensor*> to_itself(std::span<const Message> messages, int own_
 
 void start_all_gather(Work::State& state, const Tensor& full, const Tensor& part) {
   if (full.device().is_meta()) return;
+  state.hold(full), state.hold(part);
   state.transfer = state.backend->all_gather({full.device(), full.dtype(), full.elements(), full.data(), part.data()});
 }
 
@@ -133,6 +134,7 @@ void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& 
   }
   if (staging.partials > 0) state.partials = Tensor::empty({staging.partials}, DType::f64, full.device());
   if (full.device().is_meta()) return;
+  state.hold(full), state.hold(part);
   call.part_P = part.data(), call.full_N = full.data(), call.is_first_half = is_first_half;
   if (staging.outgoing > 0) call.outgoing = state.outgoing.data();
   if (staging.incoming > 0) call.incoming = state.incoming.data();
@@ -291,6 +293,9 @@ Work Group::all_to_all(std::string_view name, Device device, std::span<const Mes
   const auto sequence = note(*backend_, {CollectiveOp::all_to_all, name, bytes, whole, on_device});
   auto state = std::make_unique<Work::State>(backend_, CollectiveOp::all_to_all, sequence);
   if (!device.is_meta()) {
+    for (const std::span<const Message> messages : {outgoing, incoming}) {
+      for (const Message& message : messages) state->hold(message.values);
+    }
     for (std::size_t i = 0; i < sent.size(); ++i) {
       if (sent[i]->data() == received[i]->data()) continue;
       copy_bytes(device, received[i]->data(), sent[i]->data(), sent[i]->bytes());
@@ -309,6 +314,7 @@ Work Group::broadcast(std::string_view name, const Tensor& tensor, int root) con
   const auto sequence = note(*backend_, {CollectiveOp::broadcast, name, bytes, tensor.bytes(), is_on_device(tensor)});
   auto state = std::make_unique<Work::State>(backend_, CollectiveOp::broadcast, sequence);
   if (!tensor.device().is_meta()) {
+    state->hold(tensor);
     state->transfer = backend_->broadcast({tensor.device(), tensor.dtype(), tensor.elements(), tensor.data(), root});
   }
   state->open_span(name, bytes);

@@ -68,6 +68,7 @@ class StagedTransfer final : public Transfer {
   void abandon() noexcept override {
     if (inner_) inner_->abandon();
   }
+  bool has_ended() noexcept override { return !inner_ || inner_->has_ended(); }
 
  private:
   std::unique_ptr<Transfer> inner_;

@@ -74,7 +74,16 @@ class Communicator {
 class MpiTransfer final : public Transfer {
  public:
   MpiTransfer(MPI_Comm comm, int tag, bool patient) : comm_(comm), tag_(tag), patient_(patient) {}
-  ~MpiTransfer() override { abandon(); }
+  // Only a transfer that could not be started has requests left.
+  ~MpiTransfer() override {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    for (std::size_t i = 0; finalized == 0 && i < requests_.size(); ++i) {
+      if (requests_[i] == MPI_REQUEST_NULL) continue;
+      if (i < receives_) MPI_Cancel(&requests_[i]);
+      MPI_Request_free(&requests_[i]);  // refused for a broadcast, which is then left as it is
+    }
+  }
 
   // Post all receives before the first send, so that messages find them waiting.
   void receive(void* values_N, Size n, DType dtype, int from) {
@@ -109,15 +118,16 @@ class MpiTransfer final : public Transfer {
     if (finish_) finish_();
   }
 
-  void abandon() noexcept override {
-    int finalized = 0;
+  // MPI cannot take back a message that is on its way. If the peers gave up alike, all messages arrive.
+  void abandon() noexcept override {}
+  bool has_ended() noexcept override {
+    int finalized = 0, done = 0;
     MPI_Finalized(&finalized);
-    for (std::size_t i = 0; finalized == 0 && i < requests_.size(); ++i) {
-      if (requests_[i] == MPI_REQUEST_NULL) continue;
-      if (i < receives_) MPI_Cancel(&requests_[i]);
-      MPI_Request_free(&requests_[i]);  // refused for a broadcast, which is then left as it is
-    }
+    if (finalized != 0) return false;
+    const auto count = static_cast<int>(requests_.size());
+    if (MPI_Testall(count, requests_.data(), &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS || done == 0) return false;
     requests_.clear();
+    return true;
   }
 
  private:

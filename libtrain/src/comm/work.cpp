@@ -2,12 +2,46 @@
 // may have failed elsewhere and may never arrive.
 #include "comm/work.h"
 
+#include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 namespace lt {
+namespace {
+
+// Collectives that were given up. Peers may still read their memory and write to it, so it stays until that has ended.
+class GivenUp {
+ public:
+  void add(std::unique_ptr<Work::State> state) {
+    state->transfer->abandon();
+    const std::lock_guard lock(mutex_);
+    states_.push_back(std::move(state));
+  }
+  void release_ended() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(states_, [&](const std::unique_ptr<Work::State>& state) {
+      if (!state->transfer->has_ended()) return false;
+      backends_.push_back(std::move(state->backend));  // for good: ranks free a communicator together
+      return true;
+    });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Work::State>> states_;
+  std::vector<std::shared_ptr<GroupBackend>> backends_;
+};
+
+GivenUp& given_up() {
+  static auto& instance = *new GivenUp;
+  return instance;
+}
+
+}  // namespace
 
 Work::Work() = default;
-Work::Work(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Work::Work(std::unique_ptr<State> state) : state_(std::move(state)) { given_up().release_ended(); }
 Work::Work(Work&&) noexcept = default;
 
 Work& Work::operator=(Work&& other) noexcept {
@@ -21,10 +55,7 @@ Work& Work::operator=(Work&& other) noexcept {
 Work::~Work() {
   if (state_ == nullptr) return;
   if (state_->transfer != nullptr && std::uncaught_exceptions() > state_->exceptions) {
-    // Kept for good, because peers may still read the staging memory.
-    static auto& abandoned = *new std::vector<std::unique_ptr<State>>;
-    state_->transfer->abandon();
-    abandoned.push_back(std::move(state_));
+    given_up().add(std::move(state_));
     return;
   }
   try {
@@ -38,7 +69,7 @@ bool Work::has_peers() const { return state_ != nullptr && state_->backend->size
 
 void Work::wait() {
   if (state_ == nullptr) return;
-  const std::unique_ptr<State> state = std::move(state_);
+  std::unique_ptr<State> state = std::move(state_);
   Timeline* const timeline = state->timeline.get();
   if (state->transfer == nullptr) {
     if (timeline != nullptr) timeline->end(state->span, timeline->now());
@@ -48,7 +79,12 @@ void Work::wait() {
   const GroupCounting counting(*state->backend);
   Transfer& transfer = *state->transfer;
   const TimePoint awaited = TimePoint::on(Stream::compute(transfer.device()));
-  transfer.wait();
+  try {
+    transfer.wait();
+  } catch (...) {
+    given_up().add(std::move(state));
+    throw;
+  }
   const TimePoint end = transfer.end();
   if (timeline != nullptr) timeline->end(state->span, end);
   if (!state->sequence) return;

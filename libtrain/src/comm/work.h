@@ -4,6 +4,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "comm/backend.h"
 #include "libtrain/comm/group.h"
@@ -18,6 +19,7 @@ struct Work::State {
   std::shared_ptr<GroupBackend> backend;  // so that the communicator outlives its transfers
   CollectiveOp op;
   std::optional<std::uint64_t> sequence;  // in the log; empty for one half of a collective that is logged as a whole
+  std::vector<Tensor> tensors;            // of the caller, on the CPU
   Tensor outgoing, incoming, host_sums, partials;
   std::unique_ptr<Transfer> transfer;  // null: nothing moves
   int exceptions = std::uncaught_exceptions();
@@ -26,6 +28,11 @@ struct Work::State {
   std::shared_ptr<Timeline> timeline;
   std::size_t span = 0;
 
+  // A peer's message that is on its way arrives, even if nobody waits for it any more. So the tensors live as long as
+  // this state.
+  void hold(const Tensor& tensor) {
+    if (tensor.device() == kCpu) tensors.push_back(tensor);
+  }
   // Call it once the transfer has started.
   void open_span(std::string_view name, Size bytes) {
     timeline = Context::current().timeline;
