@@ -212,7 +212,10 @@ TEST_CASE("several engines of one model each train their own parameters", "[para
         Engine b(model, ranks(), {}, AdamW{.lr = 0.1f}, kOptions);
         b.step(tokens(step));
         a.with_parameters([&] { b.step(tokens(step)); });
-        CHECK_THROWS_AS(a.with_parameters([&] { a.step(tokens(step)); }), UsageError);
+        const std::function<void()> refused[] = {[&] { a.step(tokens(step)); },     [&] { a.evaluate(tokens(step)); },
+                                                 [&] { a.rehearse(tokens(step)); }, [&] { a.initialise(); },
+                                                 [&] { a.parameters_changed(); },   [&] { a.with_parameters([] {}); }};
+        for (const auto& body : refused) CHECK_THROWS_AS(a.with_parameters(body), UsageError);
       }
       const StepResult result = a.step(tokens(2 * step));
       numbers.push_back(result.loss()), numbers.push_back(result.norm());

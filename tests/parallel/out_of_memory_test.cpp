@@ -1,6 +1,7 @@
 // One rank runs out of memory, at any of its allocations: all ranks throw the same error and none waits for it.
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "libtrain/error.h"
 #include "memory/allocator.h"
@@ -52,6 +53,45 @@ TEST_CASE("out of memory on one rank: an engine opens on all ranks or on none", 
     CHECK(allocations > 4 * 5);  // parameters, master, m and v of five units
     CHECK(memory_live(kCpu).total == live);
   }
+}
+
+TEST_CASE("out of memory on one rank: the next engine finds its groups as if there had been none before",
+          "[parallel]") {
+  const nn::TransformerSpec spec = small_spec("gpt-tiny");
+  const auto loss = [&] {
+    const auto model = nn::make_transformer(spec);
+    Engine engine(*model, ranks(), {.strategy = Strategy::zero2}, AdamW{},
+                  {.micro_batch = 1, .seq = 16, .device = device()});
+    return engine.step(rows_of_step(engine.batch_shape(), 0, spec.vocab)).loss();
+  };
+  const float expected = loss();
+  for (const int n : {1, 4, 16}) {
+    {
+      const ArmedFault fault(out_of_memory(n));
+      CHECK_THAT(error_of(loss), Catch::Matchers::ContainsSubstring("bytes left"));
+    }
+    CHECK(loss() == expected);
+  }
+}
+
+TEST_CASE("out of memory on one rank: no rank asks again for the room of a pass that did not fit", "[parallel]") {
+  const nn::TransformerSpec spec = small_spec("gpt-tiny");
+  const auto model = nn::make_transformer(spec);
+  Engine engine(*model, world().group(), {.strategy = Strategy::zero3}, AdamW{}, {.micro_batch = 1, .seq = 16});
+  const Batch batch = rows_of_step(engine.batch_shape(), 0, spec.vocab), many = synthetic_batch(0, 64, 16, spec.vocab);
+  const auto live_after_step = [&] {
+    engine.step(batch);
+    trim(kCpu);
+    return memory_live(kCpu).total;
+  };
+  const Size live = live_after_step();
+  {
+    const ArmedFault fault(out_of_memory(1));
+    CHECK_THAT(error_of([&] { engine.rehearse(batch, many); }), Catch::Matchers::ContainsSubstring("bytes left"));
+  }
+  CHECK(live_after_step() == live);
+  engine.rehearse(batch, many);
+  CHECK(live_after_step() > live);
 }
 
 TEST_CASE("out of memory on one rank: parameters are gathered on all ranks or on none", "[parallel]") {

@@ -39,16 +39,24 @@ Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& para
     require_trainable(world, parallel, step);
   });
   require_same_settings(model, world, parallel, optimizers, step);
-  const Sharding sharding = make_sharding(world, parallel, step);
-  collectively(sharding.control, [&] { impl_ = std::make_unique<Impl>(model, sharding, parallel, optimizers, step); });
-  collectively(sharding.control, [&] {
-    const DeviceTurn turn(step.device);
-    impl_->make_shared();
-    if (step.initial_weights) {
-      for (ShardedUnit& unit : impl_->units) unit.initialise(step.seed);
-    }
-    trim(step.device);
-  });
+  std::optional<Sharding> sharding = make_sharding(world, parallel, step);
+  try {
+    collectively(sharding->control,
+                 [&] { impl_ = std::make_unique<Impl>(model, *sharding, parallel, optimizers, step); });
+    collectively(sharding->control, [&] {
+      const DeviceTurn turn(step.device);
+      impl_->make_shared();
+      if (step.initial_weights) {
+        for (ShardedUnit& unit : impl_->units) unit.initialise(step.seed);
+      }
+      trim(step.device);
+    });
+  } catch (const Error& error) {
+    // All ranks are here, and nothing is under way between them. So they free their groups together, which destructors
+    // do not dare during stack unwinding.
+    if (error.shared()) impl_.reset(), sharding.reset();
+    throw;
+  }
   const DeviceTurn turn(step.device);
   for (ShardedUnit& unit : impl_->units) unit.start_update_gather();
 }
@@ -121,10 +129,13 @@ void Engine::Impl::step(const Batch& given) {
   for (ShardedUnit& unit : units) unit.finish_early_gather();  // a graph ends only when all its work is done
 }
 
+void Engine::Impl::require_own_parameters() const {
+  if (!lends_parameters) return;
+  throw UsageError("engine", "expected a body of with_parameters() that does not run or change its engine");
+}
+
 void Engine::Impl::require_sound() const {
-  if (lends_parameters) {
-    throw UsageError("engine", "expected a body of with_parameters() without steps and evaluations of its engine");
-  }
+  require_own_parameters();
   if (!failed) return;
   throw UsageError("engine", "expected an engine whose steps succeeded: an earlier one ended half-way with an error",
                    "make a new engine and load a checkpoint");

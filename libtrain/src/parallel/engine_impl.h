@@ -99,7 +99,9 @@ struct Engine::Impl {
   void begin_gathers();
   void end_gathers();
   using PassFunction = void (Impl::*)(const Batch&);
-  // Throws UsageError after a step that threw, and inside with_parameters().
+  // Throws UsageError inside with_parameters().
+  void require_own_parameters() const;
+  // The same, and after a step that threw.
   void require_sound() const;
   // The context of a step: the recorders of `records`, and this engine's kernel settings.
   Context context(const Context& records);
@@ -119,7 +121,7 @@ struct Engine::Impl {
       compared.push_back(key);
     }
     form = forms.at(key);
-    memory.reserve();
+    or_forget({key}, [&] { memory.reserve(); });
     return plan;
   }
   // Runs `body`. If it throws, require_sound() refuses every later step.
@@ -136,6 +138,17 @@ struct Engine::Impl {
   // The passes that were rehearsed since the last comparison, or the one of this key, are rehearsed again.
   void forget_uncompared();
   void forget(const std::string& key);
+  // Runs `body`, which makes room for the passes of these keys. If it throws, they are forgotten: no later pass asks
+  // for more room than it needs itself.
+  template <class F>
+  void or_forget(const std::vector<std::string>& keys, F&& body) {
+    try {
+      body();
+    } catch (...) {
+      for (const std::string& key : keys) std::erase(compared, key), forget(key);
+      throw;
+    }
+  }
   // Rehearses `function` with an engine like this one on the meta device.
   StepMemory::Rehearsal rehearsal(PassFunction function);
 

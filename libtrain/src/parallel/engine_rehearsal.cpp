@@ -2,7 +2,9 @@
 // before the pass runs.
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "comm/call_log.h"
 #include "comm/same_calls.h"
@@ -14,6 +16,7 @@ namespace lt {
 
 void Engine::rehearse(const Batch& step, const std::optional<Batch>& evaluation) {
   Impl& impl = *impl_;
+  impl.require_own_parameters();
   if (!impl.options.arena) return;
   try {
     collectively(impl.control, [&] {
@@ -24,8 +27,10 @@ void Engine::rehearse(const Batch& step, const std::optional<Batch>& evaluation)
     impl.forget_uncompared();
     throw;
   }
+  std::vector<std::string> keys;
+  for (const Impl::RehearsedCalls& rehearsed : impl.uncompared) keys.push_back(rehearsed.key);
   impl.compare_with_other_ranks();
-  collectively(impl.control, [&] { impl.memory.reserve(); });
+  impl.or_forget(keys, [&] { collectively(impl.control, [&] { impl.memory.reserve(); }); });
 }
 
 void Engine::Impl::compare_with_other_ranks() {

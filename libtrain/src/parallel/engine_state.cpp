@@ -78,6 +78,7 @@ std::vector<OptimizerGroupUse> Engine::optimizer_groups() const {
 }
 
 void Engine::parameters_changed() {
+  impl_->require_own_parameters();
   const DeviceTurn turn(impl_->options.device);
   for (ShardedUnit& unit : impl_->units) unit.finish_gather();
   for (ShardedUnit& unit : impl_->units) unit.refresh_copies();
@@ -85,6 +86,7 @@ void Engine::parameters_changed() {
 }
 
 void Engine::initialise() {
+  impl_->require_own_parameters();
   const DeviceTurn turn(impl_->options.device);
   for (ShardedUnit& unit : impl_->units) unit.finish_gather();
   for (const StateRange& range : shard_map().needed) {

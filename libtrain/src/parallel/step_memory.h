@@ -35,7 +35,8 @@ class StepMemory {
   std::shared_ptr<const MemoryPlan> prepare(const std::string& name, const Batch& batch, const Rehearsal& rehearse);
   // The next such batch is rehearsed again.
   void forget(const std::string& key) { plans_.erase(key); }
-  // Makes room for the largest plan. The contents of a smaller arena are lost.
+  // Makes room for the largest plan. The contents of a smaller arena are lost. If there is no such room, throws and has
+  // no arena; then forget() the plans that ask for it.
   void reserve();
 
   // Runs `body`, the step of `plan`, in the arena. reserve() must have followed prepare().
@@ -47,7 +48,12 @@ class StepMemory {
   template <class F>
   void run(const std::string& name, const Batch& batch, const Rehearsal& rehearse, F&& body) {
     const auto plan = prepare(name, batch, rehearse);
-    reserve();
+    try {
+      reserve();
+    } catch (...) {
+      forget(plan_key(name, batch));
+      throw;
+    }
     run(plan, std::forward<F>(body));
   }
 

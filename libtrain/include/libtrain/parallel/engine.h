@@ -156,7 +156,7 @@ class Engine {
   // for the device. Every rank must call it.
   std::vector<BatchLoss> evaluate(const Batch& batch);
   // Runs `body` with all parameters gathered, without gradients, for functions of the model itself such as sampling.
-  // Every rank must call it. Refuses as step() does. `body` must not step or evaluate with this engine.
+  // Every rank must call it. Refuses as step() does. `body` must not run or change this engine.
   void with_parameters(const std::function<void()>& body);
 
   // Steps that this engine ran as a CUDA graph.
