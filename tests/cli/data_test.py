@@ -29,8 +29,9 @@ class Data(program.CliTest):
         rows = [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
         return {row["step"]: row["loss_hex"] for row in rows if "loss_hex" in row}
 
-    def sources(self, weight):
-        return "--data.sources=" + json.dumps([{"files": str(self.a), "weight": weight}, {"files": [str(self.b)]}])
+    def sources(self, weight, weight_of_b=None):
+        of_b = {"weight": weight_of_b} if weight_of_b else {}  # 1 unless said
+        return "--data.sources=" + json.dumps([{"files": str(self.a), "weight": weight}, {"files": [str(self.b)], **of_b}])
 
     def test_sources_are_mixed_and_a_resumed_run_goes_on_exactly(self):
         out = self.trained(self.sources(3), "--train.steps=30", run="whole")
@@ -49,6 +50,8 @@ class Data(program.CliTest):
         self.assertEqual(changed.returncode, 2)
         self.assertIn(f"config.toml has another configuration: data.sources: [{{files = [\"{self.a}\"], weight = 3.0}}, ",
                       changed.stderr)
+        # The same ratio, whose shares as floating-point numbers differ from those of 3 and 1.
+        self.assertIn("step    31/31", self.trained(self.sources(0.3, 0.1), "--train.steps=31", run="parts"))
 
     def test_the_seed_of_the_data_and_shuffling_order_the_samples_of_an_epoch(self):
         losses = {}

@@ -24,13 +24,18 @@ Size in_units(double weight, std::size_t index) {
 
 }  // namespace
 
-Mixture::Mixture(const std::vector<double>& weights) {
+std::vector<Size> Mixture::shares_of(const std::vector<double>& weights) {
+  std::vector<Size> shares;
   Size divisor = 0;
   for (const double weight : weights) {
-    shares_.push_back(in_units(weight, shares_.size()));
-    divisor = std::gcd(divisor, shares_.back());
+    shares.push_back(in_units(weight, shares.size()));
+    divisor = std::gcd(divisor, shares.back());
   }
-  for (Size& share : shares_) share /= divisor;
+  for (Size& share : shares) share /= divisor;
+  return shares;
+}
+
+Mixture::Mixture(const std::vector<double>& weights) : shares_(shares_of(weights)) {
   for (const Size share : shares_) {
     period_ += share;
     if (period_ <= kMostPeriod) continue;

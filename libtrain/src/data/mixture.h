@@ -18,6 +18,9 @@ class Mixture {
 
   static constexpr Size kMostPeriod = Size{1} << 22;
 
+  // Samples of each source in a period: the smallest integers in the ratios of the weights. Throws UsageError.
+  static std::vector<Size> shares_of(const std::vector<double>& weights);
+
   struct Pick {
     Size source;
     Size count;  // samples of this source before this one

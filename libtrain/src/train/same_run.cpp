@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <string_view>
 #include <vector>
 
+#include "data/mixture.h"
 #include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
 #include "libtrain/train/run_options.h"
@@ -30,13 +30,11 @@ bool decides_the_run(const std::string& key) {
 // Keys outside [model] that older configurations lack.
 constexpr std::string_view kOpenKeys[] = {"data.documents", "data.sources", "train.label_smoothing", "train.z_loss"};
 
-// The shares of the sources of training data.
-std::vector<double> weights_of(const Config& config) {
+// The shares of the sources of training data: 3 and 1 are the same as 0.75 and 0.25.
+std::vector<Size> shares_of(const Config& config) {
   std::vector<double> weights;
   for (const DataSource& source : data_sources(config)) weights.push_back(source.weight);
-  const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
-  for (double& weight : weights) weight /= all;  // 3 and 1 are 0.75 and 0.25
-  return weights;
+  return Mixture::shares_of(weights);
 }
 
 }  // namespace
@@ -54,7 +52,7 @@ void require_same_run(const Config& resolved, const std::string& earlier, const 
                      kOtherFolder);
   }
   const auto now = flatten(resolved), before = flatten(earlier_config);
-  const bool same_sources = same_files && weights_of(resolved) == weights_of(earlier_config);
+  const bool same_sources = same_files && shares_of(resolved) == shares_of(earlier_config);
   std::string differences;
   for (const auto& [key, value] : now) {
     if (!decides_the_run(key) || (same_sources && (key == "data.train" || key == "data.sources"))) continue;
