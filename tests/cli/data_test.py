@@ -151,6 +151,22 @@ class Data(program.CliTest):
         self.trained(f"--data.train={self.b}", f"--model.from={self.folder}/first", "--train.steps=6", "--optim.lr=0", run="fresh")
         self.assertEqual(list(self.losses("other").values())[:6], list(self.losses("fresh").values()))
 
+    def test_a_run_begun_from_another_reads_another_order_from_its_begin(self):
+        first = (self.sources(3), "--train.steps=6")
+        self.trained(*first, run="first")
+        begun = (f"--checkpoint.resume={self.folder}/first", "--train.steps=9", "--optim.lr=0")
+        begins = "\ndata.sources: other samples than those of the checkpoint, read from the first one on\n"
+        same = self.trained(self.sources(0.3, 0.1), *begun, run="same")
+        self.assertNotIn("other samples", same)
+        for run, options, change in (("seed", (self.sources(3), "--data.seed=7"), "data.seed: 1337 before, 7 now"),
+                                     ("shuffle", (self.sources(3), "--data.shuffle=false"), "data.shuffle: true before, false now"),
+                                     ("weights", (self.sources(1.5),), "weights of the sources: 3:1 before, 3:2 now")):
+            out = self.trained(*options, *begun, run=run)
+            self.assertIn(f"\n{change}\n", out)
+            self.assertIn(begins, out)
+            self.trained(*options, f"--model.from={self.folder}/first", "--train.steps=3", "--optim.lr=0", run=f"{run}-fresh")
+            self.assertEqual(list(self.losses(run).values()), list(self.losses(f"{run}-fresh").values()))
+
     def test_ranks_with_other_files_are_told(self):
         text = self.a.read_bytes()
         for folder, bytes_there in (("0", text), ("1", text[:-2] + b"z\0"), ("2", self.b.read_bytes()), ("3", text)):

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -14,6 +15,7 @@
 #include "train/model_table.h"
 #include "train/plan_text.h"
 #include "train/run.h"
+#include "train/same_run.h"
 #include "train/training_data.h"
 
 namespace lt {
@@ -50,6 +52,7 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
     lines.back() += fmt::format(", of which {} remain", config.train.steps - run.steps_done());
     if (config.optim.schedule != "constant") lines.back() += "; the schedule of the learning rate ends with them";
   }
+  if (run.data != nullptr) std::ranges::move(order_changes(earlier, config), std::back_inserter(lines));
   return lines;
 }
 

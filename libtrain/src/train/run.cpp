@@ -26,6 +26,7 @@
 #include "train/rank_device.h"
 #include "train/run_batches.h"
 #include "train/same_data.h"
+#include "train/same_run.h"
 #include "train/training_data.h"
 
 namespace lt {
@@ -238,7 +239,7 @@ void Run::require_same_tokenizer() {
                     TokenizerMatch::extended);
 }
 
-// The position in a checkpoint's data means nothing in other files, or in samples of another length.
+// The position in a checkpoint's data means nothing in other files, in samples of another length, or in another order.
 void Run::begin_other_data() {
   bool is_other = false;
   collectively(control, [&] {
@@ -246,8 +247,9 @@ void Run::begin_other_data() {
     if (world.rank() != 0 || continues_itself() || state.samples == 0) return;
     if (state.data_files.empty() || data_files.empty()) return;  // a program's own batches
     const auto earlier = state.config.empty() ? std::nullopt : known_config(state, config.models);
-    const bool other_seq = earlier && earlier->train.seq != config.train.seq;
-    is_other = other_seq || difference_of(data_files, {state.data_files, ""});
+    const bool other_samples =
+        earlier && (earlier->train.seq != config.train.seq || !order_changes(*earlier, config).empty());
+    is_other = other_samples || difference_of(data_files, {state.data_files, ""});
   });
   start.begins_data = control.broadcast_bytes(is_other ? "other" : "same", 0) == "other";
   if (start.begins_data) engine->set_progress(steps_done(), 0);

@@ -2,6 +2,7 @@
 #include "train/same_run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string_view>
@@ -66,6 +67,18 @@ void require_same_run(const Config& resolved, const std::string& earlier, const 
   throw UsageError("config",
                    fmt::format("run.dir {}: {} has another configuration: {}", resolved.run.dir, where, differences),
                    kOtherFolder);
+}
+
+std::vector<std::string> order_changes(const Config& earlier, const Config& now) {
+  std::vector<std::string> lines;
+  const auto compare = [&](const std::string& what, const auto& before, const auto& after) {
+    if (before != after) lines.push_back(fmt::format("{}: {} before, {} now", what, before, after));
+  };
+  compare("data.shuffle", earlier.data.shuffle, now.data.shuffle);
+  if (now.data.shuffle) compare("data.seed", earlier.data.seed, now.data.seed);
+  const auto ratio = [](const Config& config) { return fmt::format("{}", fmt::join(shares_of(config), ":")); };
+  compare("weights of the sources", ratio(earlier), ratio(now));
+  return lines;
 }
 
 std::string config_hash(const Config& resolved) {
