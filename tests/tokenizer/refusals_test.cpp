@@ -56,7 +56,7 @@ TEST_CASE("tokenizer.json: a broken file is told by field", "[tokenizer]") {
   const Json gpt2 = fixture(0);
   CHECK(refusal<DataError>(gpt2, "/model/vocab", {{"a", -1}})
             .starts_with("t.json: model.vocab: expected an id of 0 to "));
-  CHECK(refusal<UsageError>(gpt2, "/model/vocab", {{"a", 0}}) ==
+  CHECK(refusal<UsageError>(gpt2, "/model/vocab", {{"a", 1}}) ==
         "t.json: model.vocab: expected a token for each byte, found none for 0x00");
   CHECK(refusal<DataError>(gpt2, "/model/merges/0", "ab") ==
         "t.json: model.merges[0]: expected two tokens, found \"ab\"");
@@ -74,4 +74,20 @@ TEST_CASE("tokenizer.json: a broken file is told by field", "[tokenizer]") {
         "t.json: added_tokens[0].lstrip: expected true or false, found 1");
   CHECK(refusal<DataError>(fixture(4), "/model/unk_token", "<none>") ==
         "t.json: model.unk_token: expected a token of model.vocab, found \"<none>\"");
+}
+
+TEST_CASE("tokenizer.json: an added token has one id, which is no other token's", "[tokenizer]") {
+  const Json gpt2 = fixture(0);  // 420 tokens; <|end|> is 0, and so in model.vocab; [MASK] is 420
+  const auto refused = [&](const Json& added) { return refusal<DataError>(gpt2, "/added_tokens/2", added); };
+  CHECK(refusal<DataError>(gpt2, "/added_tokens/0/id", 421) ==
+        "t.json: added_tokens[0].id: expected 0, as in model.vocab, found 421");
+  CHECK(refused({{"id", 420}, {"content", "<x>"}}) ==
+        "t.json: added_tokens[2].id: expected another id than that of added_tokens[1], found 420");
+  CHECK(refused({{"id", 421}, {"content", "[MASK]"}}) ==
+        "t.json: added_tokens[2].id: expected 420, as in added_tokens[1], found 421");
+  CHECK(refused({{"id", gpt2["model"]["vocab"]["a"]}, {"content", "<x>"}})
+            .starts_with("t.json: added_tokens[2].id: expected another id than that of \"a\" in model.vocab, found "));
+  Json gap = gpt2;
+  gap["added_tokens"][2] = {{"id", 430}, {"content", "<x>"}};
+  CHECK(tokenizer_from_json(gap.dump(), "t.json")->encode("<x>") == std::vector<std::uint32_t>{430});
 }

@@ -6,6 +6,8 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "io/json_depth.h"
@@ -213,6 +215,32 @@ std::vector<AddedToken> read_added(const Part& file) {
   return added;
 }
 
+// An added token keeps the id that its text has in model.vocab, else it has one that is no other token's. The
+// tokenizers package goes by the texts alone, so that it would give other ids than the file says.
+void require_own_ids(const Part& file, const std::vector<AddedToken>& added) {
+  const Json& vocabulary = file.child("model").json().at("vocab");
+  const auto refuse = [&](std::size_t i, const std::string& expected) {
+    file.broken(fmt::format("added_tokens[{}].id", i).c_str(), expected, added[i].id);
+  };
+  std::unordered_map<std::uint32_t, std::size_t> by_id;
+  std::unordered_map<std::string_view, std::size_t> by_content;
+  for (std::size_t i = 0; i < added.size(); ++i) {
+    const std::uint32_t id = added[i].id;
+    const std::string& content = added[i].content;
+    const std::size_t same_id = by_id.emplace(id, i).first->second;
+    const std::size_t same_content = by_content.emplace(content, i).first->second;
+    if (same_id != i) refuse(i, fmt::format("another id than that of added_tokens[{}]", same_id));
+    if (same_content != i) refuse(i, fmt::format("{}, as in added_tokens[{}]", added[same_content].id, same_content));
+    const auto known = vocabulary.find(content);
+    if (known != vocabulary.end() && *known != id) refuse(i, fmt::format("{}, as in model.vocab", known->dump()));
+  }
+  for (const auto& [name, id] : vocabulary.items()) {
+    const auto found = by_id.find(id.get<std::uint32_t>());
+    if (found == by_id.end() || added[found->second].content == name) continue;
+    refuse(found->second, fmt::format("another id than that of {} in model.vocab", Json(name).dump()));
+  }
+}
+
 void read_model(const Part& model, TokenizerDescription& to) {
   if (model.text("type", "BPE") != "BPE") model.refuse("type", "\"BPE\"", model.json().at("type"));
   for (const char* const key : {"continuing_subword_prefix", "end_of_word_suffix"}) model.require(key, "");
@@ -302,6 +330,7 @@ TokenizerDescription read_tokenizer_json(const Json& json, const std::string& wh
   };
   for (const auto& [name, id] : description.vocabulary) require_below("model.vocab", name, id);
   for (const AddedToken& token : description.added) require_below("added_tokens", token.content, token.id);
+  require_own_ids(file, description.added);
   return description;
 }
 
