@@ -89,13 +89,29 @@ TEST_CASE("regex: Unicode's white space, and errors that name the pattern", "[to
 }
 
 TEST_CASE("regex: what other libraries read differently is refused", "[tokenizer]") {
-  for (const char* const pattern : {"\\w+", "a\\b", "\\h", "[\\S]", "^a", "a$", "[a[b]]", "[a&&b]"}) {
+  for (const char* const pattern : {"\\w+", "a\\b", "\\h", "[\\S]", "^a", "a$", "[a[b]]", "[a&&b]", "\\p{N}{1,3}+",
+                                    "a{2}?", "\\d{2}?", "a{,3}", "(?m:.)", "(?i-m)a", "\\p{N}*", "a|", "(?=a)"}) {
     INFO(pattern);
     CHECK(message_of<UsageError>([&] {
             Regex{pattern};
           }).starts_with("pattern \"" + std::string(pattern) + "\": expected what has one"));
   }
   CHECK_NOTHROW(Regex("[^\\s\\p{L}]\\d\\$\\^\\[[.\\]]"));
+  CHECK_NOTHROW(Regex("\\x{61}+a{2,3}?b{2}[{,3}+]\\{,3}+a{x}+(?i:m)"));
+}
+
+TEST_CASE("regex: the patterns of published tokenizers are taken", "[tokenizer]") {
+  for (
+      const char* const pattern :
+      {// Llama 3, Qwen 2, cl100k; o200k; DeepSeek V3
+       R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})"
+       R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+       R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)",
+       R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)",
+       R"(\p{N}{1,3})", "[一-龥぀-ゟ゠-ヿ]+"}) {
+    INFO(pattern);
+    CHECK_NOTHROW(Regex(pattern));
+  }
 }
 
 TEST_CASE("nfc: composes, in Unicode's order", "[tokenizer]") {

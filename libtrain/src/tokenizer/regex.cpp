@@ -37,6 +37,34 @@ constexpr std::size_t kStackBytes = std::size_t{1} << 20;
                                             pattern, found));
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Refuses an interval, which begins at `at`, where Oniguruma, as Ruby, reads it differently: it repeats {1,3}+ and
+// makes {2}? optional, and {,3} begins at 0.
+void check_interval(const std::string& pattern, std::size_t at) {
+  const auto digits = [&](std::size_t i) {
+    while (i < pattern.size() && is_digit(pattern[i])) ++i;
+    return i;
+  };
+  const std::size_t low = digits(at + 1);
+  const bool has_comma = low < pattern.size() && pattern[low] == ',';
+  const std::size_t close = has_comma ? digits(low + 1) : low;
+  if (close >= pattern.size() || pattern[close] != '}' || close == at + 1) return;  // literal
+  const char after = close + 1 < pattern.size() ? pattern[close + 1] : '\0';
+  const bool begins_at_0 = low == at + 1, repeats = after == '+', is_optional = after == '?' && !has_comma;
+  if (begins_at_0 || repeats || is_optional) {
+    refuse(pattern, pattern.substr(at, close - at + (repeats || is_optional ? 2 : 1)));
+  }
+}
+
+// Refuses the option m of a group that begins at `at`: a full stop then matches a line feed in Oniguruma alone.
+void check_options(const std::string& pattern, std::size_t at) {
+  if (pattern.substr(at, 2) != "(?") return;
+  const std::size_t end = pattern.find_first_not_of("imx-", at + 2);
+  if (end == std::string::npos || (pattern[end] != ':' && pattern[end] != ')')) return;
+  if (pattern.substr(at, end - at).find('m') != std::string::npos) refuse(pattern, pattern.substr(at, end + 1 - at));
+}
+
 // Writes \s and \S out. Refuses what Oniguruma, which other tokenizers use, reads in another way than PCRE2.
 std::string with_spaces(const std::string& pattern) {
   std::string written;
@@ -52,6 +80,8 @@ std::string with_spaces(const std::string& pattern) {
         written += "[^" + spaces() + "]";
       } else if (!is_letter || std::string_view("dpPrntx").find(escaped) != std::string_view::npos) {
         written += {c, escaped};
+        const bool has_braces = std::string_view("pPx").find(escaped) != std::string_view::npos;
+        if (has_braces && pattern.substr(i + 1, 1) == "{") written += pattern[++i];  // no interval
       } else {
         refuse(pattern, fmt::format("\\{}{}", escaped, in_class ? " in a class" : ""));
       }
@@ -60,6 +90,8 @@ std::string with_spaces(const std::string& pattern) {
     if (in_class && c == '[') refuse(pattern, "a class in a class");
     if (in_class && pattern.substr(i, 2) == "&&") refuse(pattern, "&& in a class");
     if (!in_class && (c == '^' || c == '$')) refuse(pattern, std::string(1, c));
+    if (!in_class && c == '{') check_interval(pattern, i);
+    if (!in_class && c == '(') check_options(pattern, i);
     if (c == '[') {
       in_class = true;
       written += c;
@@ -94,9 +126,19 @@ struct Regex::Code {
       throw UsageError("tokenizer", fmt::format("pattern \"{}\": expected a regular expression, found at offset {}: {}",
                                                 given, offset, reason_of(error)));
     }
+    // An empty match ends a word in Oniguruma; here it is none.
+    if (info(PCRE2_INFO_MATCHEMPTY) != 0) {
+      pcre2_code_free(code);
+      refuse(given, "one that can match no text");
+    }
     pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without it matching is slower, and the same
   }
   ~Code() { pcre2_code_free(code); }
+  std::uint32_t info(std::uint32_t what) const {
+    std::uint32_t value = 0;
+    pcre2_pattern_info(code, what, &value);
+    return value;
+  }
   Code(const Code&) = delete;
   Code& operator=(const Code&) = delete;
 };
