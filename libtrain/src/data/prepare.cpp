@@ -99,7 +99,7 @@ std::string identity_of(const PrepareOptions& options, const std::vector<std::st
   const auto text = [](const std::optional<std::string>& option) {
     return option ? nlohmann::json(*option) : nlohmann::json();
   };
-  constexpr int kVersion = 2;  // rises where the same input gets other tokens
+  constexpr int kVersion = 3;  // rises where the same input gets other tokens
   const nlohmann::json identity = {kVersion,
                                    inputs,
                                    tokenizer.size(),

@@ -67,7 +67,8 @@ BpeTokenizer::BpeTokenizer(TokenizerDescription description, std::string json)
       pre_tokenizer_(description.pre_tokenizer),
       decoder_(description.decoder),
       cuts_between_neighbours_(!description.bpe.by_bytes && !description.bpe.ignore_merges && bpe_.can_be_cut()),
-      may_be_cut_(!has_cut_place(description.normalizer.replaced)),
+      may_be_cut_(!has_cut_place(description.normalizer.replaced) &&
+                  std::ranges::none_of(description.pre_tokenizer.splits, &Regex::looks_behind)),
       json_(std::move(json)) {
   std::uint32_t last = 0;
   for (const auto& [token, id] : description.vocabulary) last = std::max(last, id);

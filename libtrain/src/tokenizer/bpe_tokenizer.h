@@ -66,8 +66,9 @@ class BpeTokenizer final : public Tokenizer {
   PreTokenizer pre_tokenizer_;
   TokenDecoder decoder_;
   bool cuts_between_neighbours_;
-  bool may_be_cut_ = true;          // no replaced text and no single word has a place inside where texts are cut
-  std::size_t longest_added_ = 0;   // bytes of an added token
+  bool may_be_cut_ = true;         // no replaced text and no single word has a place inside where texts are cut, and no
+                                   // pattern looks behind such a place
+  std::size_t longest_added_ = 0;  // bytes of an added token
   std::vector<std::string> bytes_;  // by id
   std::unordered_map<std::string, std::uint32_t> added_;
   std::optional<std::uint32_t> end_of_text_;

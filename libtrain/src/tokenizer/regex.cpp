@@ -145,6 +145,7 @@ struct Regex::Code {
 
 Regex::Regex(const std::string& pattern) : code_(std::make_shared<const Code>(pattern)) {}
 const std::string& Regex::pattern() const { return code_->pattern; }
+bool Regex::looks_behind() const { return code_->info(PCRE2_INFO_MAXLOOKBEHIND) > 0; }
 
 struct Regex::Matcher::State {
   std::shared_ptr<const Code> code;

@@ -23,6 +23,8 @@ class Regex {
   explicit Regex(const std::string& pattern);
 
   const std::string& pattern() const;
+  // Whether a match may depend on characters before it.
+  bool looks_behind() const;
   bool operator==(const Regex& other) const { return pattern() == other.pattern(); }
 
   // Finds matches. Each thread needs a matcher of its own.
