@@ -114,6 +114,31 @@ TEST_CASE("bpe: what has no token becomes its bytes, or the unknown token, once 
   CHECK(ids({.by_bytes = false, .byte_fallback = true, .unknown = 0}) == Ids{1, 2, 3, 0, 1});  // <0xA8> is missing
 }
 
+TEST_CASE("tokenizer: an unknown token waits for a character of the vocabulary; bytes pass it", "[tokenizer]") {
+  using Ids = std::vector<std::uint32_t>;  // as the tokenizers package has them
+  const auto tokenizer = [](const std::string& fused) {
+    return tokenizer_from_json(R"({"model":{"type":"BPE","unk_token":"u","byte_fallback":true,"fuse_unk":)" + fused +
+                                   R"(,"vocab":{"u":0,"a":1,"<0xC3>":2,"<0xA9>":3},"merges":[]}})",
+                               "t.json");
+  };
+  const auto one_by_one = tokenizer("false"), fused = tokenizer("true");
+  const std::string text = "\u00e8\u00e9\u00e8a";  // there is no <0xA8>
+  CHECK(one_by_one->encode(text) == Ids{2, 3, 0, 0, 1});
+  CHECK(fused->encode(text) == Ids{2, 3, 0, 1});
+  CHECK(one_by_one->encode("\u00e8\u00e9") == Ids{2, 3, 0});
+  using Ranges = std::vector<std::pair<std::size_t, std::size_t>>;
+  Ranges ranges;
+  const std::vector<std::size_t> positions{0, 2, 3, 4, 6};
+  for (const TokenRange& range : one_by_one->encode_located(text, positions).tokens)
+    ranges.emplace_back(range.begin, range.end);
+  CHECK(ranges == Ranges{{2, 3}, {0, 1}, {1, 2}, {3, 4}, {4, 5}});
+  // Nor is a text cut there.
+  std::string words(100'000, 'a');
+  for (int i = 0; i < 50'000; ++i) words += text.substr(0, 4) + "\n";
+  Ids front;
+  CHECK(one_by_one->encode_front(words, false, false, front) == 0);
+}
+
 TEST_CASE("tokenizer: unknown characters side by side become one token where they are fused", "[tokenizer]") {
   const auto ids = [](const std::string& fused) {
     return tokenizer_from_json(R"({"model":{"type":"BPE","unk_token":"u","fuse_unk":)" + fused +

@@ -53,12 +53,14 @@ Bpe::Bpe(const Tokens& vocabulary, const Merges& merges, const BpeOptions& optio
     add_merge(first, second, {static_cast<std::uint32_t>(rank), token(left + right)});
   }
   if (options.by_bytes) return;
-  const bool has_all_bytes = std::ranges::all_of(bytes_, [](const auto& id) { return id.has_value(); });
+  const auto has_token = [](const auto& id) { return id.has_value(); };
+  const bool has_all_bytes = std::ranges::all_of(bytes_, has_token);
+  const bool bytes_pass_unknown = options.byte_fallback && std::ranges::any_of(bytes_, has_token);
   const bool bytes_merge = options.byte_fallback && std::ranges::any_of(merges, [](const auto& merge) {
                              return byte_of_token(merge.first) || byte_of_token(merge.second);
                            });
-  can_be_cut_ =
-      !bytes_merge && ((options.byte_fallback && has_all_bytes) || (options.unknown && !options.fuse_unknown));
+  can_be_cut_ = !bytes_merge && ((options.byte_fallback && has_all_bytes) ||
+                                 (options.unknown && !options.fuse_unknown && !bytes_pass_unknown));
   for (const auto& [token, id] : vocabulary) {
     char32_t before = 0;
     for (std::string_view rest = token; !rest.empty();) {
@@ -115,15 +117,17 @@ TokenRange Bpe::token_at(std::string_view word, std::size_t position) const {
   encode(word, ids);
   add_smallest(word, smallest, &places);
   std::size_t token = 0, begin = 0;
+  std::optional<std::size_t> behind;  // the first token that begins behind the position
   std::uint32_t length = 0;
   for (std::size_t i = 0; i < smallest.size() && token < ids.size(); ++i) {
     if (length == 0) begin = places[i].begin;
     length += lengths_[smallest[i]];
     if (length < lengths_[ids[token]]) continue;
-    if (position < places[i].end) return {token, position < begin ? token : token + 1};
+    if (begin <= position && position < places[i].end) return {token, token + 1};
+    if (position < begin && !behind) behind = token;
     ++token, length = 0;
   }
-  return {token, token};
+  return {behind.value_or(token), behind.value_or(token)};
 }
 
 void Bpe::add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, std::vector<Place>* places) const {
@@ -136,26 +140,27 @@ void Bpe::add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, s
     for (const char c : word) add(*bytes_[static_cast<unsigned char>(c)], begin++, 1);
     return;
   }
-  bool after_unknown = false;
+  std::optional<Place> unknown;  // a character without a token, which waits as in the tokenizers package
+  const auto add_unknown = [&] {
+    if (unknown) add(*options_.unknown, unknown->begin, unknown->end - unknown->begin);
+    unknown.reset();
+  };
   while (begin < word.size()) {
     const std::string_view rest = word.substr(begin);
     const std::string_view character = rest.substr(0, std::max<std::size_t>(1, utf8_length(rest)));
     const auto byte = [&](char c) { return bytes_[static_cast<unsigned char>(c)]; };
     if (const auto id = find(character)) {
-      add(*id, begin, character.size()), after_unknown = false;
+      add_unknown();
+      add(*id, begin, character.size());
     } else if (options_.byte_fallback && std::ranges::all_of(character, [&](char c) { return byte(c).has_value(); })) {
       for (std::size_t i = 0; i < character.size(); ++i) add(*byte(character[i]), begin + i, 1);
-      after_unknown = false;
     } else if (options_.unknown) {
-      if (!after_unknown || !options_.fuse_unknown) {
-        add(*options_.unknown, begin, character.size());
-      } else if (places != nullptr) {
-        places->back().end = begin + character.size();
-      }
-      after_unknown = true;
+      if (!options_.fuse_unknown) add_unknown();
+      unknown = {unknown ? unknown->begin : begin, begin + character.size()};
     }
     begin += character.size();
   }
+  add_unknown();
 }
 
 void Bpe::merge_short(std::vector<std::uint32_t>& ids, std::size_t begin) const {

@@ -45,8 +45,8 @@ class Bpe {
   // Where a text without words of its own can be cut: no token has these two characters next to each other, so no merge
   // crosses the cut. Only for tokens of characters.
   bool may_cut(char32_t before, char32_t after) const;
-  // Whether may_cut() is all that matters: a cut parts neither unknown characters that become one token, nor bytes that
-  // merge, nor tokens that merge across a character without one.
+  // Whether may_cut() is all that matters: a cut parts neither unknown characters that become one token, nor an unknown
+  // character from bytes that pass it, nor bytes that merge, nor tokens that merge across a character without one.
   bool can_be_cut() const { return can_be_cut_; }
 
   std::optional<std::uint32_t> find(std::string_view token) const;
@@ -64,8 +64,9 @@ class Bpe {
   struct Place {
     std::size_t begin, end;  // bytes
   };
-  // A character that has no token, and may become none, is dropped. `places`, if not null, receives where in the word
-  // each token stands: one that stands for several characters ends with the last of them.
+  // A character that has no token, and may become none, is dropped. The unknown token stands before the next character
+  // of the vocabulary, so behind the bytes of characters that come between. `places`, if not null, receives where in
+  // the word each token stands: one that stands for several characters ends with the last of them.
   void add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, std::vector<Place>* places) const;
   const Merge* find_merge(std::uint32_t left, std::uint32_t right) const;
   void merge_short(std::vector<std::uint32_t>& ids, std::size_t begin) const;
