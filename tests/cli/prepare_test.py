@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import signal
 import struct
 import subprocess
@@ -60,6 +61,16 @@ class Prepare(program.CliTest):
         done = self.prepare(self.write("a.txt", "0123456789"), ranks=2)
         self.assertEqual((done.returncode, done.stdout.count("training tokens")), (0, 1), done.stderr)
         self.assertEqual(self.names(), ["tokenizer.json", "train.bin", "val.bin"])
+
+    def test_a_named_pipe_is_opened_once(self):
+        pipe = self.folder / "pipe.txt"
+        os.mkfifo(pipe)
+        writer = subprocess.Popen(["sh", "-c", 'printf text > "$1"', "sh", pipe])  # ends as soon as somebody has opened it
+        self.addCleanup(writer.wait)
+        self.addCleanup(writer.kill)
+        done = self.prepare(pipe, options=("--val-fraction", "0"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(tokens(self.folder / "out/train.bin"), b"text")
 
     def test_a_validation_file_without_a_token_is_told(self):
         done = self.prepare(self.write("a.txt", "text"))

@@ -109,18 +109,32 @@ class PlainInput final : public InputStream {
   std::unique_ptr<StoredBytes> file_;
 };
 
+std::string unreadable(const std::string& path, const char* found) {
+  return fmt::format("{}: expected a readable file, found: {}", path, found);
+}
+
+// Throws by errno.
+[[noreturn]] void refuse_unreadable(const std::string& path) {
+  throw ReadError("data", unreadable(path, std::strerror(errno)));
+}
+
 }  // namespace
 
 StoredBytes::StoredBytes(const std::string& path)
     : path_(path), file_(path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
   struct stat status {};
-  const bool failed = !file_.is_open() || ::fstat(file_.get(), &status) != 0;
-  if (!failed && !S_ISDIR(status.st_mode)) return;
-  const auto message = [&](const char* found) {
-    return fmt::format("{}: expected a readable file, found: {}", path, found);
-  };
-  if (failed) throw ReadError("data", message(std::strerror(errno)));
-  throw DataError("data", message("a folder"));
+  if (!file_.is_open() || ::fstat(file_.get(), &status) != 0) refuse_unreadable(path);
+  if (S_ISDIR(status.st_mode)) throw DataError("data", unreadable(path, "a folder"));
+}
+
+void StoredBytes::require_openable(const std::string& path) {
+  struct stat status {};
+  const bool is_pipe = ::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
+  if (!is_pipe) {
+    StoredBytes{path};
+  } else if (::access(path.c_str(), R_OK) != 0) {
+    refuse_unreadable(path);
+  }
 }
 
 std::size_t StoredBytes::read(char* to, std::size_t bytes) {

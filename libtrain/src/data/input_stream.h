@@ -22,6 +22,8 @@ class StoredBytes {
  public:
   // "-": standard input. Throws ReadError, and DataError for a folder.
   explicit StoredBytes(const std::string& path);
+  // Throws what the constructor would. A named pipe is not opened: its writer could end once that is closed again.
+  static void require_openable(const std::string& path);
 
   // Reads up to `bytes` bytes; 0 at the end. Throws ReadError.
   std::size_t read(char* to, std::size_t bytes);

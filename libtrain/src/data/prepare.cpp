@@ -120,7 +120,7 @@ std::string goes_on_hint(const std::string& spool) {
 void require_openable(const std::vector<std::string>& paths, const std::string& spool) {
   try {
     for (const std::string& path : paths) {
-      if (path != "-") StoredBytes{path};
+      if (path != "-") StoredBytes::require_openable(path);
     }
   } catch (const ReadError& e) {
     std::error_code failed;
