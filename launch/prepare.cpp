@@ -69,6 +69,10 @@ Run set_up_prepare(CLI::App& app, const Models&) {
         print_note("warning: [data] {} of {} conversations train nothing: none of their messages is the assistant's\n",
                    result.untrained_conversations, result.conversations);
       }
+      if (result.train_tokens == 0) {
+        print_note("warning: [data] --val-fraction {} of {} leaves none for training: {}/train.bin is empty\n",
+                   options->val_fraction, counted(result.val_tokens, "token"), options->out);
+      }
       if (options->val_fraction > 0 && result.val_tokens == 0) {
         print_note("warning: [data] --val-fraction {} of {} is less than a {}: {}/val.bin is empty\n",
                    options->val_fraction, counted(result.train_tokens, "token"), options->pack > 0 ? "block" : "token",

@@ -72,6 +72,11 @@ class Prepare(program.CliTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(tokens(self.folder / "out/train.bin"), b"text")
 
+    def test_a_training_file_without_a_token_is_told(self):
+        done = self.prepare(self.write("a.txt", "text"), options=("--val-fraction", "0.9999999"))
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, f"warning: [data] --val-fraction 0.9999999 of 4 tokens leaves none for training: {self.folder}/out/train.bin is empty\n"))
+
     def test_a_validation_file_without_a_token_is_told(self):
         done = self.prepare(self.write("a.txt", "text"))
         self.assertEqual((done.returncode, done.stderr),
