@@ -138,14 +138,15 @@ struct Engine::Impl {
   // The passes that were rehearsed since the last comparison, or the one of this key, are rehearsed again.
   void forget_uncompared();
   void forget(const std::string& key);
-  // Runs `body`, which makes room for the passes of these keys. If it throws, they are forgotten: no later pass asks
-  // for more room than it needs itself.
+  // Runs `body`, which makes room for the passes of these keys. If it throws, they are forgotten, and the room is freed
+  // where this rank had it: no later pass asks for more than it needs itself.
   template <class F>
   void or_forget(const std::vector<std::string>& keys, F&& body) {
     try {
       body();
     } catch (...) {
       for (const std::string& key : keys) std::erase(compared, key), forget(key);
+      memory.release();
       throw;
     }
   }

@@ -38,6 +38,8 @@ class StepMemory {
   // Makes room for the largest plan. The contents of a smaller arena are lost. If there is no such room, throws and has
   // no arena; then forget() the plans that ask for it.
   void reserve();
+  // Frees the arena.
+  void release() { arena_.reset(); }
 
   // Runs `body`, the step of `plan`, in the arena. reserve() must have followed prepare().
   template <class F>

@@ -18,10 +18,10 @@ struct WatchdogOptions {
 
 // Active from its constructor to its destructor, which tells the other ranks that this rank ends, or fails if it runs
 // during stack unwinding. Every rank of the world must construct one; with a single rank it does nothing. Throws
-// UsageError for times that are not finite and above 0, and CommError if ranks cannot reach each other. A verdict prints
-// one line, on one rank, and ends the process of every rank with exit code 75. Ranks that do not meet within init_s end
-// with 4. A program that works long without its peers should open a PhaseScope (libtrain/device/phase.h) or increase
-// collective_s.
+// UsageError for times that are not finite and above 0, and CommError if ranks cannot reach each other. A verdict
+// prints one line, on one rank, and ends the process of every rank with exit code 75. Ranks that do not meet within
+// init_s end with 4. A program that works long without its peers should open a PhaseScope (libtrain/device/phase.h) or
+// increase collective_s.
 class Watchdog {
  public:
   explicit Watchdog(const World& world, const WatchdogOptions& options = {});
