@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libtrain/comm/world.h"
 #include "libtrain/data/batch_source.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/train/config.h"

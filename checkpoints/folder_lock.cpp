@@ -15,6 +15,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "io/descriptor.h"
 
@@ -26,56 +27,95 @@ using Inode = std::pair<dev_t, ino_t>;
 
 struct Held {
   std::mutex mutex;
-  std::map<Inode, std::weak_ptr<void>> files;
+  std::map<Inode, std::weak_ptr<void>> locks;
 };
 Held& held() {
   static Held instance;
   return instance;
 }
 
-// True for reasons to go on without a lock: no folder, nothing can be written to it, or no locks.
-bool has_no_lock(int error) {
-  constexpr int kReasons[] = {ENOENT, ENOTDIR, EACCES, EPERM,      EROFS, ENOSPC,
-                              EDQUOT, ENOLCK,  ENOSYS, EOPNOTSUPP, EINVAL};
-  return std::ranges::find(kReasons, error) != std::end(kReasons);
+std::optional<Inode> inode_of(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return Inode{status.st_dev, status.st_ino};
 }
 
-// Null if the folder has no lock.
-std::shared_ptr<void> no_lock(const fs::path& file) {
-  if (has_no_lock(errno)) return nullptr;
-  throw DataError("checkpoint", fmt::format("{}: cannot be locked: {}", file.string(), std::strerror(errno)));
+// An open folder or file that is to be locked.
+class Lock {
+ public:
+  Lock(const fs::path& path, int flags) : path_(path), file_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
+    struct stat status {};
+    if (file_.is_open() && ::fstat(file_.get(), &status) == 0) inode_ = {status.st_dev, status.st_ino};
+  }
+  // Removes a file that is alone in its folder: a start that failed leaves an empty folder empty.
+  ~Lock() {
+    if (!is_held_ || !has_its_name() || fs::is_directory(path_)) return;
+    std::error_code failed;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path_.parent_path(), failed)) {
+      if (entry.path().filename() != path_.filename()) return;
+    }
+    if (!failed) ::unlink(path_.c_str());
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  bool is_open() const { return file_.is_open(); }
+  const Inode& inode() const { return inode_; }
+  // Whether the path still names it.
+  bool has_its_name() const { return inode_of(path_) == inode_; }
+  // False, with errno set, if it is not to be had.
+  bool take() { return is_held_ = ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0; }
+
+ private:
+  fs::path path_;
+  Descriptor file_;
+  Inode inode_;
+  bool is_held_ = false;
+};
+
+// Null for reasons to go on without a lock: no folder, no right or room for the file, no locks.
+std::shared_ptr<void> no_lock(const fs::path& path) {
+  constexpr int kReasons[] = {ENOENT, ENOTDIR, EACCES, EPERM,      EROFS,  ENOSPC,
+                              EDQUOT, ENOLCK,  ENOSYS, EOPNOTSUPP, EINVAL, EBADF};
+  if (std::ranges::find(kReasons, errno) != std::end(kReasons)) return nullptr;
+  throw DataError("checkpoint", fmt::format("{}: cannot be locked: {}", path.string(), std::strerror(errno)));
+}
+
+// A failed start may remove the file between its opening and its locking here, which then begins again. Returns nullopt
+// if that goes on.
+std::optional<std::shared_ptr<void>> try_lock(const fs::path& path, int flags) {
+  constexpr int kAttempts = 100;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const auto lock = std::make_shared<Lock>(path, flags);
+    if (!lock->is_open()) {
+      if (errno == EINTR || errno == ESTALE) continue;
+      return no_lock(path);
+    }
+    const std::lock_guard guard(held().mutex);
+    std::weak_ptr<void>& known = held().locks[lock->inode()];
+    if (std::shared_ptr<void> mine = known.lock()) return mine;
+    if (!lock->take()) {
+      if (errno == EWOULDBLOCK) return std::nullopt;
+      if (errno == EINTR || errno == ESTALE) continue;
+      return no_lock(path);
+    }
+    if (!lock->has_its_name()) continue;
+    known = lock;
+    return lock;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<std::shared_ptr<void>> try_lock_folder(const fs::path& folder, LockOn on) {
-  const fs::path file = on == LockOn::folder ? folder : folder / kLockName;
-  const int flags = on == LockOn::folder ? O_RDONLY | O_DIRECTORY : O_RDWR | O_CREAT | O_NONBLOCK | O_NOFOLLOW;
-  for (;;) {
-    const auto lock = std::make_shared<Descriptor>(::open(file.c_str(), flags | O_CLOEXEC, 0644));
-    struct stat opened {};
-    struct stat named {};
-    if (!lock->is_open() || ::fstat(lock->get(), &opened) != 0) return no_lock(file);
-    const std::lock_guard guard(held().mutex);
-    std::weak_ptr<void>& known = held().files[Inode{opened.st_dev, opened.st_ino}];
-    if (std::shared_ptr<void> mine = known.lock()) return mine;
-    if (::flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK) return std::nullopt;
-      return no_lock(file);
-    }
-    // A start that failed may have removed the file since it was opened here.
-    if (::stat(file.c_str(), &named) != 0 || named.st_dev != opened.st_dev || named.st_ino != opened.st_ino) continue;
-    known = lock;
-    return lock;
-  }
-}
-
-void remove_lock_if_alone(const fs::path& folder) {
-  std::error_code failed;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, failed)) {
-    if (entry.path().filename() != kLockName) return;
-  }
-  if (!failed) ::unlink((folder / kLockName).c_str());
+  const auto outer = try_lock(folder, O_RDONLY | O_DIRECTORY);
+  if (!outer || on == LockOn::folder) return outer;
+  const auto inner = try_lock(folder / kLockName, O_RDWR | O_CREAT | O_NONBLOCK | O_NOFOLLOW);
+  if (!inner) return std::nullopt;
+  if (*outer == nullptr || *inner == nullptr) return *outer == nullptr ? inner : outer;
+  using Both = std::pair<std::shared_ptr<void>, std::shared_ptr<void>>;  // the file's lock ends first
+  return std::make_shared<Both>(*outer, *inner);
 }
 
 std::shared_ptr<void> lock_folder(const fs::path& folder, std::chrono::milliseconds patience, LockOn on) {

@@ -10,18 +10,16 @@
 
 namespace lt::checkpoint {
 
-// NFS locks a file for all hosts, but a folder only for the processes of one host. The file in a folder is kLockName,
-// which stays behind.
-enum class LockOn { folder, file_inside };
+// NFS locks a file for all hosts, but a folder only for the processes of one host. The file is kLockName in the folder.
+// It stays behind unless the folder holds nothing else.
+enum class LockOn { folder, folder_and_file };
 inline constexpr const char* kLockName = ".lock";
 
 // Holds the lock until the last copy of the result is destroyed. Returns nullopt if another process holds it, and null
-// if there is no such folder, if nothing can be written to it, or if its file system has no locks. Within one process,
-// all holders share the lock. Throws DataError on other failures of the system.
+// if there is no such folder or its file system has no locks. Without the right or the room to make the file, the lock
+// is on the folder alone. Within one process, all holders share the lock. Throws DataError on other failures of the
+// system.
 std::optional<std::shared_ptr<void>> try_lock_folder(const std::filesystem::path& folder, LockOn on = LockOn::folder);
-
-// Removes the file kLockName if the folder holds nothing else. For the holder of the lock; failures are ignored.
-void remove_lock_if_alone(const std::filesystem::path& folder);
 
 // Another process holds the lock.
 struct FolderTaken : DataError {

@@ -113,7 +113,7 @@ void RunState::record(const Restart& restart, const MetricsEnd& end, std::chrono
   if (!unrecorded()) return;
   std::shared_ptr<void> lock;
   try {
-    lock = checkpoint::lock_folder(folder_, patience, checkpoint::LockOn::file_inside);
+    lock = checkpoint::lock_folder(folder_, patience, checkpoint::LockOn::folder_and_file);
   } catch (const checkpoint::FolderTaken&) {
     throw DataError("launch",
                     fmt::format("run.dir {}: another run, or a rank of this one elsewhere, is at work in it", folder_));

@@ -6,10 +6,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include "checkpoints/fixture.h"
 #include "folder_lock.h"
+#include "io/descriptor.h"
 #include "libtrain/error.h"
 #include "manifest.h"
 #include "test_main/catch.h"
@@ -126,20 +128,43 @@ TEST_CASE("runs: a save waits for the folder until another process lets go", "[c
   CHECK(try_lock_folder(temp.path()));  // the save released the lock
 }
 
-TEST_CASE("runs: who waits for a lock whose file is removed has the lock of the new file", "[checkpoints]") {
+TEST_CASE("runs: a run's folder is locked on a file too, which other hosts see", "[checkpoints]") {
   const TempFolder temp;
-  const int fd = ::open((temp / kLockName).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  REQUIRE(::flock(fd, LOCK_EX) == 0);
-  CHECK(!try_lock_folder(temp.path(), LockOn::file_inside));
-  remove_lock_if_alone(temp.path());
+  const auto take = [&] { return try_lock_folder(temp.path(), LockOn::folder_and_file); };
+  const auto locked_elsewhere = [](const fs::path& path, int flags) {
+    Descriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
+    REQUIRE(::flock(file.get(), LOCK_EX) == 0);
+    return file;
+  };
+  {
+    const Descriptor other = locked_elsewhere(temp / kLockName, O_RDWR | O_CREAT);
+    CHECK(!take());
+    // Who waits for a lock whose file is removed has the lock of the new file.
+    fs::remove(temp / kLockName);
+    const auto lock = take();
+    CHECK((lock && *lock != nullptr && fs::exists(temp / kLockName)));
+  }
   CHECK(fs::is_empty(temp.path()));
-  const auto lock = try_lock_folder(temp.path(), LockOn::file_inside);
-  CHECK((lock && *lock != nullptr));
-  CHECK(fs::exists(temp / kLockName));
-  ::close(fd);
+  {
+    const Descriptor other = locked_elsewhere(temp.path(), O_RDONLY | O_DIRECTORY);  // as earlier versions lock it
+    CHECK(!take());
+  }
   temp.write("a", "");
-  remove_lock_if_alone(temp.path());
+  CHECK(take());
   CHECK(fs::exists(temp / kLockName));
+}
+
+TEST_CASE("runs: the file of a lock that another process has made anew is not removed", "[checkpoints]") {
+  const TempFolder temp;
+  const fs::path folder = temp.path() / "run", aside = temp.path() / "aside";
+  fs::create_directory(folder);
+  auto lock = try_lock_folder(folder, LockOn::folder_and_file);
+  REQUIRE((lock && *lock != nullptr));
+  fs::rename(folder, aside);
+  fs::create_directory(folder);
+  std::ofstream(folder / kLockName) << "";
+  lock.reset();
+  CHECK(fs::exists(folder / kLockName));
 }
 
 TEST_CASE("runs: a folder that cannot be looked at is not taken for one without checkpoints", "[checkpoints]") {

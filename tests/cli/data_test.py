@@ -146,7 +146,11 @@ class Data(program.CliTest):
             self.assertRegex(out, f"step +{steps}/{steps} ")
             self.assertIn("\ndata.train: other samples than those of the checkpoint, read from the first one on\n", out)
             self.assertNotIn("used up", out)
+            self.assertIn(f"\ndata.epochs: 1.0 as before, {steps} steps in all, of which {steps - 14} remain\n", out)
             self.assertRegex(self.trained(*options, "--data.epochs=2", "--optim.lr=0", run=run), f"step +{more}/{more} ")
+        self.assert_error(self.train(f"--data.train={self.a}", "--data.epochs=0.5", *begun, run="less"), 2,
+                          "[config] data.epochs: expected more than the samples that checkpoint.resume "
+                          f"{self.folder}/first/checkpoints/step-00000014 has read, got 0.5")
         # Without updates a step's loss is that of its samples alone.
         self.trained(f"--data.train={self.b}", f"--model.from={self.folder}/first", "--train.steps=6", "--optim.lr=0", run="fresh")
         self.assertEqual(list(self.losses("other").values())[:6], list(self.losses("fresh").values()))

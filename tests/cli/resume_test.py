@@ -291,6 +291,12 @@ class Resume(TrainingTest):
                      "train.steps: 8 before, 5 now, of which 1 remain; the schedule of the learning rate ends with them",
                      "optim.lr: 0.0003 before, 0.01 now"):
             self.assertIn(line + "\n", out)
+        out = self.trained(begin, "--train.micro_batch=4", "--optim.clip=0.5", "--train.seed=3", run="four", ranks=4, steps=5)
+        for line in ("global batch: 8 samples before, 16 now; --train.global_batch=8 --train.micro_batch=2 keeps it",
+                     "optim.clip: 1.0 before, 0.5 now", "train.seed: 1337 before, 3 now"):
+            self.assertIn(line + "\n", out)
+        self.assertIn("global batch: 8 samples before, 6 now; 3 ranks cannot keep it\n",
+                      self.trained(begin, run="three", ranks=3, steps=5))
 
     def test_a_global_batch_that_no_accum_makes_is_refused(self):
         for options, error, hint in (

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <future>
 #include <system_error>
@@ -18,7 +19,7 @@ inline void run_within(std::chrono::milliseconds deadline, std::function<void()>
   const std::future<void> done = task.get_future();
   std::thread(std::move(task)).detach();
   done.wait_for(deadline);
-} catch (const std::system_error&) {
+} catch (const std::exception&) {
 }
 
 // Ends this process after `deadline`, unless it has ended before. Does nothing where no further thread is allowed.

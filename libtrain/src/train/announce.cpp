@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 
 #include "device/cuda.h"
@@ -15,11 +16,23 @@
 #include "train/model_table.h"
 #include "train/plan_text.h"
 #include "train/run.h"
+#include "train/run_files.h"
 #include "train/same_run.h"
 #include "train/training_data.h"
 
 namespace lt {
 namespace {
+
+// The options with which this many samples a step stay as many.
+std::string how_to_keep(Size samples, const BatchShape& shape) {
+  const Size of_rank = samples / shape.ranks;
+  if (samples % shape.ranks != 0) {
+    return fmt::format("{} ranks cannot keep it", shape.ranks);
+  }
+  const Size micro_batch = std::gcd(of_rank, shape.micro_batch);
+  return fmt::format("--train.global_batch={}{} keeps it", samples,
+                     micro_batch == shape.micro_batch ? "" : fmt::format(" --train.micro_batch={}", micro_batch));
+}
 
 // What a resumed run does differently from the run that wrote the checkpoint, a line each.
 std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, const Run& run) {
@@ -32,8 +45,8 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   const BatchShape shape = run.engine->batch_shape();
   const Size samples = earlier.train.micro_batch * earlier.train.accum * checkpoint::read_world_size(checkpoint.folder);
   if (samples != shape.global_samples()) {
-    lines.push_back(fmt::format("global batch: {} samples before, {} now; --train.global_batch={} keeps it", samples,
-                                shape.global_samples(), samples));
+    lines.push_back(fmt::format("global batch: {} samples before, {} now; {}", samples, shape.global_samples(),
+                                how_to_keep(samples, shape)));
   }
   if (const Size tokens = samples * earlier.train.seq; tokens != shape.global_tokens()) {
     lines.push_back(fmt::format("tokens a step: {} before, {} now", tokens, shape.global_tokens()));
@@ -41,10 +54,13 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   const auto before = flatten(earlier), now = flatten(config);
   const bool in_epochs = earlier.data.epochs > 0 || config.data.epochs > 0;
   const char* const length = in_epochs ? "data.epochs" : "train.steps";
-  for (const char* key : {length, "optim.schedule", "optim.lr", "optim.min_lr", "optim.warmup"}) {
+  // The same epochs are other steps with another batch, or if the data begins again.
+  const bool has_other_steps = in_epochs && (samples != shape.global_samples() || run.start.begins_data);
+  for (const char* key :
+       {length, "optim.schedule", "optim.lr", "optim.min_lr", "optim.warmup", "optim.weight_decay", "optim.clip",
+        "model.dropout", "train.label_smoothing", "train.z_loss", "train.dtype", "train.seed", "data.documents"}) {
     const bool is_same = before.at(key) == now.at(key);
-    // The same epochs are other steps with another batch.
-    if (is_same && !(key == length && in_epochs && samples != shape.global_samples())) continue;
+    if (is_same && !(key == length && has_other_steps)) continue;
     lines.push_back(is_same ? fmt::format("{}: {} as before", key, now.at(key))
                             : fmt::format("{}: {} before, {} now", key, before.at(key), now.at(key)));
     if (key != length) continue;

@@ -25,6 +25,7 @@
 #include "train/memory_restore.h"
 #include "train/rank_device.h"
 #include "train/run_batches.h"
+#include "train/run_files.h"
 #include "train/same_data.h"
 #include "train/same_run.h"
 #include "train/training_data.h"
@@ -91,7 +92,7 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
     require_same_tokenizer();
     start.identity.data = digest_of(data_files);
     open_run_folder(config, start, bytes);
-    write_run_json(config.run.dir, start.identity);
+    if (!start.complete) write_run_json(config.run.dir, start.identity);
     log.open(config.run.dir);
     const std::string table = config.run.dir + "/metrics.csv", events = config.run.dir + "/tb";
     if (config.record.csv) log.add(table, make_csv_sink(table));

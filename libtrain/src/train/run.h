@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/comm/world.h"
 #include "libtrain/data/data.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/parallel/engine.h"

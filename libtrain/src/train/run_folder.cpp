@@ -10,16 +10,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "data/file_list.h"
-#include "drawing/arena_drawing.h"
 #include "files.h"
 #include "folder_lock.h"
 #include "io/new_file.h"
-#include "io/pending_file.h"
-#include "io/print_note.h"
-#include "io/whole_file.h"
 #include "layout.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
@@ -27,7 +22,6 @@
 #include "run_id.h"
 #include "train/checkpoint_room.h"
 #include "train/config_toml.h"
-#include "train/machine.h"
 #include "train/same_data.h"
 #include "train/same_run.h"
 
@@ -54,26 +48,24 @@ void require_folder(const char* key, const std::string& dir) {
   throw UsageError("config", fmt::format("{} {}: expected a folder, found a file", key, dir));
 }
 
-// Locks `dir` for this process. The file of the lock is gone again if the start failed and left `dir` empty. Returns
-// null if there is no such folder, or no lock on its file system. The patience covers ranks of a killed start, which
-// can live on for seconds.
+// Locks `dir` for this process. Returns null if there is no such folder, or no lock on its file system. The patience
+// covers ranks of a killed start, which can live on for seconds.
 std::shared_ptr<void> lock_folder(const std::string& dir, std::chrono::milliseconds patience = kFolderPatience) {
   std::shared_ptr<void> lock;
   try {
-    if (const auto at_once = checkpoint::try_lock_folder(dir, checkpoint::LockOn::file_inside)) {
+    if (const auto at_once = checkpoint::try_lock_folder(dir, checkpoint::LockOn::folder_and_file)) {
       lock = *at_once;
     } else {
       std::fprintf(stderr, "warning: [config] run.dir %s: another run is at work in it; waits up to %d s for its end\n",
                    dir.c_str(), static_cast<int>(patience / std::chrono::seconds(1)));
-      lock = checkpoint::lock_folder(dir, patience, checkpoint::LockOn::file_inside);
+      lock = checkpoint::lock_folder(dir, patience, checkpoint::LockOn::folder_and_file);
     }
   } catch (const checkpoint::FolderTaken&) {
     throw UsageError("config",
                      fmt::format("run.dir {}: expected a folder of its own, another run is at work in it", dir),
                      "wait for it to end, or give this run another run.dir");
   }
-  if (lock == nullptr) return nullptr;
-  return {lock.get(), [lock, dir](void*) { checkpoint::remove_lock_if_alone(dir); }};
+  return lock;
 }
 
 // The same lock of a folder that this start has made. On release it also removes the folder if that is empty.
@@ -191,30 +183,19 @@ std::string starting_over(const Config& resolved, std::size_t damaged, Size firs
 // For a run that begins from `step`, the checkpoint of another run, which messages name by `from`.
 void require_steps_left(const Config& resolved, Size step, const std::string& from) {
   if (step < resolved.train.steps) return;
-  const bool by_epochs = resolved.data.epochs > 0;  // train.steps follows from it
-  throw UsageError("config",
-                   fmt::format("{} than the {} of {}, got {}",
-                               by_epochs ? "data.epochs: expected more steps" : "train.steps: expected more", step,
-                               from, resolved.train.steps),
-                   "the checkpoint's steps count too");
+  if (resolved.data.epochs > 0) {  // train.steps follows from it
+    throw UsageError("config", fmt::format("data.epochs: expected more than the samples that {} has read, got {}", from,
+                                           resolved.data.epochs));
+  }
+  throw UsageError(
+      "config", fmt::format("train.steps: expected more than the {} of {}, got {}", step, from, resolved.train.steps),
+      "the checkpoint's steps count too");
 }
 
 // Compares nothing if the checkpoint has no configuration: a program that links the library saves none.
 void require_same_config(const Config& resolved, const checkpoint::RunState& state, const std::string& folder,
                          bool same_files) {
   if (!state.config.empty()) require_same_run(resolved, state.config, folder, same_files);
-}
-
-// A full disk does not stop a continued run: the file of its earlier start stays.
-template <class Write>
-void replace_file(const std::string& path, const RunIdentity& identity, Write&& write) {
-  remove_pending(path);  // left by a killed start
-  try {
-    write();
-  } catch (const DataError& error) {
-    if (identity.is_new || !fs::exists(path)) throw;
-    print_note("warning: [record] {}; the file of an earlier start stays\n", error.what());
-  }
 }
 
 }  // namespace
@@ -336,44 +317,12 @@ void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_by
                    "the same command again goes on with that run or names what differs");
 }
 
-void write_run_json(const std::string& run_dir, const RunIdentity& identity) {
-  replace_file(run_dir + "/run.json", identity, [&] { write_identity(run_dir, identity); });
-}
-
-void write_run_files(const Config& resolved, const RunIdentity& identity, const World& world,
-                     const std::string& command, const std::vector<const MemoryPlan*>& plans) {
-  const auto write_text = [&](const std::string& name, const std::string& text) {
-    const std::string path = resolved.run.dir + "/" + name;
-    replace_file(path, identity, [&] { write_whole_file("record", path, text); });
-  };
-  nlohmann::ordered_json env = machine(world);
-  env["command"] = command;
-  write_text("config.toml", to_toml(resolved));
-  // A path on the command line may be any bytes.
-  write_text("env.json", env.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  for (const MemoryPlan* plan : plans) {
-    if (plan->name == "step") write_text("arena.svg", arena_svg(*plan));
-  }
-}
-
-void remove_leftovers(const Config& resolved, const RunIdentity& identity) {
+void remove_leftovers_of(const Config& resolved, const RunIdentity& identity) {
   const std::string& dir = resolved.checkpoint.dir;
   try {
     const auto lock = checkpoint::try_lock_folder(dir);
     if (lock) checkpoint::remove_leftovers(dir, identity.id);
   } catch (const std::exception&) {
-    return;
-  }
-}
-
-void add_notices(const std::string& run_dir, const std::vector<std::string>& notices) {
-  const std::string path = run_dir + "/env.json";
-  auto env = nlohmann::ordered_json::parse(read_file(path).text, nullptr, false);
-  if (!env.is_object()) return;
-  env["notices"] = notices;
-  try {
-    write_whole_file("record", path, env.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
-  } catch (const DataError&) {
     return;
   }
 }

@@ -1,4 +1,4 @@
-// A run's folder: the files written before the first step, whether a run may continue in it, and from which state.
+// A run's folder: whether a run may continue in it, and from which state. run_files.h writes its files.
 #pragma once
 
 #include <chrono>
@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/comm/world.h"
-#include "libtrain/memory/memory_plan.h"
 #include "libtrain/train/config.h"
 #include "train/run_identity.h"
 
@@ -54,19 +52,8 @@ void require_readable_checkpoints(const Config& resolved, const RunStart& start)
 // has no room for a first one.
 void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_bytes);
 
-// Call it before any other file is written to the folder: a folder with files and no run.json is no run's.
-void write_run_json(const std::string& run_dir, const RunIdentity& identity);
-// Writes config.toml, env.json and, for the training step among `plans`, arena.svg. Like run.json, each file is written
-// under a temporary name and renamed. Both throw DataError, but a continued run keeps a file that cannot be replaced
-// and prints a warning.
-void write_run_files(const Config& resolved, const RunIdentity& identity, const World& world,
-                     const std::string& command, const std::vector<const MemoryPlan*>& plans);
-
 // Removes from checkpoint.dir what a kill in a save of the run left, as a save does when it begins. Call it on rank 0.
 // Failures are ignored.
-void remove_leftovers(const Config& resolved, const RunIdentity& identity);
-
-// Adds notices to env.json. Call it on rank 0. Failures are ignored, because the log has the notices too.
-void add_notices(const std::string& run_dir, const std::vector<std::string>& notices);
+void remove_leftovers_of(const Config& resolved, const RunIdentity& identity);
 
 }  // namespace lt

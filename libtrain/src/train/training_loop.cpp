@@ -1,5 +1,6 @@
 // Trains a run from its first step to its last checkpoint.
 #include "train/training_loop.h"
+#include "train/run_files.h"
 
 #include <fmt/format.h>
 
@@ -378,7 +379,7 @@ ExitCode run_training(const Config& config, const World& world, const TrainingPa
     run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}", counted(run.steps_done(), "step"),
                             run.steps_done() == 1 ? "is" : "are", config.run.dir, steps));
     remove_memory(run.control, run.start.identity.id);
-    if (world.rank() == 0) remove_leftovers(run.config, run.start.identity);
+    if (world.rank() == 0) remove_leftovers_of(run.config, run.start.identity);
     return ExitCode::ok;
   }
   RestartRecord restarted(run, restart);
