@@ -26,7 +26,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
       ->required()
       ->option_text("DIR (required)");
   app.add_option("--tokenizer", options.tokenizer,
-                 "byte, a tokenizer.json, or a folder that holds one, for a checkpoint without")
+                 "byte, a tokenizer.json, or a folder that holds one, for a checkpoint without a usable one")
       ->option_text("byte|FILE.json");
   add_weights_option(app, options.weights);
   app.add_option("--train.device", options.device, "auto: cuda if this build and this machine have it")

@@ -10,7 +10,7 @@ namespace lt::launch {
 
 struct ModelOptions {
   std::string checkpoint;
-  std::string tokenizer;  // for a checkpoint without; empty: the checkpoint's
+  std::string tokenizer;  // for a checkpoint without a usable one; empty: the checkpoint's
   std::string weights = "master";
   std::string device = "auto", dtype = "auto";
 };

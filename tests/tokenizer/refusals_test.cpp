@@ -87,6 +87,9 @@ TEST_CASE("tokenizer.json: an added token has one id, which is no other token's"
         "t.json: added_tokens[2].id: expected 420, as in added_tokens[1], found 421");
   CHECK(refused({{"id", gpt2["model"]["vocab"]["a"]}, {"content", "<x>"}})
             .starts_with("t.json: added_tokens[2].id: expected another id than that of \"a\" in model.vocab, found "));
+  Json twice = gpt2;
+  twice["added_tokens"][2] = twice["added_tokens"][1];
+  CHECK(tokenizer_from_json(twice.dump(), "t.json")->encode("[MASK]") == std::vector<std::uint32_t>{420});
   Json gap = gpt2;
   gap["added_tokens"][2] = {{"id", 430}, {"content", "<x>"}};
   CHECK(tokenizer_from_json(gap.dump(), "t.json")->encode("<x>") == std::vector<std::uint32_t>{430});

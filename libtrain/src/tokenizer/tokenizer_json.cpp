@@ -229,6 +229,7 @@ void require_own_ids(const Part& file, const std::vector<AddedToken>& added) {
     const std::string& content = added[i].content;
     const std::size_t same_id = by_id.emplace(id, i).first->second;
     const std::size_t same_content = by_content.emplace(content, i).first->second;
+    if (same_id != i && added[same_id].content == content) continue;  // twice the same
     if (same_id != i) refuse(i, fmt::format("another id than that of added_tokens[{}]", same_id));
     if (same_content != i) refuse(i, fmt::format("{}, as in added_tokens[{}]", added[same_content].id, same_content));
     const auto known = vocabulary.find(content);
