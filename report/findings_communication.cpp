@@ -1,6 +1,10 @@
 // Findings about waits for other ranks: transfers that no computation hides, and late ranks.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
+#include <string_view>
+#include <vector>
 
 #include "report/evidence.h"
 
@@ -11,15 +15,29 @@ namespace {
 constexpr double kExposed = 0.03;
 constexpr double kGathered = 0.015;  // if another strategy costs only memory
 
-// Describes the collectives of one kind: "In each step all_gather sends 3.15 MiB in 12 calls, which are in flight for
-// 40.6 ms: 0.08 GB/s".
-std::string collective_text(const Evidence& e, const char* op) {
-  for (const CommRow& c : e.comm) {
-    if (c.op != op) continue;
-    return fmt::format(" In each step {} sends {} in {:g} calls, which are in flight for {} ms: {:.2g} GB/s.", op,
-                       bytes_text(c.bytes), std::round(c.calls * 10) / 10, ms_text(c.busy_ms), c.busbw_gbps);
+// Describes the collectives of these kinds that send anything, the longest exposed first: "In each step all_gather
+// sends 3.15 MiB in 12 calls, which are in flight for 40.6 ms: 0.08 GB/s".
+std::string collectives_text(const Evidence& e, const std::vector<std::string_view>& ops) {
+  std::vector<CommRow> rows;
+  std::ranges::copy_if(e.comm, std::back_inserter(rows), [&](const CommRow& c) {
+    return std::ranges::find(ops, c.op) != ops.end() && c.bytes > 0 && std::isfinite(c.busbw_gbps);
+  });
+  std::ranges::stable_sort(rows, std::greater(), &CommRow::exposed_ms);
+  std::string text;
+  for (const CommRow& c : rows) {
+    text += fmt::format("{} {} sends {} in {:g} calls, which are in flight for {} ms: {} GB/s",
+                        text.empty() ? " In each step" : ";", c.op, bytes_text(c.bytes), std::round(c.calls * 10) / 10,
+                        ms_text(c.busy_ms),
+                        c.busbw_gbps < 99.5 ? fmt::format("{:.2g}", c.busbw_gbps) : whole_text(c.busbw_gbps));
   }
-  return {};
+  return text.empty() ? text : text + ".";
+}
+
+// What parallel.reduce_dtype=bf16 saves. The sums over replicas return as f32.
+std::string narrower_reduction(const Evidence& e) {
+  if (std::isnan(e.summary.shard_size)) return "halves what reduce_scatter sends";
+  return std::string("saves a quarter of what all_reduce sends, because its sums travel as f32") +
+         (e.summary.shard_size > 1 ? ", and half of what reduce_scatter sends" : "");
 }
 
 // Suggests ways to send less per token that the run does not use yet.
@@ -49,7 +67,7 @@ void add_gather(Findings& findings, const Evidence& e) {
   if (e.share(ms) < (could_keep ? kGathered : kExposed)) return;
   std::string text = fmt::format(
       "Waiting for gathered parameters takes {}; gather exposed in Time, less what a late rank explains).{} {}",
-      e.of_step(ms), collective_text(e, "all_gather"), e.without(ms));
+      e.of_step(ms), collectives_text(e, {"all_gather"}), e.without(ms));
   if (could_keep) {
     text +=
         " parallel.strategy=zero2 keeps all parameters on each rank, and gathers them once per step instead of twice "
@@ -69,11 +87,13 @@ void add_gather(Findings& findings, const Evidence& e) {
 void add_reduce(Findings& findings, const Evidence& e) {
   const double ms = e.costs.reduce;
   if (e.share(ms) < kExposed) return;
+  std::vector<std::string_view> kinds = {"reduce_scatter", "all_reduce"};
+  if (e.summary.strategy == "ddp") kinds.push_back("all_gather");  // of reduced gradients
   std::string text = fmt::format(
       "Waiting for reduced gradients takes {}; reduce exposed in Time, less what a late rank explains).{} {}",
-      e.of_step(ms), collective_text(e, "reduce_scatter"), e.without(ms));
+      e.of_step(ms), collectives_text(e, kinds), e.without(ms));
   if (config_text(e.run, "parallel.reduce_dtype") == "f32") {
-    text += " parallel.reduce_dtype=bf16 halves the bytes of the reduction, but rounds what is sent (now f32).";
+    text += fmt::format(" parallel.reduce_dtype=bf16 {}, but rounds what is sent (now f32).", narrower_reduction(e));
   }
   const bool said = std::any_of(findings.begin(), findings.end(), [](const Finding& f) { return f.kind == "gather"; });
   findings.push_back({"reduce", e.share(ms), "Reduced gradients arrive late", said ? text : text + fewer_transfers(e)});

@@ -154,6 +154,34 @@ TEST_CASE("findings: gathers and reductions", "[report]") {
   CHECK(kinds(run_of({kEven, kEven, kEven})) == Kinds{"compute"});  // hidden time is not a finding
 }
 
+TEST_CASE("findings: reductions over replicas, and of ddp", "[report]") {
+  const Parts parts = {{"forward", 20.0}, {"backward", 20.0}, {"gather_exposed", 0.0}, {"reduce_exposed", 60.0}};
+  RunData run = run_of({parts, parts, parts, parts});
+  const auto text_with = [&](const std::vector<lt::report::CommRow>& comm) {
+    for (auto& step : run.steps) step.comm = comm;
+    return text_of(run, "reduce");
+  };
+  run.config["parallel.reduce_dtype"] = "\"f32\"";
+  run.config["parallel.shard_size"] = "2";
+  CHECK(contains(
+      text_with({{"reduce_scatter", 4e6, 6, 20, 10}, {"all_gather", 8e6, 12, 40, 20}, {"all_reduce", 2e6, 6, 50, 50}}),
+      "In each step all_reduce sends 1.91 MiB in 6 calls, which are in flight for 50.0 ms: 0.04 GB/s; reduce_scatter "
+      "sends 3.81 MiB in 6 calls, which are in flight for 20.0 ms: 0.2 GB/s. Without this there would be at most 150% "
+      "more tokens per second. parallel.reduce_dtype=bf16 saves a quarter of what all_reduce sends, because its sums "
+      "travel as f32, and half of what reduce_scatter sends, but rounds what is sent (now f32)."));
+  run.config["parallel.shard_size"] = "1";  // reduce_scatter has nothing to send
+  const std::string text = text_with({{"reduce_scatter", 0, 12, 0, 0}, {"all_reduce", 3e9, 6, 10, 50}});
+  CHECK(
+      contains(text, "In each step all_reduce sends 2.79 GiB in 6 calls, which are in flight for 10.0 ms: 300 GB/s. "));
+  CHECK(contains(text, "because its sums travel as f32, but rounds"));
+  CHECK_FALSE(contains(text, "reduce_scatter"));
+  run.config["parallel.shard_size"] = "0";
+  run.config["parallel.strategy"] = "\"ddp\"";  // gathers the reduced gradients
+  CHECK(contains(text_with({{"reduce_scatter", 4e6, 6, 20, 10}, {"all_gather", 4e6, 6, 40, 20}}),
+                 "In each step all_gather sends 3.81 MiB in 6 calls, which are in flight for 40.0 ms: 0.1 GB/s; "
+                 "reduce_scatter sends"));
+}
+
 TEST_CASE("findings: a slow rank", "[report]") {
   const Parts fast = {{"forward", 20.0}, {"backward", 40.0}, {"reduce_exposed", 40.0}},
               slow = {{"forward", 60.0}, {"backward", 40.0}, {"reduce_exposed", 0.0}};
