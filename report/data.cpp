@@ -131,6 +131,13 @@ RunData read_run(const std::string& directory) {
     if (environment.is_object()) flatten(environment, "", run.environment);
     return environment.is_object();
   });
+  read_beside(run, "run.json", std::string::npos, [&](const std::string& text) {
+    const Json identity = parsed_json(text);
+    if (!identity.is_object()) return false;
+    if (const auto from = identity.find("begun_from"); from != identity.end() && from->is_string())
+      run.begun_from = json_text(*from);
+    return true;
+  });
   read_beside(run, "arena.svg", kArenaBytes, [&](const std::string& drawing) {
     if (is_arena_svg(drawing)) run.arena_svg = drawing;
     return !run.arena_svg.empty();

@@ -93,12 +93,24 @@ std::string subject(const RunData& run, const Summary& s) {
   return text + ".";
 }
 
-// How a run that is not at its end goes on from a checkpoint. The record has the command, but not what launched it.
+// How a run that is not at its end goes on from its checkpoint of step `saved`, or where it begins again if that is 0.
+// The record has the command, but not what launched it.
 std::string how_to_go_on(const RunData& run, double saved) {
-  const std::string command = environment_text(run, "command");
-  if (command == "–" || config_text(run, "checkpoint.resume") != "auto") return {};
-  const std::string where = run.ranks > 0 ? fmt::format(", on {:g} rank{},", run.ranks, run.ranks == 1 ? "" : "s") : "";
-  return fmt::format("Started again as before{} it goes on from step {}: {}", where, whole_text(saved), command);
+  std::string command = environment_text(run, "command");
+  const std::string resume = config_text(run, "checkpoint.resume");
+  if (command == "–" || resume == "–") return {};
+  // The record does not say which copies in memory there are.
+  if (saved == 0 && config_number(run, "checkpoint.memory_every") > 0) return {};
+  const bool as_before = resume == "auto";
+  // A program with a trainer of its own has options of its own.
+  const bool takes_keys = command.substr(std::min(command.find(' '), command.size())).starts_with(" train");
+  if (!as_before && takes_keys) command += " --checkpoint.resume=auto";  // the last value of a key counts
+  const std::string there = saved > 0                ? "goes on from step " + whole_text(saved)
+                            : run.begun_from.empty() ? "begins again at step 1"
+                                                     : "begins again from " + run.begun_from;
+  return fmt::format("Started again {}{} it {}: {}", as_before ? "as before" : "with checkpoint.resume=auto",
+                     run.ranks > 0 ? fmt::format(", on {:g} rank{},", run.ranks, run.ranks == 1 ? "" : "s") : "", there,
+                     command);
 }
 
 // Steps without an update.
@@ -146,7 +158,8 @@ void add_status(Document& document, const RunData& run, const Summary& s) {
                          reason == "max_minutes" ? ", at the limit of train.max_minutes" : "");
     }
   }
-  const std::string go_on = text.empty() || saved == 0 ? "" : how_to_go_on(run, saved);
+  const bool would_repeat = reason == kNotFinite && saved == 0;  // the same steps, up to the one that stopped it
+  const std::string go_on = text.empty() || would_repeat ? "" : how_to_go_on(run, saved);
   const auto add = [&](const std::string& sentence) {
     text += (text.empty() || sentence.empty() ? "" : " ") + sentence;
   };

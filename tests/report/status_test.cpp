@@ -67,3 +67,37 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
   CHECK_FALSE(contains(whole, "The run ended"));
   CHECK_FALSE(contains(whole, "The record ends"));
 }
+
+TEST_CASE("report: how a run goes on whose command does not say so", "[report]") {
+  const TempFolder folder;
+  const std::string saved = R"({"event":"checkpoint","step":2,"path":"c"})"
+                            "\n";
+  const auto status = [&](const std::string& resume, const std::string& command, const std::string& end) {
+    write_text(folder.path() / "config.toml", "[train]\nsteps = 10\n\n[checkpoint]\nresume = \"" + resume + "\"\n");
+    write_text(folder.path() / "env.json", R"({"command": ")" + command + "\"}");
+    write_text(folder.path() / "metrics.jsonl", start_line(2) + fixture::steps(1, 4, 4) + end);
+    lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
+    return read_text(folder.path() / "report.md");
+  };
+  const std::string from = "ltrain train --checkpoint.resume=/runs/a/checkpoints", never = "ltrain train --x=1";
+  CHECK(contains(status("/runs/a/checkpoints", from, saved),
+                 "Started again with checkpoint.resume=auto, on 2 ranks, it goes on from step 2: ltrain train "
+                 "--checkpoint.resume=/runs/a/checkpoints --checkpoint.resume=auto\n"));
+  CHECK(contains(status("never", never, ""),
+                 "Started again with checkpoint.resume=auto, on 2 ranks, it begins again at step 1: ltrain train "
+                 "--x=1 --checkpoint.resume=auto\n"));
+  CHECK(contains(status("auto", never, ""),
+                 "Started again as before, on 2 ranks, it begins again at step 1: ltrain train --x=1\n"));
+  CHECK_FALSE(contains(status("never", never, kLastSkip), "Started again"));  // it would stop there again
+  // The options of a program with a trainer of its own are not the configuration's.
+  CHECK(contains(status("never", "./tiny 3", saved),
+                 "with checkpoint.resume=auto, on 2 ranks, it goes on from step 2: "
+                 "./tiny 3\n"));
+  CHECK(contains(status("never", "./tiny", saved), "from step 2: ./tiny\n"));
+  write_text(folder.path() / "run.json", R"({"id":"b","begun_from":"/runs/a/checkpoints/step-00000010"})");
+  CHECK(contains(status("/runs/a/checkpoints", from, ""),
+                 "it begins again from /runs/a/checkpoints/step-00000010: ltrain train"));
+  CHECK(contains(status("auto", from, saved), "it goes on from step 2"));
+  write_text(folder.path() / "run.json", "[]");
+  CHECK(contains(status("never", never, ""), "run.json of the run cannot be read or is damaged, and was ignored."));
+}
