@@ -166,8 +166,9 @@ struct SlowestRank {
 };
 SlowestRank slowest_rank(const std::vector<const StepRow*>& steps);
 inline constexpr double kMostly = 0.7;  // share of the steps in which the same rank is the slowest
-// A rank counts as slow if its excess is 3 % of a step, and more than clocks and schedulers scatter.
-bool is_slow(const SlowestRank& rank, double step_ms);
+// A rank counts as slow if its excess is 3 % of a step, and more than clocks and schedulers scatter, and if it is the
+// slowest clearly more often than by chance: a few long steps alone raise a mean.
+bool is_slow(const SlowestRank& rank, double step_ms, double ranks);
 // Each op's bytes, calls and times per step. busbw_gbps is all bytes over all busy time.
 std::vector<CommRow> mean_comm(const std::vector<const StepRow*>& steps);
 

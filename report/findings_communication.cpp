@@ -125,7 +125,7 @@ void add_straggler(Findings& findings, const Evidence& e) {
   if (e.share(ms) < kExposed) return;
   const SlowestRank slowest = slowest_rank(e.steady);
   if (slowest.rank < 0) return;
-  if (is_slow(slowest, e.costs.step_ms)) {
+  if (is_slow(slowest, e.costs.step_ms, e.run.ranks)) {
     findings.push_back(
         {"straggler", e.share(ms), fmt::format("Rank {} is slower than the others", slowest.rank),
          fmt::format(

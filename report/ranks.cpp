@@ -61,7 +61,7 @@ std::string verdict_text(const std::vector<const StepRow*>& steady, const std::v
   const SlowestRank slowest = slowest_rank(steady);
   const double step = mean(column(steady, &StepRow::step_ms_mean));
   const auto [least, most] = std::minmax_element(own_ms.begin(), own_ms.end());
-  const bool slow = is_slow(slowest, step);
+  const bool slow = is_slow(slowest, step, static_cast<double>(own_ms.size()));
   std::string text =
       slow ? fmt::format("Rank {} is slower than the others", slowest.rank) : "No rank is slow throughout";
   text += fmt::format(": over all these steps the mean own time of a rank is {} to {} ms", fixed_text(*least, 2),

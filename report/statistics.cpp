@@ -179,8 +179,8 @@ std::string planning_program(const RunData& run) {
   return command == "–" ? "" : command.substr(0, command.find(' '));
 }
 
-bool is_slow(const SlowestRank& rank, double step_ms) {
-  return rank.excess_ms >= 0.03 * step_ms && rank.excess_ms >= 0.1;
+bool is_slow(const SlowestRank& rank, double step_ms, double ranks) {
+  return rank.excess_ms >= 0.03 * step_ms && rank.excess_ms >= 0.1 && rank.often >= std::min(1.5 / ranks, kMostly);
 }
 
 std::vector<CommRow> mean_comm(const std::vector<const StepRow*>& steps) {

@@ -204,6 +204,13 @@ TEST_CASE("findings: a slow rank", "[report]") {
   for (std::size_t i = 0; i < run.steps.size(); ++i) run.steps[i].slowest = static_cast<double>(i % 4);
   CHECK(contains(text_of(run, "straggler"), "The ranks are uneven, but none is consistently slow"));
   CHECK(contains(text_of(run, "straggler"), "No rank is slow over all steps"));
+  for (std::size_t i = 0; i < run.steps.size(); ++i) {  // rank 3's few slow steps alone raise its mean
+    run.steps[i].own_ms = {60, 60, 60, 60};
+    run.steps[i].own_ms[i % 4] = i % 4 == 3 ? 110 : 70;
+  }
+  CHECK(contains(text_of(run, "straggler"), "The ranks are uneven, but none is consistently slow"));
+  for (std::size_t i = 0; i < run.steps.size(); i += 4) run.steps[i].slowest = 3, run.steps[i].own_ms[3] = 80;
+  CHECK(contains(text_of(run, "straggler"), "Rank 3 is slower than the others"));
 }
 
 TEST_CASE("findings: recomputation is advised against where memory is left alone", "[report]") {
