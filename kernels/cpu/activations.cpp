@@ -7,13 +7,15 @@ namespace {
 
 // The smaller of x and a constant; NaN stays NaN. Written with bits: GCC splits a select into two paths, precomputes
 // the constant one and runs both in the vector loop, with subnormal products on the path not taken.
-LT_INLINE float at_most(float x, float bound) {
-  const std::uint32_t above = -static_cast<std::uint32_t>(x > bound);
-  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(x) & ~above) |
-                              (std::bit_cast<std::uint32_t>(bound) & above));
+template <class A>
+LT_INLINE A at_most(A x, A bound) {
+  using Bits = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
+  const Bits above = -static_cast<Bits>(x > bound);
+  return std::bit_cast<A>((std::bit_cast<Bits>(x) & ~above) | (std::bit_cast<Bits>(bound) & above));
 }
 
-// 1 / (1 + e^-z). In f32, e^-z is capped at e^87: the remaining 2e-38 is negligible times any activation.
+// 1 / (1 + e^-z). In f32, e^-z is capped at e^87: 1.6e-38 remains for any z below -87. Times an activation x it is
+// negligible beside x, but not beside 1 if x is huge.
 LT_INLINE float sigmoid(float z) { return 1.0f / (1.0f + fast_exp_negative(at_most(-z, 87.0f))); }
 LT_INLINE double sigmoid(double z) { return 1.0 / (1.0 + std::exp(-z)); }
 
@@ -27,7 +29,9 @@ LT_INLINE A gelu(A x) {
 }
 
 template <class A>
-LT_INLINE A gelu_derivative(A x) {
+LT_INLINE A gelu_derivative(A number) {
+  // Beyond 64 it is 0 or 1. The powers of a larger x overflow, or outgrow what remains of the sigmoid.
+  const A x = -at_most(-at_most(number, A(64)), A(64));
   const A square = x * x;
   const A s = sigmoid(x * (A(2 * kSqrt2OverPi) + A(2 * kSqrt2OverPi * kCubic) * square));
   const A slope = A(2 * kSqrt2OverPi) + A(6 * kSqrt2OverPi * kCubic) * square;  // derivative of the sigmoid's argument

@@ -15,7 +15,9 @@ __device__ inline A gelu(A x) {
   return x * sigmoid(x * (A(2 * kSqrt2OverPi) + A(2 * kSqrt2OverPi * kCubic) * (x * x)));
 }
 template <class A>
-__device__ inline A gelu_derivative(A x) {
+__device__ inline A gelu_derivative(A number) {
+  // Beyond 64 it is 0 or 1. The square of a larger x can overflow, and 0 times infinity is NaN. NaN stays.
+  const A x = number > A(64) ? A(64) : number < A(-64) ? A(-64) : number;
   const A square = x * x;
   const A s = sigmoid(x * (A(2 * kSqrt2OverPi) + A(2 * kSqrt2OverPi * kCubic) * square));
   const A slope = A(2 * kSqrt2OverPi) + A(6 * kSqrt2OverPi * kCubic) * square;  // derivative of the sigmoid's argument

@@ -82,6 +82,21 @@ TEST_CASE("cuda: strided copies, sums and products", "[cuda]") {
   });
 }
 
+TEST_CASE("cuda: GELU's derivative of huge numbers, whose squares overflow, is 0 or 1", "[cuda]") {
+  const double huge[] = {-65, -1e12, -1e15, -1e20, -2e19, -3e38, 65, 1e12, 2e19, 3e38, std::nan("")};
+  for_floats([&](DType dtype) {
+    for (const double x_of_all : huge) {
+      if (dtype == DType::f16 && std::abs(x_of_all) > 65) continue;
+      CAPTURE(dtype_name(dtype), x_of_all);
+      Array result(dtype, 1, x_of_all);
+      DeviceArray x(result), dx(Array(dtype, 1, 1));  // dx is dy first
+      gelu_backward(gpu_stream(), dtype, dx.data(), dx.data(), x.data(), 1, false);
+      dx.read(result);
+      CHECK((std::isnan(x_of_all) ? std::isnan(result[0]) : result[0] == (x_of_all > 0 ? 1 : 0)));
+    }
+  });
+}
+
 TEST_CASE("cuda: activations and dropout", "[cuda]") {
   for_floats([](DType dtype) {
     for (const Size n : kCounts) {

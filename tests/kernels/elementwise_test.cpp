@@ -250,6 +250,22 @@ TEST_CASE("activations carry NaN and reach their limits", "[kernels]") {
   }
 }
 
+TEST_CASE("GELU's derivative of huge numbers, whose squares overflow, is 0 or 1", "[kernels]") {
+  const double huge[] = {-65, -1e12, -1e15, -1e20, -2e19, -3e38, 65, 1e12, 2e19, 3e38, -1e200, 1e200, std::nan("")};
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+    for (const double x_of_all : huge) {
+      if (dtype != DType::f64 && std::abs(x_of_all) > 1e100) continue;
+      CAPTURE(dtype_name(dtype), x_of_all);
+      const Array x(dtype, 40, x_of_all), dy(dtype, 40, 1);  // both the vector loop and its remainder
+      Array dx(dtype, 40, 99);
+      gelu_backward(CpuStream{}, dtype, dx.data(), dy.data(), x.data(), 40, false);
+      for (Size i = 0; i < 40; ++i) {
+        CHECK((std::isnan(x_of_all) ? std::isnan(dx[i]) : std::abs(dx[i] - (x_of_all > 0 ? 1 : 0)) < 1e-30));
+      }
+    }
+  }
+}
+
 TEST_CASE("dropout keeps by the key's stream, wherever a range begins", "[kernels]") {
   const float p = 0.3f;
   const std::uint64_t key = derive_key(7, "dropout");
