@@ -94,11 +94,11 @@ void gemm(CudaStream stream, const Gemm& g) {
                                       std::to_string(g.N) + " x " + std::to_string(g.K));
     }
     if (bias_left) product.bias_N = nullptr;
-    const float beta_f32 = g.accumulate || add_as_c ? 1.0f : 0.0f;
-    const double beta_f64 = static_cast<double>(beta_f32), alpha_f64 = static_cast<double>(g.alpha);
+    const double beta = g.accumulate || add_as_c ? 1 : 0;
+    const float alpha_f32 = static_cast<float>(g.alpha), beta_f32 = static_cast<float>(beta);
     const bool f64 = g.dtype == DType::f64;
-    cublas.run(*prepared, f64 ? static_cast<const void*>(&alpha_f64) : &g.alpha,
-               f64 ? static_cast<const void*>(&beta_f64) : &beta_f32, product, c, stream);
+    cublas.run(*prepared, f64 ? static_cast<const void*>(&g.alpha) : &alpha_f32,
+               f64 ? static_cast<const void*>(&beta) : &beta_f32, product, c, stream);
   }
   if (bias_left) add_to(stream, g, g.bias_N, bias_dtype(g.dtype), 0);
   if (g.add_MN && !add_as_c) add_to(stream, g, g.add_MN, g.out, g.N);

@@ -47,7 +47,7 @@ TEST_CASE("cuda: a factor of a product, in batches", "[cuda][cublas]") {
             [&](auto s, auto at) {
               Gemm g{.M = M, .N = N, .K = K, .a = at(a), .b = at(b), .d = at(d), .transpose_b = true};
               g.dtype = g.out = dtype;
-              g.alpha = 0.7f, g.pinned = pinned;
+              g.alpha = 0.7, g.pinned = pinned;
               g.batch = batch, g.stride_a = M * K, g.stride_b = N * K, g.stride_d = M * N;
               gemm(s, g);
             },

@@ -18,7 +18,7 @@ struct GemmCase {
   bool transpose_a = false, transpose_b = false, accumulate = false, bias = false, add = false;
   Size pad = 0;  // elements between the rows of a, b and d
   Size batch = 1;
-  float alpha = 1;
+  double alpha = 1;
 };
 
 // The operands of a case.
@@ -63,7 +63,7 @@ struct Problem {
             sum += a[item * g.stride_a + (c.transpose_a ? k * lda + m : m * lda + k)] *
                    b[item * g.stride_b + (c.transpose_b ? n * ldb + k : k * ldb + n)];
           }
-          out_mn = static_cast<double>(c.alpha) * sum + (c.bias ? bias[n] : 0) + (c.add ? add[m * c.N + n] : 0);
+          out_mn = c.alpha * sum + (c.bias ? bias[n] : 0) + (c.add ? add[m * c.N + n] : 0);
         }
       }
     }
@@ -138,7 +138,7 @@ TEST_CASE("gemm: the gradient of a weight, a long sum that the threads share", "
 TEST_CASE("gemm: a factor of the product", "[kernels]") {
   for (const bool tb : {false, true}) {
     for (const Size batch : {1, 3}) {
-      check({.M = 33, .N = 20, .K = 41, .transpose_b = tb, .batch = batch, .alpha = 0.7f});
+      check({.M = 33, .N = 20, .K = 41, .transpose_b = tb, .batch = batch, .alpha = 0.7});
     }
   }
 }

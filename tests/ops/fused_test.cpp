@@ -33,7 +33,7 @@ TEST_CASE("adapted_linear: gradients, and values of what it is made of", "[ops]"
                                               {3, 5, 7, 2, {{0, 5}}},
                                               {4, 9, 5, 3, {{0, 4}, {6, 3}}},
                                               {2, 6, 3, 4, {{0, 2}, {2, 2}, {4, 2}}}}) {
-    const ops::LowRank adapter{0.75, ranges};
+    const ops::LowRank adapter{1.0 / 3, ranges};  // not a number of f32
     const Size count = static_cast<Size>(ranges.size());
     Size rows = 0;
     for (const ops::RowRange& range : ranges) rows += range.size;

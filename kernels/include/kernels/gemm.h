@@ -20,7 +20,7 @@ struct Gemm {
   bool accumulate = false;
   const void* bias_N = nullptr;  // added to every row
   const void* add_MN = nullptr;  // a contiguous residual, the same for all items; must not be d
-  float alpha = 1;               // other values need a contiguous d and allow no added terms
+  double alpha = 1;              // other values need a contiguous d and allow no added terms
   // x is the product plus its bias. The next two arrays are contiguous like d and exclude accumulate, add_MN and batch.
   void* gelu_input_MN = nullptr;              // receives x; d = gelu(x)
   const void* gelu_gradient_of_MN = nullptr;  // d = x * gelu'(this)

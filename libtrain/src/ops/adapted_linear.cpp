@@ -27,7 +27,7 @@ struct AdaptedLinear final : Function {
     multiply(x.device(), product);
     inner_ = Tensor::empty(with_last(x, a.dim(0)), x.dtype(), x.device());
     product = linear_product(inner_, x, a, {});
-    product.alpha = static_cast<float>(adapter.scale);
+    product.alpha = adapter.scale;
     multiply(x.device(), product);
     for_each_block(y, b, [&](const Tensor& y_block, const Tensor& inner, const Tensor& b_block) {
       kernels::Gemm added = linear_product(y_block, inner, b_block, {});
