@@ -185,6 +185,18 @@ void divide(CpuStream, DType dtype, const Strided& space, void* out, const void*
 }
 
 template <>
+void divide_backward(CpuStream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
+  const Strided s = simplify(space);
+  dispatch_float(dtype, [&]<class T>() {
+    binary_rows<false>(s, static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b),
+                       [](T o, T x, T y) LT_VECTOR_BODY {
+                         const Arithmetic<T> divisor = load(y);
+                         return store<T>(-(load(x) / divisor) * (load(o) / divisor));
+                       });
+  });
+}
+
+template <>
 void maximum(CpuStream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
   const Strided s = simplify(space);
   dispatch_float(dtype, [&]<class T>() {

@@ -78,6 +78,15 @@ struct Quotient {
   __device__ void operator()(const Place& p) const { out[p.out] = store<T>(load(a[p.a]) / load(b[p.b])); }
 };
 template <class T>
+struct QuotientShare {
+  T* out;
+  const T *a, *b;
+  __device__ void operator()(const Place& p) const {
+    const Arithmetic<T> divisor = load(b[p.b]);
+    out[p.out] = store<T>(-(load(a[p.a]) / divisor) * (load(out[p.out]) / divisor));
+  }
+};
+template <class T>
 struct Larger {
   T* out;
   const T *a, *b;
@@ -228,6 +237,14 @@ void divide(CudaStream stream, DType dtype, const Strided& space, void* out, con
   dispatch_float(dtype, [&]<class T>() {
     for_each_place(stream, space,
                    Quotient<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
+  });
+}
+
+template <>
+void divide_backward(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
+  dispatch_float(dtype, [&]<class T>() {
+    for_each_place(stream, space,
+                   QuotientShare<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
   });
 }
 

@@ -48,7 +48,7 @@ TEST_CASE("cuda: gather, cumulative sum, select, divide, maximum", "[cuda]") {
         const int dy = both.array(dtype, picked), dx = both.array(sums, n), grown = both.array(dtype, n);
         const int condition = both.ids(n, 2), other = both.array(dtype, n), chosen = both.array(dtype, n);
         const int masked = both.array(dtype, n), divisor = both.constant(dtype, n, 1.5), ratio = both.array(dtype, n);
-        const int larger = both.array(dtype, n), share = both.array(dtype, n);
+        const int larger = both.array(dtype, n), share = both.array(dtype, n), ratio_share = both.array(dtype, n);
         both.run(
             [&](auto s, auto at) {
               gather(s, dtype, at(y), at(x), numbers_at(at(index)), m, K);
@@ -60,6 +60,7 @@ TEST_CASE("cuda: gather, cumulative sum, select, divide, maximum", "[cuda]") {
               const Strided flat{1, {n}, {1}, {1}, {1}},
                   turned{2, {1, n}, {n, 1}, {0, 1}, {0, flag ? Size{0} : Size{1}}};
               divide(s, dtype, flat, at(ratio), at(x), at(divisor));
+              divide_backward(s, dtype, flat, at(ratio_share), at(x), at(divisor));
               maximum(s, dtype, turned, at(larger), at(x), at(other));
               maximum_backward(s, dtype, turned, at(share), at(x), at(other));
             },

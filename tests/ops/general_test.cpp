@@ -68,6 +68,28 @@ TEST_CASE("div, maximum and where: gradients, with broadcasting in either argume
   CHECK(right.gradient().to_vector<double>() == std::vector<double>{1, 0.5, 0});
 }
 
+TEST_CASE("div: the divisor's gradient in two bytes is rounded once, and overflows only where it must", "[ops]") {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const auto in_dtype = [&](const std::vector<double>& values) {
+      return ops::cast(Tensor::from(values, {static_cast<Size>(values.size())}), dtype);
+    };
+    // The first quotient a / b is above f16's range; dy / b and the gradient are within it.
+    const Tensor dy = in_dtype({1e-4, 0.7, -1.3, 3, 0.81, -0.37}), a = in_dtype({100, 1.1, -0.37, 5.3, 0.59, 2.3});
+    Tensor b = in_dtype({1e-3, 0.3, -0.9, 1.7, -0.23, 0.71});
+    b.set_requires_grad();
+    Tape tape;
+    const TapeScope recording(&tape);
+    backward(tape, ops::sum(ops::mul(ops::div(a, b), dy)));
+    const auto values_of = [](const Tensor& t) { return ops::cast(t, DType::f64).to_vector<double>(); };
+    const std::vector<double> d = values_of(dy), p = values_of(a), q = values_of(b), db = values_of(b.gradient());
+    CAPTURE(dtype_name(dtype));
+    for (std::size_t i = 0; i < d.size(); ++i) {
+      const double exact = -d[i] * p[i] / (q[i] * q[i]);
+      CHECK(db[i] == values_of(in_dtype({exact}))[0]);
+    }
+  }
+}
+
 TEST_CASE("functions of each element: gradients and values", "[ops]") {
   for (const Shape& shape : kShapes) {
     check_gradient([](auto& x) { return ops::exp(x[0]); }, {normal(shape, 1)});

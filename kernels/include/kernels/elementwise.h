@@ -46,6 +46,9 @@ void mul(S stream, DType dtype, const Strided& space, void* out, const void* a, 
 
 template <class S>
 void divide(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
+// out = -(a / b) * (out / b), rounded once: turns the gradient of a / b into that of b.
+template <class S>
+void divide_backward(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
 // The larger of a and b; NaN if either is NaN.
 template <class S>
 void maximum(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);

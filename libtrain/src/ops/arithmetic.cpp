@@ -86,21 +86,19 @@ struct Div final : Function {
     run(y, a, b, [](auto... call) { kernels::divide(call...); });
   }
 
-  // da = dy / b, db = -da * (a / b).
   void backward(const Tensor& dy) override {
     const Tensor& b = b_.get();
-    const Tensor da = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
-    divide(da, dy, b);
     if (b_.slot() != nullptr) {
       const Tensor db = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
-      divide(db, a_.get(), b);
-      Mul::multiply(db, db, da);
-      dispatch(db.device(), [&](auto stream) {
-        kernels::scale(stream, db.dtype(), db.data(), db.data(), -1, db.elements(), false);
-      });
+      copy(db, dy);
+      run(db, a_.get(), b, [](auto... call) { kernels::divide_backward(call...); });
       reduce_to_slot(b_.slot(), db);
     }
-    if (a_.slot() != nullptr) reduce_to_slot(a_.slot(), da);
+    if (a_.slot() != nullptr) {
+      const Tensor da = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
+      divide(da, dy, b);
+      reduce_to_slot(a_.slot(), da);
+    }
   }
 };
 
