@@ -51,8 +51,8 @@ class Lock {
   ~Lock() {
     if (!is_held_ || !has_its_name() || fs::is_directory(path_)) return;
     std::error_code failed;
-    for (const fs::directory_entry& entry : fs::directory_iterator(path_.parent_path(), failed)) {
-      if (entry.path().filename() != path_.filename()) return;
+    for (fs::directory_iterator at(path_.parent_path(), failed), end; !failed && at != end; at.increment(failed)) {
+      if (at->path().filename() != path_.filename()) return;
     }
     if (!failed) ::unlink(path_.c_str());
   }

@@ -25,11 +25,8 @@ namespace {
 
 // The options with which this many samples a step stay as many.
 std::string how_to_keep(Size samples, const BatchShape& shape) {
-  const Size of_rank = samples / shape.ranks;
-  if (samples % shape.ranks != 0) {
-    return fmt::format("{} ranks cannot keep it", shape.ranks);
-  }
-  const Size micro_batch = std::gcd(of_rank, shape.micro_batch);
+  if (samples % shape.ranks != 0) return fmt::format("{} ranks cannot keep it", shape.ranks);
+  const Size micro_batch = std::gcd(samples / shape.ranks, shape.micro_batch);
   return fmt::format("--train.global_batch={}{} keeps it", samples,
                      micro_batch == shape.micro_batch ? "" : fmt::format(" --train.micro_batch={}", micro_batch));
 }

@@ -37,12 +37,10 @@ struct RunSignal {
   const char* name;
   void (*handler)(int);
 };
+// What is ignored becomes an error of the write: to a pipe without a reader, or beyond a limit on the size of files.
 const RunSignal kRunSignals[] = {
-    {SIGTERM, "SIGTERM", note_signal},
-    {SIGUSR1, "SIGUSR1", note_signal},
-    {SIGINT, "SIGINT", note_signal},
-    {SIGPIPE, "SIGPIPE", SIG_IGN},
-    {SIGXFSZ, "SIGXFSZ", SIG_IGN},  // a write beyond a limit on the size of files fails
+    {SIGTERM, "SIGTERM", note_signal}, {SIGUSR1, "SIGUSR1", note_signal}, {SIGINT, "SIGINT", note_signal},
+    {SIGPIPE, "SIGPIPE", SIG_IGN},     {SIGXFSZ, "SIGXFSZ", SIG_IGN},
 };
 
 // The file from which blocked signals are read, while a RunSignals object exists. A signal is taken from the system and
