@@ -133,7 +133,8 @@ Batch RecordedRun::next_batch() {
 std::map<std::string, Size> RecordedRun::files() const {
   std::map<std::string, Size> files;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(run_.config.run.dir)) {
-    if (!entry.is_regular_file()) continue;
+    const std::string name = entry.path().filename();
+    if (!entry.is_regular_file() || name == "run.json" || name == ".lock") continue;
     files[entry.path().lexically_relative(run_.config.run.dir).string()] = static_cast<Size>(entry.file_size());
   }
   return files;

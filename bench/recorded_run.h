@@ -57,7 +57,7 @@ class RecordedRun {
 
   RecordedStep step(RecordMode mode);
 
-  // Sizes of the files in the run's folder, by relative path. Call it on rank 0 only.
+  // Sizes of the files in the run's folder that steps write to, by relative path. Call it on rank 0 only.
   std::map<std::string, Size> files() const;
 
  private:

@@ -56,6 +56,7 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   for (const char* key :
        {length, "optim.schedule", "optim.lr", "optim.min_lr", "optim.warmup", "optim.weight_decay", "optim.clip",
         "model.dropout", "train.label_smoothing", "train.z_loss", "train.dtype", "train.seed", "data.documents"}) {
+    if (!before.contains(key) || !now.contains(key)) continue;  // a program's own model has no dropout
     const bool is_same = before.at(key) == now.at(key);
     if (is_same && !(key == length && has_other_steps)) continue;
     lines.push_back(is_same ? fmt::format("{}: {} as before", key, now.at(key))
