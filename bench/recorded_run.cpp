@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "folder_lock.h"
 #include "libtrain/data/prepare.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
@@ -134,7 +135,7 @@ std::map<std::string, Size> RecordedRun::files() const {
   std::map<std::string, Size> files;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(run_.config.run.dir)) {
     const std::string name = entry.path().filename();
-    if (!entry.is_regular_file() || name == "run.json" || name == ".lock") continue;
+    if (!entry.is_regular_file() || name == "run.json" || name == checkpoint::kLockName) continue;
     files[entry.path().lexically_relative(run_.config.run.dir).string()] = static_cast<Size>(entry.file_size());
   }
   return files;
