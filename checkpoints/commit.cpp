@@ -22,6 +22,7 @@ bool is_valid_checkpoint(const fs::path& folder) {
 
 namespace {
 
+// Throws DataError unless the files have the sizes that the manifest names.
 void require_files(const fs::path& folder, const Manifest& manifest) {
   for (const FileEntry& file : manifest.files) {
     const Size bytes = file_bytes(folder / file.name);
