@@ -117,7 +117,7 @@ TEST_CASE("a step that allocates otherwise than it was rehearsed names the opera
     std::string message;
     try {
       engine.step(batch);
-    } catch (const InternalError& error) {
+    } catch (const UsageError& error) {
       message = error.what();
     }
     CHECK_THAT(message, Catch::Matchers::ContainsSubstring("step, allocation ") &&

@@ -14,6 +14,14 @@ std::string describe(const Lifetime& entry) {
          (entry.operation.empty() ? "" : " in " + entry.operation);
 }
 
+// The library's own passes allocate alike each time and keep nothing, so this is a model's doing.
+UsageError other_use(const std::string& message) {
+  return {
+      "memory", message,
+      "loss() must keep no tensor of a pass, not even the loss, so copy values to the host; and it must make the same "
+      "tensors for all batches of the same shapes"};
+}
+
 }  // namespace
 
 BlockSource::Block Recorder::allocate(Size bytes, MemoryOwner owner) {
@@ -33,8 +41,7 @@ void Recorder::release(std::size_t index) noexcept {
 
 MemoryPlan Recorder::finish(std::string name) {
   for (const Lifetime& entry : lifetimes_) {
-    if (entry.end < 0)
-      throw InternalError("memory", name + ": expected all blocks back at its end, found " + describe(entry));
+    if (entry.end < 0) throw other_use(name + ": expected all blocks back at its end, found " + describe(entry));
   }
   Packing packing = pack(lifetimes_);
   return {std::move(name), std::move(lifetimes_), std::move(packing)};
@@ -58,13 +65,13 @@ Replay::Replay(const Arena& arena, std::shared_ptr<const MemoryPlan> plan)
 BlockSource::Block Replay::allocate(Size bytes, MemoryOwner owner) {
   const auto asked = [&] { return Lifetime{bytes, 0, 0, owner, std::string(Context::current().operation)}; };
   if (next_ == plan_->lifetimes.size()) {
-    throw InternalError("memory", plan_->name + ": expected no allocation after the last of " + std::to_string(next_) +
-                                      ", found " + describe(asked()));
+    throw other_use(plan_->name + ": expected no allocation after the last of " + std::to_string(next_) + ", found " +
+                    describe(asked()));
   }
   const Lifetime& recorded = plan_->lifetimes[next_];
   if (bytes != recorded.bytes || owner != recorded.owner || Context::current().operation != recorded.operation) {
-    throw InternalError("memory", plan_->name + ", allocation " + std::to_string(next_ + 1) + ": expected " +
-                                      describe(recorded) + ", found " + describe(asked()));
+    throw other_use(plan_->name + ", allocation " + std::to_string(next_ + 1) + ": expected " + describe(recorded) +
+                    ", found " + describe(asked()));
   }
   std::byte* const data = storage_->data() + plan_->packing.offsets[next_];
   if (device_.type == DeviceType::cpu) unpoison(data, bytes);
@@ -82,12 +89,11 @@ void Replay::release(std::size_t index) noexcept {
 
 void Replay::finish() const {
   if (next_ != plan_->lifetimes.size()) {
-    throw InternalError("memory", plan_->name + ": expected " + std::to_string(plan_->lifetimes.size()) +
-                                      " allocations, found " + std::to_string(next_));
+    throw other_use(plan_->name + ": expected " + std::to_string(plan_->lifetimes.size()) + " allocations, found " +
+                    std::to_string(next_));
   }
   if (live_ != 0) {
-    throw InternalError(
-        "memory", plan_->name + ": expected all blocks back at its end, found " + std::to_string(live_) + " in use");
+    throw other_use(plan_->name + ": expected all blocks back at its end, found " + std::to_string(live_) + " in use");
   }
 }
 

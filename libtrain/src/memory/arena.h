@@ -11,7 +11,7 @@
 namespace lt {
 
 // Runs `body` and records when this thread allocates and frees which blocks on `device`. Meanwhile blocks come from the
-// device's allocator. Throws InternalError if a block outlives the body.
+// device's allocator. Throws UsageError if a block outlives the body.
 template <class F>
 MemoryPlan record_memory_plan(std::string name, Device device, F&& body);
 
@@ -25,9 +25,9 @@ class Arena {
   Size bytes() const { return bytes_; }
   Device device() const { return device_; }
 
-  // Runs `body`. Its k-th allocation gets the k-th place of `plan`, which must fit into the arena. Throws InternalError
-  // if an allocation differs from the record (the message names the operation), if any recorded one is missing, and if
-  // a block outlives the body.
+  // Runs `body`. Its k-th allocation gets the k-th place of `plan`, which must fit into the arena (InternalError). Throws
+  // UsageError if an allocation differs from the record (the message names the operation), if any recorded one is
+  // missing, and if a block outlives the body.
   template <class F>
   void run(std::shared_ptr<const MemoryPlan> plan, F&& body) const;
 
@@ -45,7 +45,7 @@ class Recorder final : public BlockSource {
   explicit Recorder(Device device) : device_(device) {}
   Block allocate(Size bytes, MemoryOwner owner) override;
   void release(std::size_t index) noexcept override;
-  // Throws InternalError if a block is still in use.
+  // Throws UsageError if a block is still in use.
   MemoryPlan finish(std::string name);
 
  private:
