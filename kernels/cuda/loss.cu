@@ -58,12 +58,13 @@ __global__ void softmax_backward_kernel(T* dx_RC, const T* dy_RC, const T* y_RC,
   }
 }
 
-// Writes a loss of 0 for a row whose target is outside, and records the target unless it is kIgnoredTarget.
+// Writes a loss of 0 for a row whose target is outside, and records the target unless it may be ignored.
 template <class A>
 __device__ void skip_row(const CrossEntropyForward& k, Size m) {
   if (threadIdx.x > 0) return;
   static_cast<A*>(k.losses_M)[m] = static_cast<A*>(k.lse_M)[m] = 0;
-  if (k.targets_M[m] != kIgnoredTarget) record_bad_id(k.check, m, k.targets_M[m]);
+  if (k.check.may_ignore && k.targets_M[m] == kIgnoredTarget) return;
+  record_bad_id(k.check, m, k.targets_M[m]);
 }
 
 // Computes the loss of row m in one pass over its logits x, in which each thread keeps its largest element and the sum

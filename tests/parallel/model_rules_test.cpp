@@ -174,6 +174,22 @@ TEST_CASE("targets that do not count need nn::cross_entropy", "[parallel]") {
   CHECK(refusal_of(Pair::usual, {}, options) == "no error was thrown");
 }
 
+TEST_CASE("targets of loss()'s own all count where the engine is not told", "[parallel]") {
+  const auto own = [](Pair& pair, const Batch& batch) {
+    if (batch.inputs.device().is_meta())
+      return Pair::usual(pair, {batch.inputs, Tensor::empty({2, kSeq}, DType::i32, kMeta)});
+    return Pair::usual(pair,
+                       {batch.inputs, Tensor::from(std::vector<std::int32_t>(2 * kSeq, kIgnoredTarget), {2, kSeq})});
+  };
+  CHECK(refusal_of(own) == "cross_entropy: targets: expected ids from 0 to 31, got -100 at sample 0, position 0");
+}
+
+TEST_CASE("a model that keeps a tensor of a step is told so", "[parallel]") {
+  Tensor kept;
+  const auto keeper = [&kept](Pair& pair, const Batch& batch) { return kept = Pair::usual(pair, batch); };
+  CHECK(refusal_of(keeper).find("expected all blocks back at its end") != std::string::npos);
+}
+
 TEST_CASE("batches that are strided, empty or without values are refused, and the engine goes on", "[parallel]") {
   Pair model;
   Engine engine(model, ranks(), {}, AdamW{}, kOptions);

@@ -34,9 +34,10 @@ struct IdCheck {
   std::uint64_t* word = nullptr;  // device memory; null: bad ids are skipped and not recorded
   Size first = 0;                 // the position of ids_M[0]
   int check = 0;
+  bool may_ignore = false;  // kIgnoredTarget is no bad id
 
   // The check of ids_M + count.
-  IdCheck after(Size count) const { return {word, first + count, check}; }
+  IdCheck after(Size count) const { return {word, first + count, check, may_ignore}; }
 };
 
 // The word of a CUDA device for work that has none of its own, initially 0. It lives as long as the process.

@@ -43,7 +43,11 @@ void require_i32(std::string_view op, std::string_view argument, const Tensor& t
 
 kernels::IdCheck require_ids(std::string_view op, std::string_view argument, const Tensor& ids, Size V,
                              bool may_ignore) {
-  if (IdChecks* const checks = IdChecks::on(ids.device())) return checks->add(use_of(op, argument, ids, V), ids);
+  if (IdChecks* const checks = IdChecks::on(ids.device())) {
+    kernels::IdCheck check = checks->add(use_of(op, argument, ids, V), ids);
+    check.may_ignore = may_ignore;
+    return check;
+  }
   if (ids.device() != kCpu) return {};
   const std::int32_t* const values = ids.data<std::int32_t>();
   const auto is_outside = [=](Size i) {

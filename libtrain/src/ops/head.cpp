@@ -168,7 +168,8 @@ Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& t
   require_weight("head_cross_entropy", "weight", weight, x, x.dim(-1), "V");
   require_distinct("head_cross_entropy", {{"x", &x}, {"weight", &weight}});
   require_targets("head_cross_entropy", targets, "x", x, options);
-  const kernels::IdCheck check = require_ids("head_cross_entropy", "targets", targets, weight.dim(0), true);
+  const kernels::IdCheck check =
+      require_ids("head_cross_entropy", "targets", targets, weight.dim(0), options.may_ignore);
   if (options.gradient) options.gradient->require_for(gradient_dtype(x.dtype()), x.device());
   const bool is_first = options.started_from == nullptr || *options.started_from == nullptr;
   const bool has_gradients = options.takes_gradients == nullptr || *options.takes_gradients;

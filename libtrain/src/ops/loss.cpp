@@ -68,7 +68,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const LossOpti
   require_float("cross_entropy", "logits", logits);
   require_min_dims("cross_entropy", "logits", logits, 1);
   require_targets("cross_entropy", targets, "logits", logits, options);
-  const kernels::IdCheck check = require_ids("cross_entropy", "targets", targets, logits.dim(-1), true);
+  const kernels::IdCheck check = require_ids("cross_entropy", "targets", targets, logits.dim(-1), options.may_ignore);
   return record<CrossEntropy>(logits, targets, options, check);
 }
 

@@ -82,7 +82,7 @@ Tensor embedding(const Tensor& table, const Tensor& ids);
 
 // How a loss over targets is formed.
 struct LossOptions {
-  // False: no target is kIgnoredTarget, which saves counting them.
+  // False: no target may be kIgnoredTarget, which saves counting them.
   bool may_ignore = true;
   // [1], f32, on the device of the logits: multiplies the mean over all targets, in which ignored ones count as 0. For
   // means over more targets than those of one call. Undefined: targets / counted targets of this call.
