@@ -245,6 +245,7 @@ TEST_CASE("diagnosis: ranks that wait for each other in two groups", "[watchdog]
   CHECK(verdict->ranks == std::vector<int>{0, 1});
   CHECK(verdict->message.find("they wait for each other, rank 0 in reduce_scatter \"blocks.3 gradients\" (#0 of group "
                               "first, 24 MiB), rank 1 in") != std::string::npos);
+  CHECK(verdict->hint.find("the same shapes on all ranks") != std::string::npos);
 }
 
 TEST_CASE("boards: what was encoded is decoded, and other bytes are refused", "[watchdog]") {

@@ -183,7 +183,8 @@ class Diagnosis {
       return blame(Fault::deadlock, path,
                    fmt::format("{}: no progress for {:.1f} s{}: they wait for each other,{}", text_of(path),
                                path.front()->board.still_s, place_of(*path.front(), incomplete_), places),
-                   "ranks that share several groups must take their collectives in the same order over all groups");
+                   "ranks that share several groups must take their collectives in the same order over all groups, and "
+                   "the batches of a step must have the same shapes on all ranks");
     }
     return std::nullopt;
   }
