@@ -58,7 +58,8 @@ struct StepOptions {
   bool fp8 = false;
   // Whether targets of a step may be kIgnoredTarget. Then targets are i32, and the ranks count those that count before
   // the forward pass, for the mean over the global batch. A step in which none counts updates nothing. A step in which
-  // all count has the same bits as without this option. For losses of nn::cross_entropy() and transformers.
+  // all count has the same bits as without this option. For losses of nn::cross_entropy() and transformers. The ranks
+  // count those of Batch::targets, so a loss() must not make others that are kIgnoredTarget.
   bool ignored_targets = false;
   // Terms of the training loss, not of evaluations: ops::LossOptions. For losses of nn::cross_entropy() and
   // transformers.
@@ -156,7 +157,8 @@ class Engine {
   // for the device. Every rank must call it.
   std::vector<BatchLoss> evaluate(const Batch& batch);
   // Runs `body` with all parameters gathered, without gradients, for functions of the model itself such as sampling.
-  // Every rank must call it. Refuses as step() does. `body` must not run or change this engine.
+  // Every rank must call it. Refuses as step() does. `body` must not run or change this engine, nor write to parameters:
+  // depending on strategy and dtype that is lost. shard_map() and parameters_changed() set values.
   void with_parameters(const std::function<void()>& body);
 
   // Steps that this engine ran as a CUDA graph.
