@@ -4,7 +4,7 @@
 # in a build with CUDA, and are skipped if there are fewer devices. So are HOST_RANKS, which NCCL takes for those of two
 # hosts. lt_cuda_test(NAME) marks a program whose tests always want a device. All of these have the label cuda, and the
 # target cuda_tests builds them.
-# Tests are compiled like cold code (cmake/Layers.cmake).
+# Tests are compiled like cold code (cmake/Layers.cmake), after the precompiled headers of lt_test_headers.
 # SANITIZE labels the test (with RANKS, only those of 1 and 2 ranks) for the build with sanitizers, which builds the
 # target sanitize_tests and runs no other tests.
 add_custom_target(sanitize_tests)
@@ -25,6 +25,7 @@ function(lt_test name)
                                              ${PROJECT_SOURCE_DIR}/launch ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(${name} PRIVATE lt_test_main libtrain lt_options lt_fmt lt_json ${ARG_PRIVATE})
   target_compile_options(${name} PRIVATE ${LT_COLD_OPTIONS})
+  target_precompile_headers(${name} REUSE_FROM lt_test_headers)
   if(ARG_SANITIZE)
     add_dependencies(sanitize_tests ${name})
   endif()

@@ -1,0 +1,2 @@
+// Compiles nothing itself: the headers that tests share are precompiled with it (tests/CMakeLists.txt).
+int main() {}
