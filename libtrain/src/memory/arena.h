@@ -25,9 +25,9 @@ class Arena {
   Size bytes() const { return bytes_; }
   Device device() const { return device_; }
 
-  // Runs `body`. Its k-th allocation gets the k-th place of `plan`, which must fit into the arena (InternalError). Throws
-  // UsageError if an allocation differs from the record (the message names the operation), if any recorded one is
-  // missing, and if a block outlives the body.
+  // Runs `body`. Its k-th allocation gets the k-th place of `plan`. Throws InternalError if the plan does not fit into
+  // the arena. Throws UsageError if an allocation differs from the record (the message names the operation), if any
+  // recorded one is missing, and if a block outlives the body.
   template <class F>
   void run(std::shared_ptr<const MemoryPlan> plan, F&& body) const;
 

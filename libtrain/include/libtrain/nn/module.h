@@ -44,8 +44,8 @@ class Parameter {
   // Whether it is a matrix of a block (Model::add_block()).
   bool is_block_matrix() const { return in_block_ && shape_.dims() == 2; }
   void put_in_block() { in_block_ = true; }
-  // Throws UsageError before bind(). Under an engine it has the parameter's values inside of run() and with_parameters()
-  // only. Elsewhere another step may be writing it, and what is written to it is lost.
+  // Throws UsageError before bind(). Under an engine it has the parameter's values only inside of run() and
+  // with_parameters(). Elsewhere a step may still be writing it, and what is written to it is lost.
   const Tensor& tensor() const;
   void bind(Tensor tensor) { tensor_ = std::move(tensor); }
 

@@ -157,8 +157,8 @@ class Engine {
   // for the device. Every rank must call it.
   std::vector<BatchLoss> evaluate(const Batch& batch);
   // Runs `body` with all parameters gathered, without gradients, for functions of the model itself such as sampling.
-  // Every rank must call it. Refuses as step() does. `body` must not run or change this engine, nor write to parameters:
-  // depending on strategy and dtype that is lost. shard_map() and parameters_changed() set values.
+  // Every rank must call it. Refuses as step() does. `body` must not run or change this engine. What it writes to
+  // parameters may be lost, depending on strategy and dtype; shard_map() and parameters_changed() set values.
   void with_parameters(const std::function<void()>& body);
 
   // Steps that this engine ran as a CUDA graph.
