@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "io/json_problem.h"
 #include "kernels/elementwise.h"
@@ -16,6 +18,7 @@ namespace {
 using Header = nlohmann::json;  // not ordered_json, whose look-up is linear
 
 constexpr const char* kIncomplete = "a download that was cut short, or a file of Git LFS that was not fetched?";
+constexpr const char* kMetadata = "__metadata__";
 constexpr std::uint64_t kMostPayload = std::uint64_t{1} << 60;
 constexpr Size kMostHeaderBytes = Size{100} << 20;  // as in Hugging Face's own reader
 
@@ -40,6 +43,21 @@ Size size_of(const Header& value, const std::string& tensor, Size most) {
            value.is_structured() ? value.type_name() : value.dump());
   }
   return value.get<Size>();
+}
+
+// The JSON of a header. `twice` receives a name that an object has twice, of which JSON keeps one.
+Header parse_header(const std::string& text, std::optional<std::string>& twice) {
+  if (json_depth(text) > kMaxJsonDepth) return {};
+  std::set<std::string> tensors, fields;  // fields: of one tensor
+  const auto note = [&](int depth, Header::parse_event_t event, const Header& parsed) {
+    if (event == Header::parse_event_t::object_start) fields.clear();
+    if (event == Header::parse_event_t::key && depth <= 2) {
+      const auto [name, is_new] = (depth == 1 ? tensors : fields).insert(parsed.get<std::string>());
+      if (!is_new) twice = *name;
+    }
+    return true;
+  };
+  return Header::parse(text, note, false);
 }
 
 // The bytes of all tensors together, as far as the header says.
@@ -91,6 +109,29 @@ SafetensorsEntry entry_of(const std::string& name, const Header& json, Size begi
   return entry;
 }
 
+void require_texts(const Header& metadata) {
+  const bool is_map =
+      metadata.is_object() && std::ranges::all_of(metadata, [](const Header& v) { return v.is_string(); });
+  if (is_map) return;
+  broken(kMetadata, "an object of texts", metadata.is_object() ? "an object with others" : metadata.type_name());
+}
+
+// Each byte of the payload belongs to one tensor.
+void require_whole(const std::vector<SafetensorsEntry>& tensors, Size begin) {
+  std::vector<const SafetensorsEntry*> by_offset;
+  for (const SafetensorsEntry& tensor : tensors) by_offset.push_back(&tensor);
+  std::ranges::sort(by_offset, {}, [](const SafetensorsEntry* t) { return std::pair(t->offset, t->bytes); });
+  Size end = 0;
+  for (const SafetensorsEntry* const tensor : by_offset) {
+    const Size first = tensor->offset - begin;
+    if (first != end) {
+      broken(tensor->name, fmt::format("data_offsets from {} on, where the tensor before it ends", end),
+             fmt::format("{} and {}", first, first + tensor->bytes));
+    }
+    end += tensor->bytes;
+  }
+}
+
 }  // namespace
 
 SafetensorsReader::SafetensorsReader(const std::filesystem::path& file)
@@ -114,16 +155,25 @@ SafetensorsReader::SafetensorsReader(const std::filesystem::path& file)
   std::string text(static_cast<std::size_t>(length), ' ');
   file_.read_at(text.data(), static_cast<Size>(length), prefix);
   const Size begin = prefix + static_cast<Size>(length);
-  const Header header = json_depth(text) > kMaxJsonDepth ? Header() : Header::parse(text, nullptr, false);
-  if (header.is_object() && begin + payload_of(header) > size) {
-    refuse_size(fmt::format("{} bytes, as its header says", begin + payload_of(header)));
-  }
+  std::optional<std::string> twice;
+  const Header header = parse_header(text, twice);
+  const Size whole = begin + (header.is_object() ? payload_of(header) : 0);
+  const auto as_header_says = [&] { return fmt::format("{} bytes, as its header says", whole); };
+  if (whole > size) refuse_size(as_header_says());
   in_file(name_, [&] {
     if (!header.is_object()) broken("text", "a JSON object", json_problem(text));
+    if (twice) broken(*twice, "each name once", "it twice");
     for (const auto& [name, value] : header.items()) {
-      if (name == "__metadata__") continue;
+      if (name == kMetadata) {
+        require_texts(value);
+        continue;
+      }
       index_.emplace(name, tensors_.size());
       tensors_.push_back(entry_of(name, value, begin, size - begin));
+    }
+    require_whole(tensors_, begin);
+    if (whole < size) {
+      throw DataError("checkpoint", fmt::format("expected {}, found {} bytes", as_header_says(), size));
     }
   });
 }

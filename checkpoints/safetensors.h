@@ -47,7 +47,8 @@ struct SafetensorsEntry {
 // explains. Errors start with the file's name.
 class SafetensorsReader {
  public:
-  // Reads the header. Throws DataError for anything that is not a whole safetensors file.
+  // Reads the header. Throws DataError for anything that is not a whole safetensors file, in which each byte after the
+  // header belongs to one tensor.
   explicit SafetensorsReader(const std::filesystem::path& file);
 
   const std::string& name() const { return name_; }  // of the file

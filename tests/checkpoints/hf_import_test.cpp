@@ -45,17 +45,40 @@ void change_config(const fs::path& hf, const Change& change) {
   write_text(hf / "config.json", config.dump());
 }
 
-// The payload stays as it is.
-void change_header(const fs::path& hf, const Change& change) {
+// A safetensors file as it is in memory.
+struct Weights {
+  ordered_json header;
+  std::string payload;
+
+  std::size_t first(const std::string& name) const { return header.at(name).at("data_offsets").at(0); }
+  std::string values(const std::string& name) const {
+    return payload.substr(first(name), header.at(name).at("data_offsets").at(1).get<std::size_t>() - first(name));
+  }
+  // Adds a tensor with the fields and values of another.
+  void copy(const std::string& from, const std::string& to) {
+    header[to] = header.at(from);
+    header[to]["data_offsets"] = {payload.size(), payload.size() + values(from).size()};
+    payload += values(from);
+  }
+  // Gives a tensor the values of another of its shape.
+  void overwrite(const std::string& name, const std::string& from) {
+    const std::string bytes = values(from);
+    payload.replace(first(name), bytes.size(), bytes);
+  }
+};
+
+void write_weights(const fs::path& hf, const std::string& header, const std::string& payload) {
+  const std::uint64_t bytes = header.size();
+  write_text(hf / "model.safetensors", std::string(reinterpret_cast<const char*>(&bytes), 8) + header + payload);
+}
+
+void change_weights(const fs::path& hf, const std::function<void(Weights&)>& change) {
   const std::string bytes = read_text(hf / "model.safetensors");
-  std::uint64_t before = 0;
-  std::memcpy(&before, bytes.data(), 8);
-  ordered_json header = ordered_json::parse(bytes.substr(8, before));
-  change(header);
-  const std::string text = header.dump();
-  const std::uint64_t after = text.size();
-  write_text(hf / "model.safetensors",
-             std::string(reinterpret_cast<const char*>(&after), 8) + text + bytes.substr(8 + before));
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  Weights weights{ordered_json::parse(bytes.substr(8, length)), bytes.substr(8 + length)};
+  change(weights);
+  write_weights(hf, weights.header.dump(), weights.payload);
 }
 
 // The message without the folder's path.
@@ -234,18 +257,21 @@ TEST_CASE("hf import: weights that are not the model's are refused by file and t
   const std::vector<HfCase> cases = hf_cases();
   const fs::path hf = exported(case_named(cases, "llama-untied"), temp.path());
   const std::string original = read_text(hf / "model.safetensors");
-  const auto with = [&](const Change& change) {
+  const auto with_weights = [&](const std::function<void(Weights&)>& change) {
     write_text(hf / "model.safetensors", original);
-    change_header(hf, change);
+    change_weights(hf, change);
     return refusal(hf);
   };
+  const auto with = [&](const Change& change) {
+    return with_weights([&](Weights& weights) { change(weights.header); });
+  };
   const std::string norm = "model.norm.weight";
-  CHECK(with([&](auto& header) { header.erase(norm); }) ==
+  CHECK(with([&](auto& header) { header["other"] = header[norm], header.erase(norm); }) ==
         "model.safetensors: model.norm.weight: expected shape [24], found no such tensor");
-  CHECK(with([&](auto& header) { header["model.layers.7.mlp.up_proj.weight"] = header[norm]; }) ==
+  CHECK(with_weights([&](auto& weights) { weights.copy(norm, "model.layers.7.mlp.up_proj.weight"); }) ==
         "model.safetensors: model.layers.7.mlp.up_proj.weight: expected no such tensor in a model of llama, found "
         "shape [24]");
-  CHECK(with([&](auto& header) { header["model.layers.0.self_attn.rotary_emb.inv_freq"] = header[norm]; }) ==
+  CHECK(with_weights([&](auto& weights) { weights.copy(norm, "model.layers.0.self_attn.rotary_emb.inv_freq"); }) ==
         "no error was thrown");
   CHECK(with([&](auto& header) { header["norm.weight"] = header[norm], header.erase(norm); }) == "no error was thrown");
   CHECK(with([&](auto& header) {
@@ -269,7 +295,7 @@ TEST_CASE("hf import: weights that are not the model's are refused by file and t
   CHECK(with([](auto&) {}) ==
         "model.safetensors: lm_head.weight: expected the values of model.embed_tokens.weight, as config.json has tied "
         "embeddings, found others");
-  CHECK(with([](auto& header) { header["lm_head.weight"] = header["model.embed_tokens.weight"]; }) ==
+  CHECK(with_weights([](auto& weights) { weights.overwrite("lm_head.weight", "model.embed_tokens.weight"); }) ==
         "no error was thrown");
   write_text(hf / "config.json", untied);
   write_text(hf / "model.safetensors", original.substr(0, original.size() - 4));
@@ -297,4 +323,47 @@ TEST_CASE("hf import: weights that are not the model's are refused by file and t
   fs::remove(hf / "model.safetensors.index.json");
   CHECK(refusal(hf) ==
         "model.safetensors: expected weights in this file or in those of model.safetensors.index.json, found neither");
+}
+
+TEST_CASE("hf import: a safetensors file whose tensors are not its bytes, each once, is refused", "[checkpoints]") {
+  const TempFolder temp;
+  const std::vector<HfCase> cases = hf_cases();
+  const fs::path hf = exported(case_named(cases, "llama-untied"), temp.path());
+  const std::string original = read_text(hf / "model.safetensors");
+  const auto with = [&](const std::function<void(Weights&)>& change) {
+    write_text(hf / "model.safetensors", original);
+    change_weights(hf, change);
+    return refusal(hf);
+  };
+  const std::string norm = "model.norm.weight", other = "model.layers.0.input_layernorm.weight";
+  CHECK(with([](auto&) {}) == "no error was thrown");
+  CHECK(with([&](auto& weights) {
+          weights.header[norm]["data_offsets"] = weights.header[other]["data_offsets"];
+        }).ends_with("expected data_offsets from 3648 on, where the tensor before it ends, found 3552 and 3648"));
+  CHECK(with([&](auto& weights) { weights.header.erase(other); }) ==
+        "model.safetensors: header: model.layers.0.self_attn.q_proj.weight: expected data_offsets from 3552 on, where "
+        "the tensor before it ends, found 3648 and 5952");
+  CHECK(with([](auto& weights) { weights.header.erase("model.embed_tokens.weight"); }) ==
+        "model.safetensors: header: model.layers.0.input_layernorm.weight: expected data_offsets from 0 on, where the "
+        "tensor before it ends, found 3552 and 3648");
+  const std::string longer = with([](auto& weights) { weights.payload += "more"; });
+  const std::uintmax_t bytes = fs::file_size(hf / "model.safetensors");
+  CHECK(longer ==
+        fmt::format("model.safetensors: expected {} bytes, as its header says, found {} bytes", bytes - 4, bytes));
+  // A tensor without values may lie between any two.
+  const ordered_json none = {{"dtype", "F32"}, {"shape", {0, 3}}, {"data_offsets", {3552, 3552}}};
+  CHECK(with([&](auto& weights) { weights.header["model.layers.0.self_attn.rotary_emb.inv_freq"] = none; }) ==
+        "no error was thrown");
+  for (const auto& [metadata, found] : std::vector<std::pair<ordered_json, std::string>>{
+           {5, "number"}, {{{"format", 5}}, "an object with others"}, {ordered_json::array(), "array"}}) {
+    CHECK(with([&](auto& weights) { weights.header["__metadata__"] = metadata; }) ==
+          "model.safetensors: header: __metadata__: expected an object of texts, found " + found);
+  }
+  CHECK(with([](auto& weights) { weights.header.erase("__metadata__"); }) == "no error was thrown");
+  // JSON keeps one of two values of a name.
+  change_weights(hf, [&](Weights& weights) {
+    const std::string text = weights.header.dump();
+    write_weights(hf, "{\"" + norm + "\":" + weights.header[norm].dump() + "," + text.substr(1), weights.payload);
+  });
+  CHECK(refusal(hf) == "model.safetensors: header: model.norm.weight: expected each name once, found it twice");
 }
