@@ -367,3 +367,24 @@ TEST_CASE("hf import: a safetensors file whose tensors are not its bytes, each o
   });
   CHECK(refusal(hf) == "model.safetensors: header: model.norm.weight: expected each name once, found it twice");
 }
+
+TEST_CASE("hf import: beside tied embeddings each value of a head is compared", "[checkpoints]") {
+  const TempFolder temp;
+  const std::vector<HfCase> cases = hf_cases();
+  HfCase item = case_named(cases, "llama-untied");
+  constexpr Size kVocab = 50000;  // several blocks
+  item.model.replace(item.model.find("\"vocab\":37"), 10, fmt::format("\"vocab\":{}", kVocab));
+  item.parameters.front().shape = item.parameters.back().shape = {kVocab, 24};
+  const fs::path hf = exported(item, temp.path());
+  change_config(hf, [](ordered_json& config) { config["tie_word_embeddings"] = true; });
+  change_weights(hf, [](Weights& weights) { weights.overwrite("lm_head.weight", "model.embed_tokens.weight"); });
+  CHECK(refusal(hf) == "no error was thrown");
+  const std::string copied = read_text(hf / "model.safetensors");
+  for (const Size value : {Size{2500}, kVocab * 24 / 2 + 99, kVocab * 24 - 1}) {
+    write_text(hf / "model.safetensors", copied);
+    change_weights(hf, [&](Weights& weights) {
+      weights.payload[weights.first("lm_head.weight") + 4 * static_cast<std::size_t>(value)] ^= 1;
+    });
+    CHECK(refusal(hf).ends_with("as config.json has tied embeddings, found others"));
+  }
+}
