@@ -54,6 +54,14 @@ void print(const EvaluationResult& result, const std::string& checkpoint) {
   fmt::print("tokens {} in {}, checkpoint {}\n", result.tokens, counted(result.blocks, "block"), checkpoint);
 }
 
+void require_finite(double loss) {
+  if (std::isfinite(loss)) return;
+  NonFiniteError error(fmt::format("eval: loss: expected a finite number, got {}", loss),
+                       "the weights, or what the model computes from them in --train.dtype, are not finite numbers");
+  error.set_shared(0);
+  throw error;
+}
+
 void print(const ChoicesResult& result, const std::string& checkpoint) {
   const auto share = [&](Size correct) { return static_cast<double>(correct) / static_cast<double>(result.questions); };
   fmt::print("accuracy {:.4f}\naccuracy_per_byte {:.4f}\nquestions {}, checkpoint {}\n", share(result.correct),
@@ -94,6 +102,7 @@ Run set_up_eval(CLI::App& app, const Models&) {
       const EvaluationResult result =
           in_words_of_options([&] { return evaluate_files(loaded, o->data, o->seq, 8, format, group); });
       if (is_first) print(result, loaded.directory);
+      require_finite(result.loss);
     }
     if (!o->choices.empty()) {
       const ChoicesResult result = evaluate_choices(loaded, o->choices, group);

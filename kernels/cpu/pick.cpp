@@ -99,6 +99,10 @@ void pick_tokens(CpuStream, const PickTokens& call) {
         pick_number(call.key, r / call.per_prompt, r % call.per_prompt, static_cast<std::uint64_t>(call.picks_R[r]++));
     const std::uint32_t token = pick(logits, call, uniform);
     call.ids_R[r] = static_cast<std::int32_t>(token);
+    if (call.found_R != nullptr) {
+      const bool has_finite = std::any_of(logits.begin(), logits.end(), [](double x) { return std::isfinite(x); });
+      call.found_R[r] = has_finite ? call.ids_R[r] : -1;
+    }
     if (seen != nullptr) seen[token] = 1;
     call.lengths_R[r] = std::min(call.lengths_R[r] + 1, static_cast<std::int32_t>(call.most_length));
   }

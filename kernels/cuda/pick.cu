@@ -194,8 +194,9 @@ struct Choice {
   Size top_k;
 };
 
+// `has_finite`: whether the row has a finite logit.
 template <class Parts, class T>
-__device__ int choose(Row<T> row, const Choice& c, float uniform, Sum* bins) {
+__device__ int choose(Row<T> row, const Choice& c, float uniform, Sum* bins, bool& has_finite) {
   float largest = -INFINITY;
   Size first = row.V;  // with the largest logit
   row.for_each([&](Size i, float x) {
@@ -203,6 +204,13 @@ __device__ int choose(Row<T> row, const Choice& c, float uniform, Sum* bins) {
   });
   const Sum best = least_of_row<Parts>(static_cast<Sum>(key_of(largest)) << 32 | static_cast<Sum>(first));
   row.largest = logit_of(static_cast<std::uint32_t>(best >> 32));
+  has_finite = row.largest != -INFINITY;
+  if (!has_finite) return 0;
+  if (row.largest == INFINITY) {
+    Sum finite = 0;
+    row.for_each([&](Size, float x) { finite |= isfinite(x) ? 1 : 0; });
+    has_finite = sum_of_row<Parts>(finite) > 0;
+  }
   // Beside an infinite logit no other has weight.
   if (c.temperature == 0 || row.largest == INFINITY) {
     return static_cast<Size>(best & 0xffffffffu) < row.V ? static_cast<int>(best) : 0;
@@ -259,10 +267,12 @@ __global__ void __launch_bounds__(kPickThreads) pick_kernel(PickTokens call, Cho
                    0};
   const float uniform =
       pick_number(call.key, r / call.per_prompt, r % call.per_prompt, static_cast<std::uint64_t>(call.picks_R[r]));
-  const int token = choose<Parts>(row, choice, uniform, bins);
+  bool has_finite = false;
+  const int token = choose<Parts>(row, choice, uniform, bins, has_finite);
   Parts::synchronize();  // all have read picks_R and seen
   if (threadIdx.x != 0 || part != 0) return;
   call.ids_R[r] = token;
+  if (call.found_R != nullptr) call.found_R[r] = has_finite ? token : -1;
   ++call.picks_R[r];
   if (seen != nullptr) seen[token] = 1;
   const std::int32_t longer = call.lengths_R[r] + 1;

@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import math
+import shutil
+import struct
 import subprocess
 
 import program
@@ -85,6 +88,7 @@ class Commands(TrainingTest):
         self.assertEqual(program.run("checkpoint", "verify", run).returncode, 0)
         self.assertEqual(program.run("checkpoint", "export", run, "--out", self.folder / "hf").returncode, 0)
         self.assertTrue((self.folder / "hf/model.safetensors").exists())
+        self.check_not_finite(self.folder / "hf", val)
         self.assert_error(program.run("checkpoint", "export", run, "--out", self.folder / "hf"), 3,
                           f"[checkpoint] {self.folder}/hf: expected a new name or an empty folder, found a folder that holds files",
                           "choose another --out, or remove its contents")
@@ -103,6 +107,24 @@ class Commands(TrainingTest):
         self.assertIn("rank-00001.h5", broken.stdout)
         self.assertEqual(broken.stderr, f"error: [checkpoint] {run}: expected every byte as it was written, found 1 problem\n")
         self.assertEqual(program.run("eval", "--checkpoint", run, "--data", val).returncode, 3)
+
+    def check_not_finite(self, hf, val):
+        """Weights that are not numbers give no text and no loss, and an exit code that says so."""
+        bad = self.folder / "bad"
+        shutil.copytree(hf, bad)
+        weights = bytearray((bad / "model.safetensors").read_bytes())
+        length, = struct.unpack("<Q", weights[:8])
+        begin, end = json.loads(weights[8:8 + length])["transformer.ln_f.weight"]["data_offsets"]
+        weights[8 + length + begin:8 + length + end] = struct.pack("<f", math.nan) * ((end - begin) // 4)
+        (bad / "model.safetensors").write_bytes(weights)
+        self.assertEqual(program.run("checkpoint", "import", bad, "--out", self.folder / "nan").returncode, 0)
+        model = ("--checkpoint", self.folder / "nan", "--tokenizer", "byte")
+        evaluated = program.run("eval", *model, "--data", val, "--seq", 16, ranks=2)
+        self.assertEqual(evaluated.returncode, 5, evaluated.stderr)
+        self.assertRegex(evaluated.stdout, "^loss -?nan\n")
+        self.assertEqual(evaluated.stderr.count("error: [train] eval: loss: expected a finite number, got nan\n"), 1)
+        sampled = program.run("sample", *model, "--prompt", "The qui", "--tokens", 12)
+        self.assert_error(sampled, 5, "[train] sample: row 0: expected a finite logit after 7 tokens, found none")
 
     def check_sampling(self, run):
         """A text follows from the seed, and each limit to the likeliest token alone gives the greedy one."""

@@ -136,6 +136,37 @@ TEST_CASE("cuda: an infinite logit is picked, as on the CPU", "[cuda]") {
   }
 }
 
+TEST_CASE("cuda: a row without a finite logit is told apart, as on the CPU", "[cuda]") {
+  if (!has_gpu()) return;
+  const Size R = 6;
+  // The logit of each row's last token but one, and that of all others.
+  const double nan = std::nan(""), inf = HUGE_VAL;
+  const std::array<std::array<double, 2>, R> rows{{{nan, nan}, {nan, -inf}, {nan, inf}, {2, nan}, {1, -inf}, {inf, 1}}};
+  for (const Size V : {61, 128256}) {
+    Array logits(DType::f32, R * V), state(DType::f32, 4 * R), seen(DType::f32, (R * V + 3) / 4);
+    for (Size i = 0; i < R * V; ++i) {
+      logits.set(i, rows[static_cast<std::size_t>(i / V)][i % V == V - 2 ? 0 : 1]);
+    }
+    DeviceArray logits_there(logits);
+    for (const PickCase& c : {PickCase{}, PickCase{.temperature = 0}, PickCase{.top_k = 3, .top_p = 0.5},
+                              PickCase{.min_p = 0.5}, PickCase{.penalty = 2}}) {
+      CAPTURE(V, c.temperature, c.top_k, c.min_p, c.penalty);
+      DeviceArray state_there(state), seen_there(seen);
+      PickTokens call = call_of(c, DType::f32, R, V, logits_there.data(), static_cast<std::byte*>(state_there.data()),
+                                static_cast<std::byte*>(seen_there.data()));
+      call.found_R = call.ids_R + 3 * R;
+      pick_tokens(gpu_stream(), call);
+      Array found(DType::f32, 4 * R);
+      state_there.read(found);
+      const auto* const ids = static_cast<const std::int32_t*>(found.data());
+      const auto own = static_cast<std::int32_t>(V - 2);
+      CHECK(std::vector<std::int32_t>(ids, ids + R) == std::vector<std::int32_t>{0, 0, 0, own, own, own});
+      CHECK(std::vector<std::int32_t>(ids + 3 * R, ids + 4 * R) ==
+            std::vector<std::int32_t>{-1, -1, -1, own, own, own});
+    }
+  }
+}
+
 TEST_CASE("cuda: products of few rows with constant weights, and each row alone", "[cuda]") {
   for_floats([](DType dtype) {
     for (const Size M : {1, 2, 3, 4, 7, 8}) {

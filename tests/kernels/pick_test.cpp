@@ -91,6 +91,35 @@ TEST_CASE("pick_tokens: the token that the formula gives", "[kernels]") {
   }
 }
 
+TEST_CASE("pick_tokens: a row without a finite logit is told apart", "[kernels]") {
+  const double inf = HUGE_VAL, nan = std::nan("");
+  const std::vector<std::vector<double>> rows{{nan, nan, nan}, {-inf, nan, -inf}, {inf, nan, -inf},
+                                              {nan, 2, nan},   {-inf, -inf, 1},   {1, inf, nan}};
+  const std::vector<std::int32_t> expected{-1, -1, -1, 1, 2, 1};
+  for (const DType dtype : test::kFloats) {
+    for (const Options& o : {Options{}, {.temperature = 0}, {.top_k = 2, .top_p = 0.5}, {.penalty = 2}}) {
+      CAPTURE(dtype_name(dtype), o.temperature, o.top_k, o.penalty);
+      Array logits(dtype, 18);
+      for (Size i = 0; i < 18; ++i)
+        logits.set(i, rows[static_cast<std::size_t>(i / 3)][static_cast<std::size_t>(i % 3)]);
+      std::vector<std::int32_t> ids(6, -5), found(6), picks(6), lengths(6);
+      std::vector<std::uint8_t> seen(18);
+      kernels::PickTokens call{dtype, 6, 3, logits.data(), o.temperature, o.top_k, o.top_p, o.min_p, o.penalty};
+      call.ids_R = ids.data(), call.found_R = found.data(), call.picks_R = picks.data();
+      call.lengths_R = lengths.data(), call.most_length = 9;
+      if (o.penalty != 1) call.seen_RV = seen.data();
+      kernels::pick_tokens(CpuStream{}, call);
+      CHECK(found == expected);
+      for (std::size_t r = 0; r < 6; ++r) CHECK((ids[r] >= 0 && ids[r] < 3 && (found[r] < 0 || found[r] == ids[r])));
+      const std::vector<std::int32_t> before = ids;
+      call.found_R = nullptr, picks.assign(6, 0);
+      seen.assign(18, 0);
+      kernels::pick_tokens(CpuStream{}, call);
+      CHECK(ids == before);
+    }
+  }
+}
+
 TEST_CASE("pick_tokens: of equal logits the first, and every token in turn", "[kernels]") {
   std::vector<float> logits(1000, 2.5f);
   std::int32_t id = 0, picks = 0, length = 0;

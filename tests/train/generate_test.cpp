@@ -70,6 +70,24 @@ TEST_CASE("generate: a text may go on after more tokens were added to it", "[tra
   }
 }
 
+TEST_CASE("generate: a text whose logits are not numbers is refused, and none is once it has ended", "[train]") {
+  const auto model = model_of(tiny("llama"));
+  const Tensor table = model->all_parameters().front().parameter->tensor().detach();
+  copy(table.narrow(0, 5, 1), ops::scale(table.narrow(0, 5, 1), std::nan("")));  // of token 5
+  Generator rows(*model, 2, {.temperature = 0});
+  rows.append(0, {1, 2, 3}), rows.append(1, {4, 3});
+  rows.step();
+  rows.append(1, {5});
+  CHECK(message_of<NonFiniteError>([&] { rows.step(); }) ==
+        "sample: row 1: expected a finite logit after 4 tokens, found none");
+  Generator ended(*model, 2, {.temperature = 0});
+  ended.append(0, {1, 2, 3}), ended.append(1, {4, 3});
+  ended.step();
+  ended.append(1, {5});
+  ended.end(1);
+  CHECK_NOTHROW(ended.step());
+}
+
 TEST_CASE("generate: the penalty makes every token of prompt and output less likely", "[train]") {
   const auto model = model_of(tiny("llama", 64));
   const Tokens free = generated(*model, {{1, 2}}, {.tokens = 40, .temperature = 0})[0];

@@ -70,9 +70,9 @@ struct Generator::Impl {
 
     Size unread() const { return static_cast<Size>(text.size()) - held; }
   };
-  // The tokens of a step on the host.
+  // The tokens of a step on the host, as `found`.
   struct Picked {
-    HostStage ids;
+    HostStage tokens;
     Event is_there;
   };
 
@@ -87,9 +87,10 @@ struct Generator::Impl {
         ids(Tensor::zeros({rows, 1}, DType::i32, device)),
         lengths(Tensor::zeros({rows}, DType::i32, device)),
         picks(Tensor::zeros({rows}, DType::i32, device)),
+        found(Tensor::zeros({rows}, DType::i32, device)),
         logits(Tensor::empty({rows, 1, given.spec().vocab}, like.dtype(), device)),
         memory(device),
-        picked{Picked{HostStage(device, ids.bytes()), {}}, Picked{HostStage(device, ids.bytes()), {}}} {
+        picked{Picked{HostStage(device, found.bytes()), {}}, Picked{HostStage(device, found.bytes()), {}}} {
     if (options.repetition_penalty == 1) return;
     seen = Tensor::zeros({rows, model.spec().vocab}, DType::u8, device);
     marks.emplace(device, model.spec().vocab);
@@ -197,6 +198,7 @@ struct Generator::Impl {
                                .key = derive_key(options.seed, "sample"),
                                .per_prompt = options.continuations,
                                .ids_R = values(ids),
+                               .found_R = values(found),
                                .picks_R = values(picks),
                                .lengths_R = values(lengths),
                                .most_length = capacity - 1,
@@ -227,7 +229,7 @@ struct Generator::Impl {
   // The tokens that pick() has written come to the host.
   void send_picked() {
     Picked& to = picked[static_cast<std::size_t>(enqueued++ % 2)];
-    to.ids.receive(ids);
+    to.tokens.receive(found);
     to.is_there.record(Stream::compute(device));
   }
 
@@ -300,13 +302,24 @@ struct Generator::Impl {
     const Picked& from = picked[static_cast<std::size_t>(received++ % 2)];
     from.is_there.synchronize();
     tokens.assign(texts.size(), 0);
+    const auto* const there = static_cast<const std::int32_t*>(from.tokens.data());
+    for (std::size_t r = 0; r < texts.size() && !device.is_meta(); ++r) {
+      if (there[r] < 0 && !texts[r].has_ended) refuse_without_logits(r);
+      tokens[r] = static_cast<std::uint32_t>(std::max(0, there[r]));
+    }
     for (std::size_t r = 0; r < texts.size(); ++r) {
       RowText& own = texts[r];
-      if (!device.is_meta()) tokens[r] = static_cast<const std::uint32_t*>(from.ids.data())[r];
       if (own.has_ended) continue;
       own.held = static_cast<Size>(own.text.size());
       append(own, {tokens[r]});
     }
+  }
+
+  [[noreturn]] void refuse_without_logits(std::size_t r) const {
+    throw NonFiniteError(
+        fmt::format("sample: row {}: expected a finite logit after {} tokens, found none", r, texts[r].text.size()),
+        fmt::format("the weights, or what the model computes from them in {}, are not finite numbers",
+                    dtype_name(like.dtype())));
   }
 
   nn::Transformer& model;
@@ -316,7 +329,7 @@ struct Generator::Impl {
   Size capacity;
   std::vector<RowText> texts;
   nn::DecodeState state;
-  Tensor ids, lengths, picks, logits, seen;
+  Tensor ids, lengths, picks, found, logits, seen;  // found: ids, but -1 where no logit was finite
   StepMemory memory;
   std::array<Picked, 2> picked;     // by steps in turn
   Size enqueued = 0, received = 0;  // steps

@@ -300,7 +300,12 @@ class TrainingLoop {
         if (run_.world.rank() != 0) return;
         Tokenizer::Ids begin = run_.tokenizer->encode("\n");
         if (begin.size() > 1) begin.erase(begin.begin(), begin.end() - 1);  // the plan is for one token
-        const auto tokens = lt::sample(dynamic_cast<nn::Transformer&>(run_.model), begin, run_.config.train.seed);
+        Tokenizer::Ids tokens;
+        try {
+          tokens = lt::sample(dynamic_cast<nn::Transformer&>(run_.model), begin, run_.config.train.seed);
+        } catch (const NonFiniteError& error) {  // the loss tells whether the run ends
+          return run_.log.say(fmt::format("warning: no sample, {}", error.what()));
+        }
         run_.log.keep("samples", [&] {
           write_whole_file("record", run_.log.in_folder("samples", sample_name()),
                            run_.tokenizer->decode(tokens) + "\n");
