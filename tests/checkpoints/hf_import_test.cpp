@@ -1,18 +1,12 @@
-// Folders in Hugging Face's format, read range by range, and what is refused in them. tests/parity/hf_import.py reads
-// folders of another implementation.
-#include "hf_folder.h"
-
+// Folders in Hugging Face's format, read range by range, and which weights are refused. hf_config_test.cpp has the
+// refusals of config.json; tests/parity/hf_import.py reads folders of another implementation.
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "checkpoints/hf_models.h"
-#include "hf_config.h"
-#include "libtrain/checkpoints/checkpoint.h"
-#include "libtrain/error.h"
+#include "checkpoints/hf_folders.h"
 #include "model_json.h"
 #include "test_main/catch.h"
 #include "test_main/message_of.h"
@@ -21,74 +15,6 @@
 using namespace lt;
 using namespace lt::checkpoint;
 using namespace lt_test;
-using nlohmann::ordered_json;
-
-namespace {
-
-using Change = std::function<void(ordered_json&)>;
-
-fs::path exported(const HfCase& item, const fs::path& folder) {
-  export_hf(save_case(item, folder / "run"), folder / "hf");
-  return folder / "hf";
-}
-
-const HfCase& case_named(const std::vector<HfCase>& cases, const std::string& name) {
-  for (const HfCase& item : cases) {
-    if (item.name == name) return item;
-  }
-  throw std::runtime_error(name);
-}
-
-void change_config(const fs::path& hf, const Change& change) {
-  ordered_json config = ordered_json::parse(read_text(hf / "config.json"));
-  change(config);
-  write_text(hf / "config.json", config.dump());
-}
-
-// A safetensors file as it is in memory.
-struct Weights {
-  ordered_json header;
-  std::string payload;
-
-  std::size_t first(const std::string& name) const { return header.at(name).at("data_offsets").at(0); }
-  std::string values(const std::string& name) const {
-    return payload.substr(first(name), header.at(name).at("data_offsets").at(1).get<std::size_t>() - first(name));
-  }
-  // Adds a tensor with the fields and values of another.
-  void copy(const std::string& from, const std::string& to) {
-    header[to] = header.at(from);
-    header[to]["data_offsets"] = {payload.size(), payload.size() + values(from).size()};
-    payload += values(from);
-  }
-  // Gives a tensor the values of another of its shape.
-  void overwrite(const std::string& name, const std::string& from) {
-    const std::string bytes = values(from);
-    payload.replace(first(name), bytes.size(), bytes);
-  }
-};
-
-void write_weights(const fs::path& hf, const std::string& header, const std::string& payload) {
-  const std::uint64_t bytes = header.size();
-  write_text(hf / "model.safetensors", std::string(reinterpret_cast<const char*>(&bytes), 8) + header + payload);
-}
-
-void change_weights(const fs::path& hf, const std::function<void(Weights&)>& change) {
-  const std::string bytes = read_text(hf / "model.safetensors");
-  std::uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), 8);
-  Weights weights{ordered_json::parse(bytes.substr(8, length)), bytes.substr(8 + length)};
-  change(weights);
-  write_weights(hf, weights.header.dump(), weights.payload);
-}
-
-// The message without the folder's path.
-std::string refusal(const fs::path& hf) {
-  const std::string message = message_of<DataError>([&] { HfFolder folder(hf.string()); });
-  const std::string path = hf.string() + "/";
-  return message.starts_with(path) ? message.substr(path.size()) : message;
-}
-
-}  // namespace
 
 TEST_CASE("hf import: any range of any parameter has the numbers that were exported", "[checkpoints]") {
   const TempFolder temp;
@@ -187,69 +113,6 @@ TEST_CASE("hf import: a checkpoint of several files, with every weight and witho
     CHECK_THROWS_AS(import_hf(hf.string(), broken.string()), DataError);
     CHECK_FALSE(fs::exists(broken));
   }
-}
-
-TEST_CASE("hf import: a config.json that says another model is refused by key", "[checkpoints]") {
-  const TempFolder temp;
-  const std::vector<HfCase> cases = hf_cases();
-  const fs::path hf = exported(case_named(cases, "llama-untied"), temp.path());
-  const std::string original = read_text(hf / "config.json");
-  const auto with = [&](const char* pointer, const ordered_json& value) {
-    write_text(hf / "config.json", original);
-    change_config(hf, [&](ordered_json& config) { config[ordered_json::json_pointer(pointer)] = value; });
-    return refusal(hf);
-  };
-  CHECK(with("/use_cache", true) == "no error was thrown");
-  CHECK(with("/attention_dropout", 0.5) == "no error was thrown");
-  CHECK(with("/some_new_key", nullptr) == "no error was thrown");
-  CHECK(with("/hidden_act", nullptr) == "no error was thrown");
-  CHECK(with("/pretraining_tp", nullptr) == "no error was thrown");
-  CHECK(with("/scale_attn_weights", nullptr) == "config.json: scale_attn_weights: expected true, found null");
-  CHECK(with("/is_causal", true) == "no error was thrown");
-  CHECK(with("/is_causal", false) == "config.json: is_causal: expected true, found false");
-  CHECK(with("/is_causal", nullptr) == "config.json: is_causal: expected true, found null");
-  // gpt2-medium has the first two, SmolLM2-135M the third.
-  CHECK(with("/predict_special_tokens", true) == "no error was thrown");
-  CHECK(with("/n_special", 0) == "no error was thrown");
-  CHECK(with("/is_llama_config", true) == "no error was thrown");
-  CHECK(with("/rms_norm_eps", 0) == "config.json: rms_norm_eps: expected a number above 0 and at most 1, found 0");
-  CHECK(with("/some_new_key", 3) ==
-        "config.json: some_new_key: expected no such key, since it may change the model, found 3");
-  CHECK(with("/model_type", "bert") ==
-        "config.json: model_type: expected one of gpt2, llama, mistral, qwen2, qwen3, found \"bert\"");
-  CHECK(with("/architectures", {"LlamaForSequenceClassification"}) ==
-        "config.json: architectures: expected [\"LlamaForCausalLM\"], found [\"LlamaForSequenceClassification\"]");
-  CHECK(with("/hidden_act", "relu") == "config.json: hidden_act: expected \"silu\", found \"relu\"");
-  CHECK(with("/attention_bias", true) == "config.json: attention_bias: expected false, found true");
-  CHECK(with("/hidden_size", "wide") ==
-        "config.json: hidden_size: expected an integer of 1 to 268435456, found \"wide\"");
-  CHECK(
-      with("/num_hidden_layers", 1e9).starts_with("config.json: num_hidden_layers: expected an integer of 1 to 65536"));
-  CHECK(with("/num_attention_heads", 5) == "config.json: model.kv_heads: 2 does not divide model.heads 5");
-  CHECK(with("/rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}) ==
-        "config.json: rope_scaling.rope_type: expected default, linear or llama3, found \"yarn\"");
-  CHECK(with("/rope_scaling", {{"type", "linear"}}) ==
-        "config.json: rope_scaling.factor: expected a number, found null");
-  CHECK(with("/rope_scaling", {{"type", "linear"}, {"factor", 2}, {"beta", 1}}) ==
-        "config.json: rope_scaling.beta: expected no such key, found 1");
-  CHECK(with("/rope_scaling", {{"rope_type", "default"}, {"type", "linear"}, {"factor", 4}}) ==
-        "config.json: rope_scaling.type: expected what rope_type says, found \"linear\"");
-  CHECK(with("/rope_parameters/rope_theta", 10000) ==
-        "config.json: rope_parameters.rope_theta: expected what rope_theta says, found 10000");
-  CHECK(with("/layer_types", {"full_attention", "sliding_attention"}) ==
-        "config.json: layer_types: expected \"full_attention\" for every layer, found \"sliding_attention\"");
-  CHECK(with("/pretraining_tp", 2) == "config.json: pretraining_tp: expected 1, found 2");
-  CHECK(with("/quantization_config", {{"bits", 4}})
-            .starts_with("config.json: quantization_config: expected no such key"));
-  write_text(hf / "config.json", "{");
-  CHECK(refusal(hf) ==
-        "config.json: expected a JSON object, found broken JSON at line 1, column 2: syntax error while parsing object "
-        "key - unexpected end of input; expected string literal");
-  write_text(hf / "config.json", "[]");
-  CHECK(refusal(hf) == "config.json: expected a JSON object, found array");
-  write_text(hf / "config.json", std::string(200000, ' '));
-  CHECK(refusal(hf) == "config.json: expected at most 131072 bytes, found 200000");
-  CHECK(parse_hf_config(original).rope_base == 5000);
 }
 
 TEST_CASE("hf import: weights that are not the model's are refused by file and tensor", "[checkpoints]") {

@@ -1,0 +1,74 @@
+// What is refused in the config.json of a Hugging Face folder.
+#include "hf_config.h"
+
+#include <string>
+
+#include "checkpoints/hf_folders.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt::checkpoint;
+using namespace lt_test;
+
+TEST_CASE("hf import: a config.json that says another model is refused by key", "[checkpoints]") {
+  const TempFolder temp;
+  const std::vector<HfCase> cases = hf_cases();
+  const fs::path hf = exported(case_named(cases, "llama-untied"), temp.path());
+  const std::string original = read_text(hf / "config.json");
+  const auto with = [&](const char* pointer, const ordered_json& value) {
+    write_text(hf / "config.json", original);
+    change_config(hf, [&](ordered_json& config) { config[ordered_json::json_pointer(pointer)] = value; });
+    return refusal(hf);
+  };
+  CHECK(with("/use_cache", true) == "no error was thrown");
+  CHECK(with("/attention_dropout", 0.5) == "no error was thrown");
+  CHECK(with("/some_new_key", nullptr) == "no error was thrown");
+  CHECK(with("/hidden_act", nullptr) == "no error was thrown");
+  CHECK(with("/pretraining_tp", nullptr) == "no error was thrown");
+  CHECK(with("/scale_attn_weights", nullptr) == "config.json: scale_attn_weights: expected true, found null");
+  CHECK(with("/is_causal", true) == "no error was thrown");
+  CHECK(with("/is_causal", false) == "config.json: is_causal: expected true, found false");
+  CHECK(with("/is_causal", nullptr) == "config.json: is_causal: expected true, found null");
+  // gpt2-medium has the first two, SmolLM2-135M the third.
+  CHECK(with("/predict_special_tokens", true) == "no error was thrown");
+  CHECK(with("/n_special", 0) == "no error was thrown");
+  CHECK(with("/is_llama_config", true) == "no error was thrown");
+  CHECK(with("/rms_norm_eps", 0) == "config.json: rms_norm_eps: expected a number above 0 and at most 1, found 0");
+  CHECK(with("/some_new_key", 3) ==
+        "config.json: some_new_key: expected no such key, since it may change the model, found 3");
+  CHECK(with("/model_type", "bert") ==
+        "config.json: model_type: expected one of gpt2, llama, mistral, qwen2, qwen3, found \"bert\"");
+  CHECK(with("/architectures", {"LlamaForSequenceClassification"}) ==
+        "config.json: architectures: expected [\"LlamaForCausalLM\"], found [\"LlamaForSequenceClassification\"]");
+  CHECK(with("/hidden_act", "relu") == "config.json: hidden_act: expected \"silu\", found \"relu\"");
+  CHECK(with("/attention_bias", true) == "config.json: attention_bias: expected false, found true");
+  CHECK(with("/hidden_size", "wide") ==
+        "config.json: hidden_size: expected an integer of 1 to 268435456, found \"wide\"");
+  CHECK(
+      with("/num_hidden_layers", 1e9).starts_with("config.json: num_hidden_layers: expected an integer of 1 to 65536"));
+  CHECK(with("/num_attention_heads", 5) == "config.json: model.kv_heads: 2 does not divide model.heads 5");
+  CHECK(with("/rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}) ==
+        "config.json: rope_scaling.rope_type: expected default, linear or llama3, found \"yarn\"");
+  CHECK(with("/rope_scaling", {{"type", "linear"}}) ==
+        "config.json: rope_scaling.factor: expected a number, found null");
+  CHECK(with("/rope_scaling", {{"type", "linear"}, {"factor", 2}, {"beta", 1}}) ==
+        "config.json: rope_scaling.beta: expected no such key, found 1");
+  CHECK(with("/rope_scaling", {{"rope_type", "default"}, {"type", "linear"}, {"factor", 4}}) ==
+        "config.json: rope_scaling.type: expected what rope_type says, found \"linear\"");
+  CHECK(with("/rope_parameters/rope_theta", 10000) ==
+        "config.json: rope_parameters.rope_theta: expected what rope_theta says, found 10000");
+  CHECK(with("/layer_types", {"full_attention", "sliding_attention"}) ==
+        "config.json: layer_types: expected \"full_attention\" for every layer, found \"sliding_attention\"");
+  CHECK(with("/pretraining_tp", 2) == "config.json: pretraining_tp: expected 1, found 2");
+  CHECK(with("/quantization_config", {{"bits", 4}})
+            .starts_with("config.json: quantization_config: expected no such key"));
+  write_text(hf / "config.json", "{");
+  CHECK(refusal(hf) ==
+        "config.json: expected a JSON object, found broken JSON at line 1, column 2: syntax error while parsing object "
+        "key - unexpected end of input; expected string literal");
+  write_text(hf / "config.json", "[]");
+  CHECK(refusal(hf) == "config.json: expected a JSON object, found array");
+  write_text(hf / "config.json", std::string(200000, ' '));
+  CHECK(refusal(hf) == "config.json: expected at most 131072 bytes, found 200000");
+  CHECK(parse_hf_config(original).rope_base == 5000);
+}
