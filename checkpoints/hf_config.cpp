@@ -277,11 +277,19 @@ void read_rope(const Json& config, nn::TransformerSpec& spec, Keys& known) {
     refuse("rope_parameters", "what rope_scaling says", *parameters);
   }
   spec.rope_scaling = nn::to_string(has_older ? older : newer);
-  const char* const theta = has_older ? "rope_scaling.rope_theta" : "rope_parameters.rope_theta";
-  const Json *const base = find(config, theta), *const other = find(config, "rope_theta");
-  if (base != nullptr) read_field(spec, field_of("rope_base"), theta, *base);
-  if (base != nullptr && other != nullptr && !base->is_null() && !other->is_null() && *base != *other) {
-    refuse(theta, "what rope_theta says", *base);
+  const Json* said = nullptr;
+  std::string where;
+  for (const char* const key : {"rope_theta", "rope_scaling.rope_theta", "rope_parameters.rope_theta"}) {
+    const Json* const value = find(config, key);
+    if (value == nullptr || value->is_null()) continue;
+    const double assumed = spec.rope_base;
+    read_field(spec, field_of("rope_base"), key, *value);
+    if (said != nullptr && *value != *said) refuse(key, "what " + where + " says", *value);
+    const bool is_unused = has_older && said == nullptr && value == find(config, "rope_parameters.rope_theta");
+    if (is_unused && spec.rope_base != assumed) {
+      refuse(key, fmt::format("{}, as transformers assumes where rope_scaling has none", assumed), *value);
+    }
+    said = value, where = key;
   }
   known.insert({"rope_scaling", "rope_parameters"});
 }

@@ -57,6 +57,34 @@ TEST_CASE("hf import: a config.json that says another model is refused by key", 
         "config.json: rope_scaling.type: expected what rope_type says, found \"linear\"");
   CHECK(with("/rope_parameters/rope_theta", 10000) ==
         "config.json: rope_parameters.rope_theta: expected what rope_theta says, found 10000");
+  const ordered_json scaled = {{"rope_type", "linear"}, {"factor", 2}};
+  ordered_json with_base = scaled;
+  with_base["rope_theta"] = 1e6;
+  const auto with_rope = [&](const ordered_json& base, const ordered_json& scaling, const ordered_json& parameters) {
+    write_text(hf / "config.json", original);
+    change_config(hf, [&](ordered_json& config) {
+      config["rope_theta"] = base, config["rope_scaling"] = scaling, config["rope_parameters"] = parameters;
+    });
+    return refusal(hf);
+  };
+  CHECK(with_rope(1e4, scaled, with_base) ==
+        "config.json: rope_parameters.rope_theta: expected what rope_theta says, found 1000000.0");
+  CHECK(with_rope(nullptr, scaled, with_base) ==
+        "config.json: rope_parameters.rope_theta: expected 10000, as transformers assumes where rope_scaling has none, "
+        "found 1000000.0");
+  CHECK(with_rope(1e4, with_base, scaled) ==
+        "config.json: rope_scaling.rope_theta: expected what rope_theta says, found 1000000.0");
+  ordered_json with_other = scaled;
+  with_other["rope_theta"] = 5000;
+  CHECK(with_rope(nullptr, with_other, with_base) ==
+        "config.json: rope_parameters.rope_theta: expected what rope_scaling.rope_theta says, found 1000000.0");
+  CHECK(with_rope(1e6, with_base, with_base) == "no error was thrown");
+  CHECK(with_rope(nullptr, with_base, scaled) == "no error was thrown");
+  CHECK(read_hf_spec(hf.string()).rope_base == 1e6);
+  CHECK(with_rope(nullptr, nullptr, with_base) == "no error was thrown");
+  CHECK(read_hf_spec(hf.string()).rope_base == 1e6);
+  with_other["rope_theta"] = 10000;
+  CHECK(with_rope(nullptr, scaled, with_other) == "no error was thrown");
   CHECK(with("/layer_types", {"full_attention", "sliding_attention"}) ==
         "config.json: layer_types: expected \"full_attention\" for every layer, found \"sliding_attention\"");
   CHECK(with("/pretraining_tp", 2) == "config.json: pretraining_tp: expected 1, found 2");
