@@ -191,6 +191,9 @@ void read_field(nn::TransformerSpec& spec, const nn::SpecField& field, const std
       refuse(key, fmt::format("a number above {} and at most {}", field.low, field.high), value);
     }
     value.get_to(to);
+    if (!(static_cast<double>(to) > field.low)) {
+      refuse(key, fmt::format("a number that f32 does not round to {}", field.low), value);
+    }
   };
   if (const auto* const member = std::get_if<Size nn::TransformerSpec::*>(&field.member)) {
     integer(spec.**member);

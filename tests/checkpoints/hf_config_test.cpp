@@ -34,6 +34,9 @@ TEST_CASE("hf import: a config.json that says another model is refused by key", 
   CHECK(with("/n_special", 0) == "no error was thrown");
   CHECK(with("/is_llama_config", true) == "no error was thrown");
   CHECK(with("/rms_norm_eps", 0) == "config.json: rms_norm_eps: expected a number above 0 and at most 1, found 0");
+  CHECK(with("/rms_norm_eps", 1e-50) ==
+        "config.json: rms_norm_eps: expected a number that f32 does not round to 0, found 1e-50");
+  CHECK(with("/rms_norm_eps", 1e-30) == "no error was thrown");
   CHECK(with("/some_new_key", 3) ==
         "config.json: some_new_key: expected no such key, since it may change the model, found 3");
   CHECK(with("/model_type", "bert") ==
