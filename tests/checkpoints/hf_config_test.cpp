@@ -90,6 +90,10 @@ TEST_CASE("hf import: a config.json that says another model is refused by key", 
   CHECK(with_rope(nullptr, scaled, with_other) == "no error was thrown");
   CHECK(with("/layer_types", {"full_attention", "sliding_attention"}) ==
         "config.json: layer_types: expected \"full_attention\" for every layer, found \"sliding_attention\"");
+  CHECK(with("/layer_types", {"full_attention"}) ==
+        "config.json: layer_types: expected 2 entries, one for each layer, found 1");
+  CHECK(with("/layer_types", {"full_attention", "full_attention"}) == "no error was thrown");
+  CHECK(with("/layer_types", ordered_json::array()) == "no error was thrown");
   CHECK(with("/pretraining_tp", 2) == "config.json: pretraining_tp: expected 1, found 2");
   CHECK(with("/quantization_config", {{"bits", 4}})
             .starts_with("config.json: quantization_config: expected no such key"));
