@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -153,7 +154,7 @@ void put_rope_scaling(Json& config, const RopeScaling& scaling) {
 }
 
 [[noreturn]] void refuse(const std::string& key, const std::string& expected, const Json& found) {
-  const std::string text = found.dump();
+  const std::string text = found.is_discarded() ? "none" : found.dump();
   throw DataError("checkpoint",
                   fmt::format("config.json: {}: expected {}, found {}", key, expected,
                               text.size() <= 80 ? text : text.substr(0, 80) + "..."),
@@ -219,10 +220,13 @@ RopeScaling read_rope_scaling(const Json& config, const char* key) {
   const Json* const type = newer != nullptr ? newer : older;
   if (older != nullptr && !older->is_null() && *older != *type)
     refuse(fmt::format("{}.type", key), "what rope_type says", *older);
+  const auto require = [&](bool holds, const char* name, const std::string& expected) {
+    const Json* const value = find(*fields, name);
+    if (!holds) refuse(fmt::format("{}.{}", key, name), expected, value == nullptr ? Json() : *value);
+  };
   const auto number = [&](const char* name) {
     const Json* const value = find(*fields, name);
-    const std::string path = fmt::format("{}.{}", key, name);
-    if (value == nullptr || !value->is_number()) refuse(path, "a number", value == nullptr ? Json() : *value);
+    require(value != nullptr && value->is_number(), name, "a number");
     return value->get<double>();
   };
   std::set<std::string> known{"rope_type", "type", "rope_theta", "factor"};
@@ -233,9 +237,12 @@ RopeScaling read_rope_scaling(const Json& config, const char* key) {
     scaling = {RopeScaling::Kind::llama3, number("factor"), number("low_freq_factor"), number("high_freq_factor"),
                number("original_max_position_embeddings")};
     known.insert({"low_freq_factor", "high_freq_factor", "original_max_position_embeddings"});
+    require(scaling.low < scaling.high, "low_freq_factor", fmt::format("less than high_freq_factor, {}", scaling.high));
+    require(scaling.original == std::trunc(scaling.original), "original_max_position_embeddings", "a whole number");
   } else if (type != nullptr && *type != "default") {
     refuse(fmt::format("{}.rope_type", key), "default, linear or llama3", *type);
   }
+  if (scaling.kind != RopeScaling::Kind::none) require(scaling.factor >= 1, "factor", "a number of at least 1");
   for (const auto& [name, value] : fields->items()) {
     if (!known.contains(name) && !value.is_null()) refuse(fmt::format("{}.{}", key, name), "no such key", value);
   }
@@ -295,6 +302,20 @@ void read_rope(const Json& config, nn::TransformerSpec& spec, Keys& known) {
     said = value, where = key;
   }
   known.insert({"rope_scaling", "rope_parameters"});
+}
+
+// Sizes that neither the file nor the family's rules give.
+void require_sizes(const nn::HfFormat& format, const nn::TransformerSpec& complete) {
+  for (const auto& entries : entries_of(format)) {
+    for (const nn::HfEntry& entry : entries) {
+      const std::string_view name = entry.field == nullptr ? "" : entry.field;
+      if (name.empty() || name == "head_dim") continue;  // validate() says why there is none
+      const nn::SpecField& field = field_of(name);
+      const auto* const member = std::get_if<Size nn::TransformerSpec::*>(&field.member);
+      if (member == nullptr || field.low < 1 || complete.**member != 0) continue;
+      refuse(entry.key, fmt::format("an integer of {} to {}", field.low, field.high), Json(Json::value_t::discarded));
+    }
+  }
 }
 
 // transformers can give each layer its own kind of attention; ours have one for all.
@@ -360,6 +381,7 @@ nn::TransformerSpec parse_hf_config(const std::string& text) {
   }
   try {
     spec = nn::with_defaults(spec);
+    require_sizes(family.hf, spec);
     nn::validate(spec);
   } catch (const UsageError& error) {
     throw DataError("checkpoint", std::string("config.json: ") + error.what());

@@ -146,7 +146,7 @@ void HfFolder::match_tensors() {
                       fmt::format("{}: {}: expected {}, found {}", file->name(), entry->name, expected, actual));
     };
     if (!(entry->shape == tensor.their_shape()))
-      refuse("shape " + lt::to_string(tensor.their_shape()), lt::to_string(entry->shape));
+      refuse("shape " + lt::to_string(tensor.their_shape()), entry->shape_text());
     if (!entry->dtype || !is_state_dtype(*entry->dtype)) refuse("F32, BF16 or F16", entry->dtype_name);
     sources_.emplace(tensor.theirs, at->second);
     found.erase(at);
@@ -161,9 +161,8 @@ void HfFolder::match_tensors() {
                                   source.file->name(), name, embedding.theirs),
                       "with \"tie_word_embeddings\": false in config.json the model has a head of its own");
     }
-    throw DataError("checkpoint",
-                    fmt::format("{}: {}: expected no such tensor in a model of {}, found shape {}", source.file->name(),
-                                name, spec_.family, lt::to_string(source.entry->shape)));
+    throw DataError("checkpoint", fmt::format("{}: {}: expected no such tensor in a model of {}, found shape {}",
+                                              source.file->name(), name, spec_.family, source.entry->shape_text()));
   }
 }
 

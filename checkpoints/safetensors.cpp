@@ -105,7 +105,13 @@ SafetensorsEntry entry_of(const std::string& name, const Header& json, Size begi
     broken(name, fmt::format("{} bytes for shape {} of {}", elements * type->bytes, shape.dump(), entry.dtype_name),
            fmt::format("{} bytes", entry.bytes));
   }
-  if (sizes.size() <= static_cast<std::size_t>(Shape::kMaxDims)) entry.shape = Shape(std::span<const Size>(sizes));
+  if (sizes.size() <= static_cast<std::size_t>(Shape::kMaxDims)) {
+    entry.shape = Shape(std::span<const Size>(sizes));
+  } else {
+    constexpr std::size_t kMostText = 80;
+    entry.long_shape = shape.dump();
+    if (entry.long_shape.size() > kMostText) entry.long_shape = entry.long_shape.substr(0, kMostText) + "...";
+  }
   return entry;
 }
 

@@ -54,6 +54,26 @@ TEST_CASE("hf import: a config.json that says another model is refused by key", 
         "config.json: rope_scaling.rope_type: expected default, linear or llama3, found \"yarn\"");
   CHECK(with("/rope_scaling", {{"type", "linear"}}) ==
         "config.json: rope_scaling.factor: expected a number, found null");
+  CHECK(with("/rope_scaling", {{"type", "linear"}, {"factor", 0.5}}) ==
+        "config.json: rope_scaling.factor: expected a number of at least 1, found 0.5");
+  CHECK(with("/rope_scaling", {{"type", "linear"}, {"factor", 1e300}}) ==
+        "config.json: model.rope_scaling: expected numbers above 0 and at most 1e+12, got \"linear:1e+300\"");
+  ordered_json llama3 = {{"rope_type", "llama3"},
+                         {"factor", 8},
+                         {"low_freq_factor", 4.0},
+                         {"high_freq_factor", 4},
+                         {"original_max_position_embeddings", 8192}};
+  CHECK(with("/rope_parameters", llama3) ==
+        "config.json: rope_parameters.low_freq_factor: expected less than high_freq_factor, 4, found 4.0");
+  llama3["low_freq_factor"] = 1, llama3["original_max_position_embeddings"] = 0.5;
+  CHECK(with("/rope_parameters", llama3) ==
+        "config.json: rope_parameters.original_max_position_embeddings: expected a whole number, found 0.5");
+  for (const char* const key : {"max_position_embeddings", "hidden_size", "num_hidden_layers", "vocab_size"}) {
+    CHECK(with((std::string("/") + key).c_str(), nullptr)
+              .starts_with(fmt::format("config.json: {}: expected an integer of 1 to ", key)));
+    CHECK(refusal(hf).ends_with(", found none"));
+  }
+  CHECK(with("/num_key_value_heads", nullptr).starts_with("model.safetensors: "));  // as many as heads
   CHECK(with("/rope_scaling", {{"type", "linear"}, {"factor", 2}, {"beta", 1}}) ==
         "config.json: rope_scaling.beta: expected no such key, found 1");
   CHECK(with("/rope_scaling", {{"rope_type", "default"}, {"type", "linear"}, {"factor", 4}}) ==

@@ -140,6 +140,8 @@ TEST_CASE("hf import: weights that are not the model's are refused by file and t
   CHECK(with([&](auto& header) {
           header[norm]["shape"] = {4, 6};
         }) == "model.safetensors: model.norm.weight: expected shape [24], found [4, 6]");
+  CHECK(with([&](auto& header) { header[norm]["shape"] = {1, 1, 1, 1, 1, 1, 24}; }) ==
+        "model.safetensors: model.norm.weight: expected shape [24], found [1,1,1,1,1,1,24]");
   CHECK(with([&](auto& header) { header[norm]["dtype"] = "I32"; }) ==
         "model.safetensors: model.norm.weight: expected F32, BF16 or F16, found I32");
   CHECK(with([&](auto& header) { header[norm]["dtype"] = "Q4"; }) ==

@@ -138,9 +138,18 @@ TEST_CASE("validate names the field and what it found", "[nn]") {
   CHECK(with(llama, [](auto& s) { s.window = -1; }) == "model.window: expected at least 0, got -1");
   CHECK(with(llama, [](auto& s) { s.rope_scaling = "yarn"; }) ==
         "model.rope_scaling: expected linear:FACTOR, llama3:FACTOR,LOW,HIGH,ORIGINAL or nothing, got \"yarn\"");
-  for (const char* const broken : {"linear", "linear:", "linear:0.5", "linear:2,3", "linear:x", "llama3:8,1,4",
-                                   "llama3:8,4,1,8192", "llama3:8,1,4,8192,", "linear:nan", ":"}) {
-    CHECK(with(llama, [&](auto& s) { s.rope_scaling = broken; }).starts_with("model.rope_scaling: expected linear"));
+  const auto scaling = [&](const char* text) { return with(llama, [&](auto& s) { s.rope_scaling = text; }); };
+  for (const char* const broken :
+       {"linear", "linear:", "linear:2,3", "linear:x", "llama3:8,1,4", "llama3:8,1,4,8192,", ":"}) {
+    CHECK(scaling(broken).starts_with("model.rope_scaling: expected linear:FACTOR"));
+  }
+  CHECK(scaling("linear:1") == "nothing was refused");
+  CHECK(scaling("linear:0.5") == "model.rope_scaling: expected a FACTOR of at least 1, got \"linear:0.5\"");
+  for (const char* const outside : {"linear:nan", "linear:-2", "linear:1e300", "llama3:8,0,4,8192"}) {
+    CHECK(scaling(outside).starts_with("model.rope_scaling: expected numbers above 0 and at most 1e+12, got \""));
+  }
+  for (const char* const equal : {"llama3:8,4,1,8192", "llama3:8,4,4,8192"}) {
+    CHECK(scaling(equal).starts_with("model.rope_scaling: expected a LOW below HIGH, got \""));
   }
   CHECK(with(llama, [](auto& s) { s.rope_scaling = "llama3:8,1,4,8192"; }) == "nothing was refused");
   CHECK(with(llama, [](auto& s) { s.rope_scaling = "llama3:8,1,4,8192.5"; }).ends_with("got \"llama3:8,1,4,8192.5\""));

@@ -13,20 +13,18 @@
 namespace lt::nn {
 namespace {
 
-[[noreturn]] void refuse_scaling(const std::string& text) {
-  throw UsageError(
-      "config",
-      fmt::format("model.rope_scaling: expected linear:FACTOR, llama3:FACTOR,LOW,HIGH,ORIGINAL or nothing, "
-                  "got \"{}\"",
-                  text),
-      "Llama 3.1 has llama3:8,1,4,8192; a FACTOR of 1 changes nothing");
+constexpr double kMost = 1e12;
+
+[[noreturn]] void refuse_scaling(const std::string& expected, const std::string& text) {
+  throw UsageError("config", fmt::format("model.rope_scaling: expected {}, got \"{}\"", expected, text),
+                   "Llama 3.1 has llama3:8,1,4,8192; a FACTOR of 1 changes nothing");
 }
 
-// Reads positive numbers, separated by commas, that fill `numbers`.
+// Reads numbers, separated by commas, that fill `numbers`.
 bool read(std::string_view text, std::span<double> numbers) {
   for (double& number : numbers) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || !(number > 0 && number <= 1e12)) return false;
+    if (error != std::errc()) return false;
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
     const bool is_last = &number == &numbers.back();
     if (is_last != text.empty() || (!is_last && text[0] != ',')) return false;
@@ -43,11 +41,22 @@ RopeScaling parse_rope_scaling(const std::string& text) {
   const std::string_view kind = std::string_view(text).substr(0, colon),
                          rest = std::string_view(text).substr(colon + 1);
   std::array<double, 4> n{};
-  if (kind == "linear" && read(rest, std::span(n).first(1)) && n[0] >= 1) return {RopeScaling::Kind::linear, n[0]};
-  if (kind == "llama3" && read(rest, n) && n[0] >= 1 && n[1] < n[2] && n[3] == std::trunc(n[3])) {
-    return {RopeScaling::Kind::llama3, n[0], n[1], n[2], n[3]};
+  const bool is_linear = kind == "linear", is_llama3 = kind == "llama3";
+  const std::span<double> numbers = std::span(n).first(is_linear ? 1 : 4);
+  if ((!is_linear && !is_llama3) || !read(rest, numbers)) {
+    refuse_scaling("linear:FACTOR, llama3:FACTOR,LOW,HIGH,ORIGINAL or nothing", text);
   }
-  refuse_scaling(text);
+  const auto require = [&](bool holds, const std::string& expected) {
+    if (!holds) refuse_scaling(expected, text);
+  };
+  for (const double number : numbers) {
+    require(number > 0 && number <= kMost, fmt::format("numbers above 0 and at most {}", kMost));
+  }
+  require(n[0] >= 1, "a FACTOR of at least 1");
+  if (is_linear) return {RopeScaling::Kind::linear, n[0]};
+  require(n[1] < n[2], "a LOW below HIGH");
+  require(n[3] == std::trunc(n[3]), "a whole number as ORIGINAL");
+  return {RopeScaling::Kind::llama3, n[0], n[1], n[2], n[3]};
 }
 
 std::string to_string(const RopeScaling& scaling) {

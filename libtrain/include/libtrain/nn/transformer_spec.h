@@ -34,7 +34,8 @@ struct TransformerSpec {
   float norm_eps = 0;
   double rope_base = 0;  // base of rotary positions (Su et al. 2021)
   Size head_dim = 0;     // 0: width / heads
-  // Stretches rotary positions: "linear:FACTOR", "llama3:FACTOR,LOW,HIGH,ORIGINAL" (RopeScaling); empty: none.
+  // Stretches rotary positions: "linear:FACTOR", "llama3:FACTOR,LOW,HIGH,ORIGINAL" (RopeScaling); empty: none. All are
+  // above 0 and at most 1e12, FACTOR at least 1, LOW below HIGH, ORIGINAL whole.
   std::string rope_scaling = {};
   std::optional<bool> qk_norm = std::nullopt;  // RMSNorm of each query and key head
   std::optional<bool> qkv_bias = std::nullopt;
