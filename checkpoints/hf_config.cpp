@@ -182,8 +182,9 @@ const nn::ModelFamily& family_of(const Json& config) {
 void read_field(nn::TransformerSpec& spec, const nn::SpecField& field, const std::string& key, const Json& value) {
   if (value.is_null()) return;
   const auto integer = [&](Size& to) {
-    if (!value.is_number_integer() || !(value.get<double>() >= field.low && value.get<double>() <= field.high)) {
-      refuse(key, fmt::format("an integer of {} to {}", field.low, field.high), value);
+    const double low = std::max(1.0, field.low);  // null, not 0, stands for no window
+    if (!value.is_number_integer() || !(value.get<double>() >= low && value.get<double>() <= field.high)) {
+      refuse(key, fmt::format("an integer of {} to {}", low, field.high), value);
     }
     value.get_to(to);
   };

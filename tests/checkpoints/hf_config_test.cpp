@@ -127,3 +127,19 @@ TEST_CASE("hf import: a config.json that says another model is refused by key", 
   CHECK(refusal(hf) == "config.json: expected at most 131072 bytes, found 200000");
   CHECK(parse_hf_config(original).rope_base == 5000);
 }
+
+TEST_CASE("hf import: Mistral's sliding_window is null where there is none", "[checkpoints]") {
+  const TempFolder temp;
+  const std::vector<HfCase> cases = hf_cases();
+  const fs::path hf = exported(case_named(cases, "mistral-window"), temp.path());
+  const auto with_window = [&](const ordered_json& window) {
+    change_config(hf, [&](ordered_json& config) { config["sliding_window"] = window; });
+    return refusal(hf);
+  };
+  CHECK(with_window(0) == "config.json: sliding_window: expected an integer of 1 to 268435456, found 0");
+  CHECK(with_window(false) == "config.json: sliding_window: expected an integer of 1 to 268435456, found false");
+  CHECK(with_window(7) == "no error was thrown");
+  CHECK(read_hf_spec(hf.string()).window == 7);
+  CHECK(with_window(nullptr) == "no error was thrown");
+  CHECK(read_hf_spec(hf.string()).window == 0);
+}
