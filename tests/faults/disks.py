@@ -134,8 +134,8 @@ def rows_are_lost(bench, strategy, mode, options, killed):
 
 
 def start_is_lost(bench):
-    """A restart on a full disk cannot record its `start`, but the disk has room again before its first step. The event
-    `restart` tells where this attempt began, not an earlier one."""
+    """A restart on a full disk cannot record its `start`, but the disk has room again before its first step. The `start`
+    is written then, before anything else, and the event `restart` tells where this attempt began."""
     run, reference = "start-lost", "one-rank"
     bench.finished(bench.start(*bench.options(reference, "--checkpoint.every=4")))
     with SmallDisk(bench.folder / run, 256 * KIB) as disk, SmallDisk(bench.folder / run / "checkpoints", 16 * MIB) as saves:
@@ -156,7 +156,7 @@ def start_is_lost(bench):
         finally:
             process.kill()
         bench.require_like(run, reference)
-        require_equal("starts that are recorded", [row["step"] for row in bench.events(run, "start")], [0])
+        require_equal("starts that are recorded", [row["step"] for row in bench.events(run, "start")], [0, 4])
         event, = bench.events(run, "restart")
         require_equal("step and lost steps", (event["step"], event["lost_steps"]), (4, 2))
         foreign.require_untouched()

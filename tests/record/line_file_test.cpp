@@ -70,3 +70,30 @@ TEST_CASE("lossy lines: what did not fit is counted and told once there is room"
   lines.append(7, "def");
   CHECK(temp.text() == "0123456789\nlost 4 of 2..5\nabc\ndef\n");
 }
+
+TEST_CASE("lossy lines: a line that must not be lost precedes what can be written first", "[record]") {
+  const TempFile temp;
+  LossyLines lines(temp.path(), line_of_gap);
+  lines.append(18, "step 18");
+  {
+    const FileSizeLimit full(15);
+    lines.append_or_keep("start 4");
+    CHECK(temp.text() == "step 18\n");
+    lines.append(5, "step 5");  // would fit, but not with the line before it
+  }
+  lines.append(6, "step 6");
+  lines.append_or_keep("start 2");
+  lines.append(3, "step 3");
+  CHECK(temp.text() == "step 18\nstart 4\nlost 1 of 5..5\nstep 6\nstart 2\nstep 3\n");
+}
+
+TEST_CASE("lossy lines: nothing is lost where there is room again before the next line", "[record]") {
+  const TempFile temp;
+  LossyLines lines(temp.path(), line_of_gap);
+  {
+    const FileSizeLimit full(4);
+    lines.append_or_keep("start 4");
+  }
+  lines.append(5, "step 5");
+  CHECK(temp.text() == "start 4\nstep 5\n");
+}

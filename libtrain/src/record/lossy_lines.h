@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "libtrain/error.h"
 #include "record/line_file.h"
 #include "record/lost_rows.h"
 
@@ -17,9 +18,20 @@ class LossyLines {
 
   void append(Size step, const std::string& line) {
     lost_.attempt(step, [&] {
-      // One write for both lines, so that no gap is reported twice.
-      file_.append(lost_.gap() ? line_of_gap_(*lost_.gap()) + "\n" + line : line);
+      // One write for all lines, so that none is in the file twice.
+      file_.append(kept_ + (lost_.gap() ? line_of_gap_(*lost_.gap()) + "\n" : "") + line);
+      kept_.clear();
     });
+  }
+  // For a line that changes the meaning of earlier ones. If it cannot be written, it is kept, and precedes the first
+  // line that can be.
+  void append_or_keep(const std::string& line) {
+    try {
+      file_.append(kept_ + line);
+      kept_.clear();
+    } catch (const Error&) {
+      kept_ += line + "\n";  // nothing is lost yet; if the next line cannot be written either, that is reported
+    }
   }
   void sync(Size step) {
     lost_.attempt(
@@ -29,6 +41,7 @@ class LossyLines {
  private:
   LineFile file_;
   LostRows lost_;
+  std::string kept_;  // whole lines
   LineOfGap line_of_gap_;
 };
 

@@ -157,7 +157,7 @@ void announce(Run& run, const std::string& command) {
   say("opened in {:.2f} s: {}", start_total, start_text);
   Json ledger;
   for (const MemoryOwner owner : owners_shown(plan.ledger)) ledger[name_of(owner)] = plan.ledger.of(owner);
-  run.log.event({{"event", "start"},
+  run.log.start({{"event", "start"},
                  {"step", run.steps_done()},
                  {"run", run.start.identity.id},
                  {"version", version()},

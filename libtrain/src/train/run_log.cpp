@@ -64,9 +64,18 @@ void RunLog::evaluation(Size step, double loss) {
 
 void RunLog::event(const nlohmann::ordered_json& event) {
   if (metrics_ == nullptr) return;
+  const std::string line = line_of(event);
+  metrics_->append(step_, line);
+}
+
+void RunLog::start(const nlohmann::ordered_json& event) {
+  if (metrics_ != nullptr) metrics_->append_or_keep(line_of(event));
+}
+
+std::string RunLog::line_of(const nlohmann::ordered_json& event) {
   step_ = event.value("step", step_);
   // A message may name a path of any bytes.
-  metrics_->append(step_, event.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  return event.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 void RunLog::sync() {

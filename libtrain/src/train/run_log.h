@@ -30,6 +30,9 @@ class RunLog {
   void step(const StepRecord& record);
   void evaluation(Size step, double loss);
   void event(const nlohmann::ordered_json& event);
+  // The event `start`. It voids lines of earlier attempts, so it is not lost on a full disk: it precedes the first line
+  // that can be written.
+  void start(const nlohmann::ordered_json& event);
   void sync();
   // The files of rows, for a caller that syncs them on another thread; empty on ranks that write nothing.
   std::vector<std::string> row_files() const;
@@ -43,6 +46,7 @@ class RunLog {
   std::string in_folder(const std::string& folder, const std::string& file) const;
 
  private:
+  std::string line_of(const nlohmann::ordered_json& event);
   struct LossySink {
     std::unique_ptr<Sink> sink;
     std::unique_ptr<LostRows> lost;
