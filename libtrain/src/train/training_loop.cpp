@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -17,18 +15,15 @@
 
 #include "device/fault.h"
 #include "io/lines.h"
-#include "io/pending_file.h"
 #include "libtrain/device/context.h"
 #include "libtrain/device/phase.h"
 #include "libtrain/error.h"
-#include "libtrain/nn/models.h"
-#include "libtrain/train/generate.h"
 #include "libtrain/train/run_options.h"
 #include "libtrain/watchdog/watchdog.h"
 #include "profile/activity_clock.h"
 #include "record/record.h"
 #include "record/short_text.h"
-#include "train/evaluation.h"
+#include "train/due_work.h"
 #include "train/memory_checkpoints.h"
 #include "train/restart.h"
 #include "train/run.h"
@@ -79,7 +74,7 @@ class TrainingLoop {
     const ContextMemberScope<&Context::notices> notices(&notices_);
     set_fault_step(steps_done());
     fault_point("start");
-    catch_up();
+    due_.catch_up();
     if (saver_.has_missed()) saver_.save();
     saver_.begin_memory_copies();
     if (steps_done() < train.steps) stop_signal_ = agree_on_stop(run_.control);
@@ -88,15 +83,16 @@ class TrainingLoop {
     while (steps_done() < train.steps) {
       step();
       const Size n = steps_done();
-      const bool evaluates = is_due(train.eval_every, n), samples = is_due(train.sample_every, n);
+      const bool evaluates = due_.evaluates_after(n), samples = due_.samples_after(n);
       const bool saves = saver_.is_due(n) && n < train.steps;
       // The device works on this step while the host prepares the next one.
       const bool is_ahead =
           run_.device().type == DeviceType::cuda && !needs_result(n) && !(saves && saver_.save_needs_record());
       is_ahead ? saver_.start_copies(saves) : finish_issued();
       if (is_stopped()) return finish_issued(), End::signal;
-      if (evaluates) evaluate();
-      if (samples) sample();
+      if (evaluates) due_.evaluate();
+      if (samples) due_.sample();
+      if (evaluates || samples) leave_out_of_step_time();
       if (out_of_time()) return finish_issued(), End::time;
       // Comes before copies and saves, because their time belongs to the next step.
       if (n < train.steps && trace_.before_step(n + 1)) leave_out_of_step_time();
@@ -111,31 +107,15 @@ class TrainingLoop {
     return End::steps;
   }
 
-  // Evaluates and samples what was due at the present step, if an earlier start was stopped before it or lost the
-  // result. Runs before a missed save, because that records the loss.
-  void catch_up() {
-    const TrainConfig& train = run_.config.train;
-    const Size n = steps_done();
-    if (n == 0 || !run_.continues_itself()) return;
-    const auto is_missing = [&](const auto& has_result) {  // rank 0 decides
-      const bool missing = run_.control.rank() == 0 && !has_result();
-      return run_.control.broadcast_bytes(missing ? "missing" : "there", 0) == "missing";
-    };
-    if (is_due(train.eval_every, n) && is_missing([&] { return run_.eval_loss.has_value(); })) evaluate();
-    if (is_due(train.sample_every, n) && is_missing([&] { return has_sample(); })) sample();
-  }
-
   // A signal is ignored after the last step or when the time is over, because the run ends anyway.
   bool is_stopped() const { return stop_signal_ != 0 && steps_done() < run_.config.train.steps && !out_of_time(); }
 
   // Whether anything right after step n needs its result.
   bool needs_result(Size n) const {
-    const TrainConfig& train = run_.config.train;
-    return n == first_step_ || n == train.steps || is_due(train.eval_every, n) || is_due(train.sample_every, n);
+    return n == first_step_ || n == run_.config.train.steps || due_.evaluates_after(n) || due_.samples_after(n);
   }
 
   Size steps_done() const { return run_.steps_done(); }
-  static bool is_due(Size every, Size step) { return every > 0 && step % every == 0; }
 
   void step() {
     set_fault_step(steps_done() + 1);
@@ -252,75 +232,6 @@ class TrainingLoop {
     return limit_s > 0 && run_.control.broadcast_bytes(seconds_since(begin_) >= limit_s ? "stop" : "go", 0) == "stop";
   }
 
-  void evaluate() {
-    const PhaseScope phase(Phase::evaluation);
-    const TimelineScope untraced(nullptr);
-    fault_point("evaluate");
-    const BatchShape shape = run_.engine->batch_shape();
-    const Evaluation result = lt::evaluate(run_.validation, samples_per_evaluation(), shape.rank, shape.ranks,
-                                           [&](const Batch& batch) { return run_.engine->evaluate(batch); });
-    const bool has_loss = result.loss.counted() > 0;
-    const double loss = result.loss.value();
-    if (has_loss) run_.eval_loss = loss;
-    const auto json = [](const MeanLoss& mean) {
-      return mean.counted() > 0 ? nlohmann::ordered_json(mean.value()) : nlohmann::ordered_json(nullptr);
-    };
-    const auto text = [](const MeanLoss& mean) {
-      return mean.counted() > 0 ? fmt::format("{:.4f}", mean.value()) : std::string("none, no target counts");
-    };
-    nlohmann::ordered_json event = {{"event", "eval"},
-                                    {"step", steps_done()},
-                                    {"loss", json(result.loss)},
-                                    {"batches", result.batches},
-                                    {"tokens", static_cast<Size>(result.loss.counted())}};
-    std::string by_set;
-    for (const SetLoss& set : result.sets) {
-      if (result.sets.size() == 1) break;
-      event["sets"].push_back(
-          {{"files", set.name}, {"loss", json(set.loss)}, {"tokens", static_cast<Size>(set.loss.counted())}});
-      by_set += fmt::format(" | {} {}", set.name, text(set.loss));
-    }
-    run_.log.event(event);
-    if (has_loss) run_.log.evaluation(steps_done(), loss);
-    run_.log.say(fmt::format("eval {:>6} | loss {}{}", steps_done(), text(result.loss), by_set));
-    leave_out_of_step_time();
-  }
-
-  Size samples_per_evaluation() const {
-    const TrainConfig& train = run_.config.train;
-    if (train.eval_steps > 0) return train.eval_steps * run_.engine->batch_shape().global_samples();
-    return train.eval_tokens > 0 ? (train.eval_tokens + train.seq - 1) / train.seq : std::numeric_limits<Size>::max();
-  }
-
-  void sample() {
-    const PhaseScope phase(Phase::sampling);
-    const TimelineScope untraced(nullptr);
-    collectively(run_.control, [&] {
-      run_.engine->with_parameters([&] {
-        if (run_.world.rank() != 0) return;
-        Tokenizer::Ids begin = run_.tokenizer->encode("\n");
-        if (begin.size() > 1) begin.erase(begin.begin(), begin.end() - 1);  // the plan is for one token
-        Tokenizer::Ids tokens;
-        try {
-          tokens = lt::sample(dynamic_cast<nn::Transformer&>(run_.model), begin, run_.config.train.seed);
-        } catch (const NonFiniteError& error) {  // the loss tells whether the run ends
-          return run_.log.say(fmt::format("warning: no sample, {}", error.what()));
-        }
-        run_.log.keep("samples", [&] {
-          write_whole_file("record", run_.log.in_folder("samples", sample_name()),
-                           run_.tokenizer->decode(tokens) + "\n");
-        });
-      });
-    });
-    leave_out_of_step_time();
-  }
-
-  std::string sample_name() const { return fmt::format("step-{:08}.txt", steps_done()); }
-  bool has_sample() const {
-    std::error_code unreadable;
-    return std::filesystem::exists(run_.config.run.dir + "/samples/" + sample_name(), unreadable);
-  }
-
   // Opening the run, evaluation, samples and a trace's begin and end do not count as step time.
   void leave_out_of_step_time() {
     clock_.lap();
@@ -330,6 +241,7 @@ class TrainingLoop {
 
   Run& run_;
   const Schedule schedule_;
+  DueWork due_{run_};
   Saver saver_{run_};
   Trace trace_{run_};
   RestartRecord& restart_;

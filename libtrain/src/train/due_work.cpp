@@ -1,0 +1,101 @@
+// Evaluates and samples, and finds out which results are missing.
+#include "train/due_work.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "device/fault.h"
+#include "io/pending_file.h"
+#include "libtrain/device/phase.h"
+#include "libtrain/error.h"
+#include "libtrain/nn/models.h"
+#include "libtrain/profile/timeline.h"
+#include "libtrain/train/generate.h"
+#include "train/evaluation.h"
+
+namespace lt {
+
+void DueWork::evaluate() {
+  const PhaseScope phase(Phase::evaluation);
+  const TimelineScope untraced(nullptr);
+  fault_point("evaluate");
+  const BatchShape shape = run_.engine->batch_shape();
+  const Evaluation result = lt::evaluate(run_.validation, samples_per_evaluation(), shape.rank, shape.ranks,
+                                         [&](const Batch& batch) { return run_.engine->evaluate(batch); });
+  const bool has_loss = result.loss.counted() > 0;
+  const double loss = result.loss.value();
+  if (has_loss) run_.eval_loss = loss;
+  const auto json = [](const MeanLoss& mean) {
+    return mean.counted() > 0 ? nlohmann::ordered_json(mean.value()) : nlohmann::ordered_json(nullptr);
+  };
+  const auto text = [](const MeanLoss& mean) {
+    return mean.counted() > 0 ? fmt::format("{:.4f}", mean.value()) : std::string("none, no target counts");
+  };
+  nlohmann::ordered_json event = {{"event", "eval"},
+                                  {"step", run_.steps_done()},
+                                  {"loss", json(result.loss)},
+                                  {"batches", result.batches},
+                                  {"tokens", static_cast<Size>(result.loss.counted())}};
+  std::string by_set;
+  for (const SetLoss& set : result.sets) {
+    if (result.sets.size() == 1) break;
+    event["sets"].push_back(
+        {{"files", set.name}, {"loss", json(set.loss)}, {"tokens", static_cast<Size>(set.loss.counted())}});
+    by_set += fmt::format(" | {} {}", set.name, text(set.loss));
+  }
+  run_.log.event(event);
+  if (has_loss) run_.log.evaluation(run_.steps_done(), loss);
+  run_.log.say(fmt::format("eval {:>6} | loss {}{}", run_.steps_done(), text(result.loss), by_set));
+}
+
+Size DueWork::samples_per_evaluation() const {
+  const TrainConfig& train = run_.config.train;
+  if (train.eval_steps > 0) return train.eval_steps * run_.engine->batch_shape().global_samples();
+  return train.eval_tokens > 0 ? (train.eval_tokens + train.seq - 1) / train.seq : std::numeric_limits<Size>::max();
+}
+
+void DueWork::sample() {
+  const PhaseScope phase(Phase::sampling);
+  const TimelineScope untraced(nullptr);
+  collectively(run_.control, [&] {
+    run_.engine->with_parameters([&] {
+      if (run_.world.rank() != 0) return;
+      Tokenizer::Ids begin = run_.tokenizer->encode("\n");
+      if (begin.size() > 1) begin.erase(begin.begin(), begin.end() - 1);  // the plan is for one token
+      Tokenizer::Ids tokens;
+      try {
+        tokens = lt::sample(dynamic_cast<nn::Transformer&>(run_.model), begin, run_.config.train.seed);
+      } catch (const NonFiniteError& error) {  // the loss tells whether the run ends
+        return run_.log.say(fmt::format("warning: no sample, {}", error.what()));
+      }
+      run_.log.keep("samples", [&] {
+        write_whole_file("record", run_.log.in_folder("samples", sample_name()), run_.tokenizer->decode(tokens) + "\n");
+      });
+    });
+  });
+}
+
+std::string DueWork::sample_name() const { return fmt::format("step-{:08}.txt", run_.steps_done()); }
+
+bool DueWork::has_sample() const {
+  std::error_code unreadable;
+  return std::filesystem::exists(run_.config.run.dir + "/samples/" + sample_name(), unreadable);
+}
+
+void DueWork::catch_up() {
+  const Size n = run_.steps_done();
+  if (n == 0 || !run_.continues_itself()) return;
+  const auto is_missing = [&](const auto& has_result) {  // rank 0 decides
+    const bool missing = run_.control.rank() == 0 && !has_result();
+    return run_.control.broadcast_bytes(missing ? "missing" : "there", 0) == "missing";
+  };
+  if (evaluates_after(n) && is_missing([&] { return run_.eval_loss.has_value(); })) evaluate();
+  if (samples_after(n) && is_missing([&] { return has_sample(); })) sample();
+}
+
+}  // namespace lt

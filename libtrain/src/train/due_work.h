@@ -1,0 +1,33 @@
+// Evaluations and samples of a run between its steps.
+#pragma once
+
+#include "train/run.h"
+
+namespace lt {
+
+// Whether something that comes every so many steps, or never for 0, comes after `step`.
+constexpr bool is_due(Size every, Size step) { return every > 0 && step % every == 0; }
+
+// All ranks must make all calls alike.
+class DueWork {
+ public:
+  explicit DueWork(Run& run) : run_(run) {}
+
+  bool evaluates_after(Size step) const { return is_due(run_.config.train.eval_every, step); }
+  bool samples_after(Size step) const { return is_due(run_.config.train.sample_every, step); }
+  // Evaluate or sample the present state.
+  void evaluate();
+  void sample();
+  // Evaluates and samples what was due at the present step, if an earlier start was stopped before it or lost the
+  // result. Call it before a missed save, because that records the loss.
+  void catch_up();
+
+ private:
+  Size samples_per_evaluation() const;
+  std::string sample_name() const;
+  bool has_sample() const;
+
+  Run& run_;
+};
+
+}  // namespace lt
