@@ -58,6 +58,26 @@ class Resume(TrainingTest):
         (self.folder / "shard").rename(shard)
         self.assertIn("resuming from", self.trained(steps=2))
 
+    def test_a_run_killed_after_its_last_save_gets_its_end_from_the_next_start(self):
+        killed = self.train("--checkpoint.every=2", environment={"LTRAIN_FAULT": "save-gc:0:6:kill"})
+        self.assertEqual(killed.returncode, -9)
+        before = self.lines()
+        self.assertEqual([row["step"] for row in before if row.get("event") == "checkpoint"], [2, 4])
+        for _ in range(2):
+            self.assertIn("complete: 6 steps are done", self.trained("--checkpoint.every=2"))
+        added = [(row["event"], row["step"]) for row in self.lines()[len(before):]]
+        self.assertEqual(added, [("checkpoint", 6), ("end", 6)])
+        self.assertEqual(self.lines()[-1]["reason"], "steps")
+        program.run("report", self.folder / "run")
+        self.assertNotIn("The record ends", (self.folder / "run/report.md").read_text())
+
+    def test_a_record_that_goes_beyond_the_last_save_gets_no_end(self):
+        killed = self.train("--checkpoint.every=2", environment={"LTRAIN_FAULT": "step:0:6:kill"})
+        self.assertEqual(killed.returncode, -9)
+        before = self.lines()
+        self.assertIn("complete: 4 steps are done", self.trained(steps=4))
+        self.assertEqual(self.lines(), before)
+
     def test_a_run_begun_from_another_begins_there_again(self):
         self.trained(run="first", steps=3)
         began = self.folder / "first/checkpoints/step-00000003"

@@ -23,6 +23,7 @@
 #include "profile/activity_clock.h"
 #include "record/record.h"
 #include "record/short_text.h"
+#include "train/complete_record.h"
 #include "train/due_work.h"
 #include "train/memory_checkpoints.h"
 #include "train/restart.h"
@@ -295,6 +296,7 @@ ExitCode run_training(const Config& config, const World& world, const TrainingPa
   if (run.steps_done() >= steps && (steps > 0 || !run.start.checkpoint.folder.empty()) && run.start.memory_step == 0) {
     run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}", counted(run.steps_done(), "step"),
                             run.steps_done() == 1 ? "is" : "are", config.run.dir, steps));
+    complete_record(run);
     remove_memory(run.control, run.start.identity.id);
     if (world.rank() == 0) remove_leftovers_of(run.config, run.start.identity);
     return ExitCode::ok;

@@ -1,0 +1,39 @@
+// Reads metrics.jsonl backwards to the row of the last step.
+#include "train/complete_record.h"
+
+#include <nlohmann/json.hpp>
+
+#include "io/last_lines.h"
+
+namespace lt {
+
+void complete_record(Run& run) {
+  if (run.world.rank() != 0 || !run.continues_itself()) return;
+  using Json = nlohmann::ordered_json;
+  const Size done = run.steps_done();
+  bool has_checkpoint = false;
+  LastLines lines(run.config.run.dir + "/metrics.jsonl");
+  for (auto line = lines.next();; line = lines.next()) {
+    if (!line) return;  // no attempt has recorded anything
+    const Json row = Json::parse(line->text, nullptr, false);
+    if (!row.is_object()) continue;
+    const auto number = row.find("step");
+    const Size step = number != row.end() && number->is_number_integer() ? number->get<Size>() : -1;
+    const auto kind = row.find("event");
+    if (kind != row.end() && *kind == "end") return;
+    const bool tells_progress = kind == row.end() || *kind == "start";
+    if (tells_progress && step > done) return;
+    if (tells_progress) break;
+    has_checkpoint = has_checkpoint || (*kind == "checkpoint" && step == done);
+  }
+  if (!has_checkpoint) {
+    run.log.event({{"event", "checkpoint"},
+                   {"step", done},
+                   {"path", run.start.checkpoint.folder},
+                   {"seconds", nullptr},
+                   {"stall_seconds", nullptr}});
+  }
+  run.log.event({{"event", "end"}, {"step", done}, {"reason", "steps"}, {"seconds", nullptr}});
+}
+
+}  // namespace lt
