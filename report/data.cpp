@@ -79,7 +79,7 @@ void read_samples(RunData& run, const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code none;
   // Not those that a later start superseded, and no temporary files.
-  const std::string newest = run.steps.empty() ? "" : fmt::format("step-{:08}.txt", run.steps.back().step);
+  const std::string newest = fmt::format("step-{:08}.txt", steps_done(run));
   for (const auto& entry : fs::directory_iterator(folder, none)) {
     const std::string name = entry.path().filename().string();
     if (entry.is_regular_file(none) && name.ends_with(".txt") && name <= newest) files.push_back(entry.path());
@@ -160,6 +160,15 @@ std::string end_of(const RunData& run) {
     if (stops && !run.steps.empty() && event.step == run.steps.back().step) reason = kNotFinite;
   }
   return reason;
+}
+
+double steps_done(const RunData& run) {
+  double done = run.steps.empty() ? 0 : run.steps.back().step;
+  for (const Event& event : run.events) {
+    const bool follows_its_step = event.kind == "lost" || event.kind == "checkpoint" || event.kind == "end";
+    if (follows_its_step) done = std::fmax(done, event.step);
+  }
+  return done;
 }
 
 std::vector<const StepRow*> steps_of(const RunData& run, const Segment& segment) {

@@ -111,6 +111,10 @@ RunData read_run(const std::string& directory);
 // Why the last attempt ended: the reason of its `end` event, or kNotFinite. Empty if it has recorded no end.
 std::string end_of(const RunData& run);
 
+// The last step that is known to be done. Rows may be lost at the end of a record; the events `lost`, `checkpoint` and
+// `end` then tell more.
+double steps_done(const RunData& run);
+
 // The steps that speed and memory are computed from: those of the last segment.
 std::vector<const StepRow*> measured_steps(const RunData& run);
 // The measured steps without warm-up. The first tenth is skipped, at least 1 and at most 10 steps, and the first step

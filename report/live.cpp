@@ -62,7 +62,7 @@ Table now(const std::vector<RunData>& runs) {
   for (const RunData& run : runs) {
     const auto steps = recent_steps(run);
     const double step_ms = mean(column(steps, &StepRow::step_ms)), last = config_number(run, "train.steps");
-    const double done = run.steps.empty() ? 0 : run.steps.back().step;
+    const double done = steps_done(run);
     t.rows.push_back({run.name, state(run, step_ms), whole_text(done) + (last > 0 ? " of " + whole_text(last) : ""),
                       count_text(median(column(steps, &StepRow::tokens_per_s))), left(run, step_ms, last - done),
                       last_checkpoint(run), run.ranks > 1 ? slowest(steps) : kDash,

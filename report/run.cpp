@@ -81,7 +81,7 @@ std::string subject(const RunData& run, const Summary& s) {
   if (std::isfinite(run.parameters)) text += fmt::format(" ({} parameters)", count_text(run.parameters));
   text += fmt::format(", trained for {} step{}", whole_text(s.steps), s.steps == 1 ? "" : "s");
   if (s.first_step > 1)
-    text += fmt::format(" ({} {} recorded here)", recorded_range(s), s.first_step == s.steps ? "is" : "are");
+    text += fmt::format(" ({} {} recorded here)", recorded_range(s), s.first_step == s.last_step ? "is" : "are");
   if (has_segments(run)) text += fmt::format(", the last {} of them", measured_steps(run).size());
   if (run.ranks > 0) text += fmt::format(" on {:g} rank{}", run.ranks, run.ranks == 1 ? "" : "s");
   if (run.ranks > 1 && s.strategy != "–") text += " with " + strategy_of(s);
@@ -139,7 +139,7 @@ void add_status(Document& document, const RunData& run, const Summary& s) {
   const std::string reason = end_of(run);
   const bool lacks_end = reason == kNotFinite || (reason.empty() && !run.starts.empty());
   const double steps = config_number(run, "train.steps");
-  const bool short_of = steps > s.steps;
+  const bool short_of = steps > s.steps && reason != "steps";
   const std::string count = whole_text(s.steps) + (short_of ? " of " + whole_text(steps) : "") + " steps";
   std::string text;
   if (reason == kNotFinite) {

@@ -69,7 +69,7 @@ const char* loss_unit(const RunData& run, const char* nats, const char* other) {
   return is_transformer ? nats : other;
 }
 
-std::string recorded_range(const Summary& s) { return range_text({s.first_step, s.steps, {}}); }
+std::string recorded_range(const Summary& s) { return range_text({s.first_step, s.last_step, {}}); }
 
 Summary summarize(const RunData& run) {
   Summary s;
@@ -92,8 +92,8 @@ Summary summarize(const RunData& run) {
   if (run.steps.empty()) return s;
   const auto steady = steady_steps(run), measured = measured_steps(run);
   const auto per_step = [&](double StepRow::*member) { return median(column(steady, member)); };
-  s.steps = run.steps.back().step;
-  s.first_step = run.steps.front().step;
+  s.steps = steps_done(run);
+  s.first_step = run.steps.front().step, s.last_step = run.steps.back().step;
   s.first_loss = run.steps.front().loss;
   std::vector<double> last, times, tokens;
   for (const StepRow& step : run.steps) {

@@ -16,7 +16,7 @@ struct Summary {
   std::string model, strategy, recompute, dtype;  // "–" if the run does not record it
   double shard_size = kMissing;                   // of a hybrid run: fewer ranks than all; else kMissing
   double ranks = kMissing, steps = 0, tokens = kMissing;
-  double first_step = kMissing;  // the first recorded one
+  double first_step = kMissing, last_step = kMissing;  // that have rows
   double first_loss = kMissing;
   // The mean of the finite losses of the last ten steps, how many these are, and of how many steps.
   double last_loss = kMissing;

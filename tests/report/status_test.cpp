@@ -68,6 +68,29 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
   CHECK_FALSE(contains(whole, "The record ends"));
 }
 
+TEST_CASE("report: a run whose last rows are lost came to its end", "[report]") {
+  const TempFolder folder;
+  write_text(folder.path() / "config.toml", "[train]\nsteps = 30\n\n[checkpoint]\nresume = \"auto\"\n");
+  write_text(folder.path() / "env.json", R"({"command": "ltrain train"})");
+  const std::string rows = start_line(1) + fixture::steps(1, 10, 4);
+  const std::string lost = R"({"event":"lost","step":30,"rows":20,"first_step":11})"
+                           "\n";
+  const auto status = [&](const std::string& end) {
+    write_text(folder.path() / "metrics.jsonl", rows + end);
+    lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
+    return read_text(folder.path() / "report.md");
+  };
+  const std::string whole = status(lost + R"({"event":"end","step":30,"reason":"steps","seconds":1})"
+                                          "\n");
+  CHECK(contains(whole, "trained for 30 steps"));
+  CHECK(contains(whole, "| Steps whose rows are lost, left out of tokens, losses and time | 20 |"));
+  CHECK_FALSE(contains(whole, "The run ended"));
+  CHECK_FALSE(contains(whole, "Started again"));
+  CHECK(contains(status(R"({"event":"lost","step":12,"rows":2,"first_step":11})"
+                        "\n"),
+                 "The record ends after 12 of 30 steps without an end event"));
+}
+
 TEST_CASE("report: how a run goes on whose command does not say so", "[report]") {
   const TempFolder folder;
   const std::string saved = R"({"event":"checkpoint","step":2,"path":"c"})"
