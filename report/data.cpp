@@ -12,6 +12,7 @@
 #include "report/json.h"
 #include "report/metrics.h"
 #include "report/report.h"
+#include "report/saved.h"
 #include "report/segments.h"
 #include "report/text.h"
 
@@ -134,10 +135,13 @@ RunData read_run(const std::string& directory) {
   read_beside(run, "run.json", std::string::npos, [&](const std::string& text) {
     const Json identity = parsed_json(text);
     if (!identity.is_object()) return false;
-    if (const auto from = identity.find("begun_from"); from != identity.end() && from->is_string())
-      run.begun_from = json_text(*from);
+    for (const auto& [key, value] : {std::pair("id", &run.id), std::pair("begun_from", &run.begun_from)}) {
+      if (const auto field = identity.find(key); field != identity.end() && field->is_string())
+        *value = json_text(*field);
+    }
     return true;
   });
+  run.saved_step = newest_on_disk(run);
   read_beside(run, "arena.svg", kArenaBytes, [&](const std::string& drawing) {
     if (is_arena_svg(drawing)) run.arena_svg = drawing;
     return !run.arena_svg.empty();

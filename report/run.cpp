@@ -8,6 +8,7 @@
 #include "record/short_text.h"
 #include "report/findings.h"
 #include "report/groups.h"
+#include "report/saved.h"
 #include "report/sections.h"
 #include "report/segments.h"
 #include "report/text.h"
@@ -94,13 +95,14 @@ std::string subject(const RunData& run, const Summary& s) {
 }
 
 // How a run that is not at its end goes on from its checkpoint of step `saved`, or where it begins again if that is 0.
-// The record has the command, but not what launched it.
-std::string how_to_go_on(const RunData& run, double saved) {
+// A killed run may have left newer copies in memory, of which neither record nor disk says anything. The record has the
+// command, but not what launched it.
+std::string how_to_go_on(const RunData& run, double saved, bool is_killed) {
   std::string command = environment_text(run, "command");
   const std::string resume = config_text(run, "checkpoint.resume");
   if (command == "–" || resume == "–") return {};
-  // The record does not say which copies in memory there are.
-  if (saved == 0 && config_number(run, "checkpoint.memory_every") > 0) return {};
+  const bool has_copies = is_killed && config_number(run, "checkpoint.memory_every") > 0;
+  if (saved == 0 && has_copies) return {};
   const bool as_before = resume == "auto";
   // A program with a trainer of its own has options of its own.
   const bool takes_keys = command.substr(std::min(command.find(' '), command.size())).starts_with(" train");
@@ -108,9 +110,9 @@ std::string how_to_go_on(const RunData& run, double saved) {
   const std::string there = saved > 0                ? "goes on from step " + whole_text(saved)
                             : run.begun_from.empty() ? "begins again at step 1"
                                                      : "begins again from " + run.begun_from;
-  return fmt::format("Started again {}{} it {}: {}", as_before ? "as before" : "with checkpoint.resume=auto",
+  return fmt::format("Started again {}{} it {}{}: {}", as_before ? "as before" : "with checkpoint.resume=auto",
                      run.ranks > 0 ? fmt::format(", on {:g} rank{},", run.ranks, run.ranks == 1 ? "" : "s") : "", there,
-                     command);
+                     has_copies ? ", or from a newer copy in memory of the hosts" : "", command);
 }
 
 // Steps without an update.
@@ -130,12 +132,11 @@ struct Skips {
 // Says whether the run finished, which updates were skipped, how a run that is not at its end goes on, and its error.
 void add_status(Document& document, const RunData& run, const Summary& s) {
   Skips not_finite, without_targets;
-  double saved = 0;  // step of the last recorded checkpoint
   for (const Event& event : run.events) {
-    if (event.kind == "checkpoint") saved = event.step;
     if (event.kind != "skip") continue;
     (event_field(event, "reason") == kNoTargetCounts ? without_targets : not_finite).add(event.step);
   }
+  const auto [saved, is_on_disk] = newest_saved(run);
   const std::string reason = end_of(run);
   const bool lacks_end = reason == kNotFinite || (reason.empty() && !run.starts.empty());
   const double steps = config_number(run, "train.steps");
@@ -151,15 +152,17 @@ void add_status(Document& document, const RunData& run, const Summary& s) {
     if (reason.starts_with(kSignal)) {
       text = fmt::format("The run was stopped after {}, by {}; {}.", count, reason.substr(kSignal.size()),
                          saved >= s.steps ? "its state was saved"
-                         : saved > 0 ? fmt::format("its last recorded checkpoint is that of step {}", whole_text(saved))
-                                     : "no checkpoint of it is recorded");
+                         : saved > 0      ? fmt::format("its {} checkpoint is that of step {}",
+                                                   is_on_disk ? "newest" : "last recorded", whole_text(saved))
+                         : is_on_disk     ? "it has no checkpoint"
+                                          : "no checkpoint of it is recorded");
     } else {
       text = fmt::format("The run ended after {}{}.", count,
                          reason == "max_minutes" ? ", at the limit of train.max_minutes" : "");
     }
   }
   const bool would_repeat = reason == kNotFinite && saved == 0;  // the same steps, up to the one that stopped it
-  const std::string go_on = text.empty() || would_repeat ? "" : how_to_go_on(run, saved);
+  const std::string go_on = text.empty() || would_repeat ? "" : how_to_go_on(run, saved, reason.empty());
   const auto add = [&](const std::string& sentence) {
     text += (text.empty() || sentence.empty() ? "" : " ") + sentence;
   };

@@ -147,6 +147,25 @@ class Report(program.CliTest):
         self.assertIn(f"| Training loss at the first step | {rows[0]['loss']:.4f} nats |", markdown)
         self.assertNotIn("## Ranks compared", markdown)  # the last segment has only one rank
 
+    def test_a_killed_run_goes_on_from_what_is_on_disk(self):
+        run = self.trained("run", "--checkpoint.every=4")
+        metrics = run / "metrics.jsonl"
+        recorded = [line for line in metrics.read_text().splitlines(keepends=True) if json.loads(line).get("event") != "end"]
+        def status():
+            return re.search(r"The record ends after (\d+) of 12 steps .* it (.*): \S+ train ", self.checked(run)[1]).groups()
+        # The events of the last two checkpoints are missing, as after a kill beside asynchronous saves.
+        metrics.write_text("".join(line for line in recorded if json.loads(line).get("step", 0) <= 7))
+        shutil.rmtree(run / "checkpoints/step-00000012")
+        self.assertEqual(status(), ("7", "goes on from step 8"))
+        shutil.rmtree(run / "checkpoints/step-00000004")
+        (run / "checkpoints/step-00000008/manifest.json").unlink()
+        self.assertEqual(status(), ("7", "begins again at step 1"))
+        shutil.rmtree(run / "checkpoints")  # a record that was copied without them
+        self.assertEqual(status(), ("7", "goes on from step 4"))
+        config = run / "config.toml"
+        config.write_text(config.read_text().replace("memory_every = 0", "memory_every = 1"))
+        self.assertEqual(status(), ("7", "goes on from step 4, or from a newer copy in memory of the hosts"))
+
     def test_a_comparison_does_not_take_the_place_of_a_report(self):
         runs = [self.trained("a", "--run.name=By night"), self.trained("b")]
         for run in runs:

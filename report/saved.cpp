@@ -1,0 +1,39 @@
+// Looks for checkpoints on disk and in the record.
+#include "report/saved.h"
+
+#include <cmath>
+#include <exception>
+#include <filesystem>
+
+#include "libtrain/checkpoints/checkpoint.h"
+#include "report/text.h"
+
+namespace lt::report {
+
+double newest_on_disk(const RunData& run) {
+  namespace fs = std::filesystem;
+  const std::string given = config_text(run, "checkpoint.dir");
+  // The folder may have another path here than the one that the run knew.
+  const bool in_folder = given == kDash || given == config_text(run, "run.dir") + "/checkpoints";
+  const fs::path checkpoints = in_folder ? fs::path(run.directory) / "checkpoints" : fs::path(given);
+  std::error_code unknown;
+  if (!fs::is_directory(checkpoints, unknown)) return kMissing;
+  try {
+    const auto candidates = checkpoint::candidates(checkpoints.string(), {run.id, in_folder});
+    const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
+    return newest == nullptr ? 0 : static_cast<double>(newest->step);
+  } catch (const std::exception&) {
+    return kMissing;
+  }
+}
+
+Saved newest_saved(const RunData& run) {
+  if (!std::isnan(run.saved_step)) return {run.saved_step, true};
+  Saved saved;
+  for (const Event& event : run.events) {
+    if (event.kind == "checkpoint") saved.step = event.step;
+  }
+  return saved;
+}
+
+}  // namespace lt::report
