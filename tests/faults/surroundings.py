@@ -12,6 +12,7 @@ from runs import Foreign, Skipped, ranks_marked, require, require_equal
 
 NODES = pathlib.Path(__file__).resolve().parent.parent / "nodes/run.sh"
 FUTURE = 4102444800  # the year 2100
+CLOCK_BEGIN = 2000000000  # of clock_backwards.cpp, less the seconds since the machine started
 
 
 def contents(folder):
@@ -85,6 +86,8 @@ def clock_backwards(bench, strategy, options, clock):
     run = f"clock-{strategy}"
     foreign = Foreign(bench.folder / run / "checkpoints")
     bench.supervised(run, *options, fault="step:1:5:kill", preload=clock)
+    seen = json.loads((bench.folder / run / "env.json").read_text())["unix_time"]
+    require(1.9e9 < seen < CLOCK_BEGIN, f"the ranks did not see the clock that runs backwards from {CLOCK_BEGIN}: {seen}")
     restart, = bench.events(run, "restart")
     down = restart["down_seconds"]
     require(all(seconds >= 0 for seconds in down.values()), f"seconds down: {down}")
