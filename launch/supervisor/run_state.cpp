@@ -14,6 +14,7 @@
 #include "checkpoints/folder_lock.h"
 #include "checkpoints/layout.h"
 #include "checkpoints/memory_folder.h"
+#include "io/last_lines.h"
 #include "io/readable.h"
 #include "libtrain/error.h"
 #include "record/line_file.h"
@@ -38,11 +39,11 @@ RunIdentity identity_in(const std::string& folder) {
   }
 }
 
-// Whether the file, from `offset` on, holds a step's row or the restart event itself.
+// Whether the file, from `offset` on, holds a step's row or the restart event itself. A torn line is none.
 bool has_done_a_step(const std::string& metrics, std::size_t offset) {
   std::ifstream stream(metrics, std::ios::binary);
   stream.seekg(static_cast<std::streamoff>(offset));
-  for (std::string line; std::getline(stream, line);) {
+  for (std::string line; std::getline(stream, line) && !stream.eof();) {
     if (line.starts_with(R"({"step":)") || line.starts_with(R"({"event":"restart",)")) return true;
   }
   return false;
@@ -98,7 +99,10 @@ RunState::Marks RunState::marks() const { return {inode(folder_), inode(metrics_
 RunState::MetricsEnd RunState::metrics_end() const {
   std::error_code failed;
   const auto bytes = fs::file_size(metrics_, failed);
-  return {inode(metrics_), failed ? 0 : bytes};
+  const std::optional<LastLines::Line> last = LastLines(metrics_).next();
+  if (failed || !last) return {inode(metrics_), 0};
+  const bool is_torn = last->begin + last->text.size() >= bytes;
+  return {inode(metrics_), is_torn ? last->begin : bytes};
 }
 
 void RunState::record(const Restart& restart, const MetricsEnd& end, std::chrono::milliseconds patience) const {

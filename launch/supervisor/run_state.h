@@ -36,7 +36,8 @@ class RunState {
   // Whether run.json names a checkpoint, which is there, from which `checkpoint.resume=auto` begins the run again.
   bool begins_again() const;
 
-  // The end of metrics.jsonl. The next attempt appends to it or starts a new file.
+  // The end of the whole lines of metrics.jsonl. The next attempt cuts off a torn line behind them and appends, or
+  // starts a new file.
   struct MetricsEnd {
     ino_t file = 0;
     std::size_t bytes = 0;

@@ -67,3 +67,23 @@ TEST_CASE("restart event: not among the metrics of another run that is at work i
   run.record(restart, run.metrics_end());
   CHECK(read_file(metrics).text.starts_with(row + "{\"event\":\"restart\","));
 }
+
+TEST_CASE("restart event: an attempt that cut off a torn line has its step", "[launch]") {
+  const TempFolder temp;
+  Config config;
+  config.run.dir = temp / "";
+  const std::string metrics = temp / "metrics.jsonl", row = "{\"step\":5,\"loss\":2.5}\n";
+  const launch::RunState run(config);
+  CHECK(run.metrics_end().bytes == 0);
+  std::ofstream(metrics) << row;
+  CHECK(run.metrics_end().bytes == row.size());
+  std::ofstream(metrics, std::ios::app) << "{\"step\":6,\"lo";
+  const launch::RunState::MetricsEnd end = run.metrics_end();
+  CHECK(end.bytes == row.size());
+  std::filesystem::resize_file(metrics, row.size());  // as the attempt does
+  std::ofstream(metrics, std::ios::app) << "{\"event\":\"start\",\"step\":4}\n{\"step\":5,\"lo";
+  run.record({.attempt = 2, .cause = "rank 1 was killed (SIGKILL)", .exit_code = 137}, end);
+  const std::string text = read_file(metrics).text, event = text.substr(text.rfind("\n", text.size() - 2) + 1);
+  CHECK(event.starts_with("{\"event\":\"restart\",\"attempt\":2,\"step\":4,"));
+  CHECK(event.find("\"lost_steps\":1,") != std::string::npos);
+}
