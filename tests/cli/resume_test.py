@@ -58,6 +58,16 @@ class Resume(TrainingTest):
         (self.folder / "shard").rename(shard)
         self.assertIn("resuming from", self.trained(steps=2))
 
+    def test_a_start_removes_the_samples_of_the_steps_that_it_supersedes(self):
+        options = ("--checkpoint.every=2", "--train.sample_every=2")
+        samples = lambda: sorted(path.name for path in (self.folder / "run/samples").iterdir())
+        self.trained(*options)
+        (self.folder / "run/samples/notes.txt").write_text("mine")
+        self.assertEqual(samples(), ["notes.txt", "step-00000002.txt", "step-00000004.txt", "step-00000006.txt"])
+        shutil.rmtree(self.folder / "run/checkpoints/step-00000006")
+        self.assertEqual(self.train(*options, environment={"LTRAIN_FAULT": "step:0:5:kill"}).returncode, -9)
+        self.assertEqual(samples(), ["notes.txt", "step-00000002.txt", "step-00000004.txt"])
+
     def test_a_run_killed_after_its_last_save_gets_its_end_from_the_next_start(self):
         killed = self.train("--checkpoint.every=2", environment={"LTRAIN_FAULT": "save-gc:0:6:kill"})
         self.assertEqual(killed.returncode, -9)

@@ -7,10 +7,13 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "device/fault.h"
 #include "io/pending_file.h"
+#include "io/readable.h"
+#include "layout.h"
 #include "libtrain/device/phase.h"
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
@@ -19,6 +22,15 @@
 #include "train/evaluation.h"
 
 namespace lt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSamples = "samples";  // folder of a run
+
+std::string name_of_sample(Size step) { return checkpoint::step_name(step) + ".txt"; }
+
+}  // namespace
 
 void DueWork::evaluate() {
   const PhaseScope phase(Phase::evaluation);
@@ -73,18 +85,26 @@ void DueWork::sample() {
       } catch (const NonFiniteError& error) {  // the loss tells whether the run ends
         return run_.log.say(fmt::format("warning: no sample, {}", error.what()));
       }
-      run_.log.keep("samples", [&] {
-        write_whole_file("record", run_.log.in_folder("samples", sample_name()), run_.tokenizer->decode(tokens) + "\n");
+      run_.log.keep(kSamples, [&] {
+        write_whole_file("record", run_.log.in_folder(kSamples, name_of_sample(run_.steps_done())),
+                         run_.tokenizer->decode(tokens) + "\n");
       });
     });
   });
 }
 
-std::string DueWork::sample_name() const { return fmt::format("step-{:08}.txt", run_.steps_done()); }
-
 bool DueWork::has_sample() const {
   std::error_code unreadable;
-  return std::filesystem::exists(run_.config.run.dir + "/samples/" + sample_name(), unreadable);
+  return fs::exists(fs::path(run_.config.run.dir) / kSamples / name_of_sample(run_.steps_done()), unreadable);
+}
+
+void DueWork::remove_later_samples() const {
+  if (run_.world.rank() != 0) return;
+  for (const fs::path& file : readable_entries(fs::path(run_.config.run.dir) / kSamples)) {
+    const std::optional<Size> step = checkpoint::parse_step(file.stem().string());
+    std::error_code failed;  // the report leaves out samples of steps that the run has not done
+    if (step && *step > run_.steps_done() && file.extension() == ".txt") fs::remove(file, failed);
+  }
 }
 
 void DueWork::catch_up() {

@@ -18,13 +18,14 @@ class DueWork {
   // Evaluate or sample the present state.
   void evaluate();
   void sample();
+  // Removes the samples of later steps: the start has superseded what earlier attempts did beyond the present one.
+  void remove_later_samples() const;
   // Evaluates and samples what was due at the present step, if an earlier start was stopped before it or lost the
-  // result. Call it before a missed save, because that records the loss.
+  // result. Call it after remove_later_samples(), and before a missed save, because that records the loss.
   void catch_up();
 
  private:
   Size samples_per_evaluation() const;
-  std::string sample_name() const;
   bool has_sample() const;
 
   Run& run_;

@@ -75,6 +75,7 @@ class TrainingLoop {
     const ContextMemberScope<&Context::notices> notices(&notices_);
     set_fault_step(steps_done());
     fault_point("start");
+    due_.remove_later_samples();
     due_.catch_up();
     if (saver_.has_missed()) saver_.save();
     saver_.begin_memory_copies();
