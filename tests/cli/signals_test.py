@@ -149,6 +149,11 @@ class Signals(TrainingTest):
             self.assertEqual((code, errors), (0, ""), out)
             self.assertEqual(self.events(run, "end")[0]["reason"], "max_minutes" if options else "steps")
 
+    def test_a_run_that_is_out_of_time_at_its_last_step_has_done_its_steps(self):
+        out = self.trained("--train.max_minutes=1e-9", steps=1)
+        self.assertRegex(out, rf"\ndone: 1 step in \d+s, {self.folder}/run\n$")
+        self.assertEqual(self.events("run", "end")[0]["reason"], "steps")
+
     def test_a_reader_of_the_console_may_leave(self):
         running = Running(self, 1, "step:0:3:stop", "run", steps=6)
         pid = running.stopped()

@@ -95,7 +95,7 @@ class TrainingLoop {
       if (evaluates) due_.evaluate();
       if (samples) due_.sample();
       if (evaluates || samples) leave_out_of_step_time();
-      if (out_of_time()) return finish_issued(), End::time;
+      if (n < train.steps && out_of_time()) return finish_issued(), End::time;
       // Comes before copies and saves, because their time belongs to the next step.
       if (n < train.steps && trace_.before_step(n + 1)) leave_out_of_step_time();
       if (!is_ahead) saver_.start_copies(saves);
