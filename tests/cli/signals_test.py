@@ -118,6 +118,17 @@ class Signals(TrainingTest):
         samples = [(self.folder / run / "samples/step-00000004.txt").read_bytes() for run in losses]
         self.assertEqual(*samples)
 
+    def test_a_signal_during_the_start_leaves_them_to_the_start_after(self):
+        due = ("--train.eval_every=2", "--train.sample_every=4")
+        self.stopped_run(signal.SIGUSR1, "step:0:4:stop", 4, *due)
+        before = len(self.lines("run"))
+        running = Running(self, 1, "start:0:4:stop", "run", *due, steps=6)
+        running.send(signal.SIGUSR1)
+        code, out, errors = running.end()
+        self.assertEqual((code, errors), (75, ""), out)
+        self.assertEqual([row["event"] for row in self.lines("run")[before:]], ["start", "end"])
+        self.assertFalse((self.folder / "run/samples").exists())
+
     def test_under_the_supervisor_all_ranks_save_and_nothing_is_started_again(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             run = signal.Signals(number).name

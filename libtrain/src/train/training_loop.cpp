@@ -76,10 +76,11 @@ class TrainingLoop {
     set_fault_step(steps_done());
     fault_point("start");
     due_.remove_later_samples();
-    due_.catch_up();
+    look_for_signal();
+    if (!is_stopped()) due_.catch_up();
     if (saver_.has_missed()) saver_.save();
     saver_.begin_memory_copies();
-    if (steps_done() < train.steps) stop_signal_ = agree_on_stop(run_.control);
+    look_for_signal();
     if (is_stopped()) return End::signal;
     leave_out_of_step_time();
     while (steps_done() < train.steps) {
@@ -103,10 +104,14 @@ class TrainingLoop {
       if (saves) saver_.save();
       // A step's row also reports stop signals. But evaluations, samples and saves may take longer than a step, so look
       // for a signal before the next step.
-      if (evaluates || samples || saves) stop_signal_ = agree_on_stop(run_.control);
+      if (evaluates || samples || saves) look_for_signal();
       if (is_stopped()) return finish_issued(), End::signal;
     }
     return End::steps;
+  }
+
+  void look_for_signal() {
+    if (steps_done() < run_.config.train.steps) stop_signal_ = agree_on_stop(run_.control);
   }
 
   // A signal is ignored after the last step or when the time is over, because the run ends anyway.
