@@ -71,7 +71,8 @@ std::string last_error_of(const std::string& log) {
   std::istringstream lines(log);
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("error: ")) error = line;
-    if (line.starts_with("step ")) error.clear();
+    // An error before a start is that of an earlier attempt.
+    if (line.starts_with("step ") || line.starts_with("run folder: ")) error.clear();
   }
   return error;
 }

@@ -103,7 +103,7 @@ struct RunData {
   // When the record last changed and when it was read, in seconds of Unix time.
   double changed_at = kMissing, read_at = kMissing;
   bool torn = false;       // the last line has no newline, and was ignored
-  std::string last_error;  // the error that ends log.txt; empty if a step follows it, or there is none
+  std::string last_error;  // the error that ends log.txt; empty if a start or a step follows, or there is none
 };
 
 // Throws DataError, which names file and line, if metrics.jsonl is missing or a line with a newline is damaged.

@@ -59,6 +59,8 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
                  "The run stopped after 4 of 10 steps: loss or gradient was not finite. Started again as before, on 1 "
                  "rank, it goes on from step 2: ltrain train --config a.toml\n\nIts log ends with: error: [train] step "
                  "4: loss nan\n"));
+  write_text(folder.path() / "log.txt", "error: [train] step 4: loss nan\nrun folder: runs/a\n");
+  CHECK_FALSE(contains(status(saved), "Its log ends with"));  // an earlier attempt's error
   CHECK(
       contains(status("{\"event\":\"skip\",\"step\":3,\"reason\":\"loss not finite\",\"loss_scale\":2}\n" + kLastSkip),
                "was not finite. Loss or gradient was not finite in 2 steps, so the update was skipped: 3, 4.\n"));
