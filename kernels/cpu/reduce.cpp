@@ -34,16 +34,22 @@ void add_rows(Out* out_C, const T* x_RC, Size R, Size C, bool accumulate) {
   combine_blocks(out_C, partial, C, blocks.count, C, accumulate);
 }
 
-// Sums each contiguous row.
+// Sums each contiguous row, in blocks of kLongestRun elements a lane.
 template <class Out, class T>
 void add_within_rows(Out* out_O, const T* x_OR, Size O, Size R, bool accumulate) {
   using A = Arithmetic<T>;
   parallel_for(O, row_grain(R), [=](Size begin, Size end) LT_VECTOR_BODY {
     for (Size o = begin; o < end; ++o) {
-      const T* const x = x_OR + o * R;
-      A lanes[kLanes] = {};
-      for_lanes(R, [&](Size r, Size lane) LT_VECTOR_BODY { lanes[lane] += load(x[r]); });
-      const A sum = fold(lanes);
+      constexpr Size kBlock = kLongestRun * kLanes;
+      double total = 0;
+      for (Size r0 = 0; r0 < R; r0 += kBlock) {
+        const T* const x = x_OR + o * R + r0;
+        A lanes[kLanes] = {};
+        for_lanes(kBlock < R - r0 ? kBlock : R - r0,
+                  [&](Size r, Size lane) LT_VECTOR_BODY { lanes[lane] += load(x[r]); });
+        total += static_cast<double>(fold(lanes));
+      }
+      const A sum = static_cast<A>(total);
       out_O[o] = store<Out>(accumulate ? load(out_O[o]) + sum : sum);
     }
   });
@@ -56,13 +62,25 @@ void add_middle(Out* out_OI, const T* x_ORI, Size O, Size R, Size I, bool accumu
   const Size chunks = (I + kChunk - 1) / kChunk;
   parallel_for(O * chunks, row_grain(R * kChunk), [=](Size begin, Size end) LT_VECTOR_BODY {
     A sum[kChunk];
+    double total[kChunk];
     for (Size item = begin; item < end; ++item) {
       const Size o = item / chunks, i0 = item % chunks * kChunk, n = kChunk < I - i0 ? kChunk : I - i0;
-      for (Size k = 0; k < n; ++k) sum[k] = A(0);
-      for (Size r = 0; r < R; ++r) {
-        const T* const x = x_ORI + (o * R + r) * I + i0;
+      const auto add_run = [&](Size first, Size last) LT_VECTOR_BODY {
+        for (Size k = 0; k < n; ++k) sum[k] = A(0);
+        for (Size r = first; r < last; ++r) {
+          const T* const x = x_ORI + (o * R + r) * I + i0;
 #pragma omp simd
-        for (Size k = 0; k < n; ++k) sum[k] += load(x[k]);
+          for (Size k = 0; k < n; ++k) sum[k] += load(x[k]);
+        }
+      };
+      add_run(0, kLongestRun < R ? kLongestRun : R);
+      if (R > kLongestRun) {
+        for (Size k = 0; k < n; ++k) total[k] = static_cast<double>(sum[k]);
+        for (Size r = kLongestRun; r < R; r += kLongestRun) {
+          add_run(r, kLongestRun < R - r ? r + kLongestRun : R);
+          for (Size k = 0; k < n; ++k) total[k] += static_cast<double>(sum[k]);
+        }
+        for (Size k = 0; k < n; ++k) sum[k] = static_cast<A>(total[k]);
       }
       Out* const out = out_OI + o * I + i0;
 #pragma omp simd

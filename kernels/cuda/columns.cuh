@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/common.cuh"
+#include "kernels/reduce.h"
 #include "memory/workspace.h"
 
 namespace lt::kernels {
@@ -15,15 +16,18 @@ inline constexpr int kCombiningRows = 32;  // the same when partial sums are com
 // Rows are cut for this many multiprocessors on every device, because the order of sums depends on the cut.
 inline constexpr int kSumMultiprocessors = 132;
 inline constexpr Size kPartialBlocks = 4 * kSumMultiprocessors;  // few enough to run at once on that many
+inline constexpr Size kMostRows = kColumnRows * 4 * kLongestRun, kMostRowBlocks = 65535;  // of a block; of a grid
 
-// How R rows are cut into blocks: enough of them to fill a large GPU, but none with few rows.
+// How R rows are cut into blocks: enough of them to fill a large GPU, but none with few rows, and none with very
+// many, in which a thread's sum would lose digits, as far as `most` allows.
 struct RowCut {
   Size rows, count;  // rows per block; number of blocks
 
   // At most `most` blocks of rows.
   RowCut(Size R, Size blocks_of_columns, Size most) {
     const Size wanted = std::clamp<Size>(kPartialBlocks / std::max<Size>(1, blocks_of_columns), 1, most);
-    rows = std::max<Size>(4 * kColumnRows, (R + wanted - 1) / wanted);
+    const Size least = R / std::min(most, kMostRowBlocks) + 1;
+    rows = std::clamp<Size>((R + wanted - 1) / wanted, 4 * kColumnRows, std::max<Size>(least, kMostRows));
     count = (R + rows - 1) / rows;
   }
 };

@@ -31,19 +31,25 @@ __global__ void sum_in_order_kernel(Y* out, const T* x_N, Size N, double scale, 
   *out = store<Y>(static_cast<Arithmetic<Y>>(factor * sum));
 }
 
+constexpr Size kSumChunk = kWarp * kLongestRun, kLongRow = 4 * kSumChunk;
+
 // One warp per output if its elements are contiguous; sum_middle_kernel uses one thread per output.
 template <class Out, class T>
 __global__ void sum_within_rows_kernel(Out* out_O, const T* x_OR, Size O, Size R, bool accumulate) {
   const Size o = thread_index() / kWarp;
   if (o >= O) return;
-  Arithmetic<T> sum = 0;
-  for (Size r = threadIdx.x % kWarp; r < R; r += kWarp) sum += load(x_OR[o * R + r]);
-  sum = warp_sum(sum);
+  double total = 0;
+  for (Size begin = 0; begin < R; begin += kSumChunk) {
+    const Size end = begin + kSumChunk < R ? begin + kSumChunk : R;
+    Arithmetic<T> part = 0;
+    for (Size r = begin + threadIdx.x % kWarp; r < end; r += kWarp) part += load(x_OR[o * R + r]);
+    total += static_cast<double>(warp_sum(part));
+  }
+  const Arithmetic<T> sum = static_cast<Arithmetic<T>>(total);
   if (threadIdx.x % kWarp == 0) out_O[o] = store<Out>(accumulate ? load(out_O[o]) + sum : sum);
 }
 
 // partial[o, chunk] = the sum of kSumChunk elements of row o. One block each.
-constexpr Size kSumChunk = 16384, kLongRow = 4 * kSumChunk;
 template <class T>
 __global__ void sum_chunks_kernel(Arithmetic<T>* partial, const T* x_OR, Size R, Size chunks) {
   const Size o = blockIdx.x / chunks, begin = blockIdx.x % chunks * kSumChunk;
@@ -58,8 +64,14 @@ template <class Out, class T>
 __global__ void sum_middle_kernel(Out* out_OI, const T* x_ORI, Size O, Size R, Size I, bool accumulate) {
   for (Size k = thread_index(); k < O * I; k += thread_count()) {
     const T* const x = x_ORI + k / I * R * I + k % I;
-    Arithmetic<T> sum = 0;
-    for (Size r = 0; r < R; ++r) sum += load(x[r * I]);
+    double total = 0;
+    for (Size begin = 0; begin < R; begin += kLongestRun) {
+      const Size end = begin + kLongestRun < R ? begin + kLongestRun : R;
+      Arithmetic<T> part = 0;
+      for (Size r = begin; r < end; ++r) part += load(x[r * I]);
+      total += static_cast<double>(part);
+    }
+    const Arithmetic<T> sum = static_cast<Arithmetic<T>>(total);
     out_OI[k] = store<Out>(accumulate ? load(out_OI[k]) + sum : sum);
   }
 }

@@ -73,8 +73,8 @@ TEST_CASE("cuda: gather, cumulative sum, select, divide, maximum", "[cuda]") {
 TEST_CASE("cuda: sums of long rows, and in the gradients' dtype", "[cuda]") {
   for_floats([](DType dtype) {
     const DType sums = gradient_dtype(dtype);
-    for (const MiddleShape m :
-         {MiddleShape{1, 1'000'003, 1}, MiddleShape{3, 70'000, 1}, MiddleShape{2, 50, 3}, MiddleShape{1, 5'000, 4}}) {
+    for (const MiddleShape m : {MiddleShape{1, 1'000'003, 1}, MiddleShape{3, 70'000, 1}, MiddleShape{2, 50, 3},
+                                MiddleShape{1, 5'000, 4}, MiddleShape{2, 40'000, 1}, MiddleShape{2, 1'300, 3}}) {
       OnBoth both;
       const int x = both.array(dtype, m.O * m.R * m.I, 0.01), out = both.array(sums, m.O * m.I);
       both.run([&](auto s, auto at) { sum_middle(s, sums, at(out), dtype, at(x), m, false); }, 16);

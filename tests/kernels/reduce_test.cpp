@@ -89,6 +89,33 @@ TEST_CASE("sum_rows to the type of the rows and to that of gradients", "[kernels
   }
 }
 
+// Equal numbers round alike, so the error of a running sum grows with its length.
+TEST_CASE("long sums lose few digits, and short ones are a single run", "[kernels]") {
+  const Array x(DType::f32, 2'400'006, 0.1);
+  for (const MiddleShape m :
+       {MiddleShape{1, x.count(), 1}, {2, x.count() / 2, 1}, {2, x.count() / 6, 3}, {1, x.count() / 2, 2}}) {
+    INFO(m.O << " " << m.R << " " << m.I);
+    const double expected = static_cast<double>(0.1f) * static_cast<double>(m.R);
+    const int threads = omp_get_max_threads();
+    Array sums[] = {Array(DType::f32, m.O * m.I), Array(DType::f32, m.O * m.I)};
+    for (const int count : {1, 3}) {
+      omp_set_num_threads(count);
+      sum_middle(CpuStream{}, DType::f32, sums[count / 2].data(), DType::f32, x.data(), m, false);
+    }
+    omp_set_num_threads(threads);
+    for (const double sum : sums[0].values()) CHECK(std::abs(sum - expected) <= 8e-6 * expected);
+    CHECK(sums[0].same_bits(sums[1]));
+  }
+  const Array y = random_array(DType::f32, 2 * kLongestRun * 3, 4);
+  Array sums(DType::f32, 6);
+  sum_middle(CpuStream{}, DType::f32, sums.data(), DType::f32, y.data(), {2, kLongestRun, 3}, false);
+  for (Size k = 0; k < sums.count(); ++k) {
+    float sum = 0;
+    for (Size r = 0; r < kLongestRun; ++r) sum += static_cast<float>(y[(k / 3 * kLongestRun + r) * 3 + k % 3]);
+    CHECK(sums[k] == static_cast<double>(sum));
+  }
+}
+
 TEST_CASE("sum_ranks adds in tree order and rounds once", "[kernels]") {
   for (const DType from : kFloats) {
     for (const DType to : kFloats) {
