@@ -35,6 +35,21 @@ struct Add final : Function {
   }
 };
 
+// Uninitialised, for the gradient of one element each: in f32 (f64 for f64) if more is to come before it is rounded,
+// a sum in the slot's shape or in its dtype.
+Tensor gradient_before(const Slot& slot, const Tensor& dy) {
+  const bool last = slot->shape == dy.shape() && slot->dtype == dy.dtype();
+  return Tensor::empty(dy.shape(), last ? dy.dtype() : gradient_dtype(dy.dtype()), dy.device());
+}
+
+// Returns `x` itself if it has `dtype`, else a copy that has.
+Tensor in_dtype(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  const Tensor y = Tensor::empty(x.shape(), dtype, x.device());
+  copy(y, x);
+  return y;
+}
+
 struct Mul final : Function {
   const char* name() const override { return "mul"; }
 
@@ -56,8 +71,8 @@ struct Mul final : Function {
   void backward(const Tensor& dy) override {
     for (const auto& [to, other] : {std::pair{&a_, &b_}, {&b_, &a_}}) {
       if (to->slot() == nullptr) continue;
-      const Tensor gradient = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
-      multiply(gradient, dy, other->get());
+      const Tensor gradient = gradient_before(to->slot(), dy);
+      multiply(gradient, in_dtype(dy, gradient.dtype()), in_dtype(other->get(), gradient.dtype()));
       reduce_to_slot(to->slot(), gradient);
     }
   }
@@ -89,14 +104,15 @@ struct Div final : Function {
   void backward(const Tensor& dy) override {
     const Tensor& b = b_.get();
     if (b_.slot() != nullptr) {
-      const Tensor db = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
+      const Tensor db = gradient_before(b_.slot(), dy);
       copy(db, dy);
-      run(db, a_.get(), b, [](auto... call) { kernels::divide_backward(call...); });
+      run(db, in_dtype(a_.get(), db.dtype()), in_dtype(b, db.dtype()),
+          [](auto... call) { kernels::divide_backward(call...); });
       reduce_to_slot(b_.slot(), db);
     }
     if (a_.slot() != nullptr) {
-      const Tensor da = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
-      divide(da, dy, b);
+      const Tensor da = gradient_before(a_.slot(), dy);
+      divide(da, in_dtype(dy, da.dtype()), in_dtype(b, da.dtype()));
       reduce_to_slot(a_.slot(), da);
     }
   }
@@ -117,9 +133,10 @@ struct Maximum final : Function {
   void backward(const Tensor& dy) override {
     for (const auto& [to, other] : {std::pair{&a_, &b_}, {&b_, &a_}}) {
       if (to->slot() == nullptr) continue;
-      const Tensor share = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
+      const Tensor share = gradient_before(to->slot(), dy);
       copy(share, dy);
-      run(share, to->get(), other->get(), [](auto... call) { kernels::maximum_backward(call...); });
+      run(share, in_dtype(to->get(), share.dtype()), in_dtype(other->get(), share.dtype()),
+          [](auto... call) { kernels::maximum_backward(call...); });
       reduce_to_slot(to->slot(), share);
     }
   }
