@@ -184,6 +184,19 @@ TEST_CASE("backward refuses a loss that is no scalar or depends on nothing", "[t
   CHECK_THROWS_AS(backward(tape, ops::sum(vector({1, 2}))), UsageError);
 }
 
+TEST_CASE("backward refuses a second loss on a tape that it has emptied, but takes a leaf", "[tensor]") {
+  const Tensor x = leaf({1});
+  Tape tape;
+  const TapeScope recording(&tape);
+  const Tensor first = ops::scale(x, 2), second = ops::scale(x, 10);
+  backward(tape, first);
+  CHECK_THROWS_WITH(backward(tape, second), "backward(): expected the tape that recorded the loss, got an empty one");
+  CHECK_THROWS_AS(backward(tape, first), UsageError);
+  CHECK(x.gradient().item() == 2);
+  backward(tape, x);
+  CHECK(x.gradient().item() == 3);
+}
+
 TEST_CASE("a tape that keeps no values recomputes cheap outputs in backward, each once", "[tensor]") {
   for (const bool keep : {true, false}) {
     Twice::recomputed = 0;

@@ -79,6 +79,10 @@ void backward(Tape& tape, const Tensor& loss, const LossGradient& seed) {
   }
   if (!loss.requires_grad())
     throw UsageError("autograd", "the loss does not depend on a tensor that requires gradients");
+  if (tape.empty() && loss.gradient_slot()->of_result) {
+    throw UsageError("autograd", "backward(): expected the tape that recorded the loss, got an empty one",
+                     "backward() empties its tape: add several losses up before it, or give each a tape of its own");
+  }
   seed.require_for(loss.dtype(), loss.device());
   const OperationScope operation("backward");
   Tensor gradient = Tensor::empty(loss.shape(), loss.dtype(), loss.device());

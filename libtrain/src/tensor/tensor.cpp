@@ -285,6 +285,7 @@ void Tensor::set_requires_grad() {
 
 void Tensor::set_result_of_operation() {
   impl().gradient = std::make_shared<GradientSlot>(GradientSlot{shape(), dtype(), device(), {}, false});
+  impl().gradient->of_result = true;
 }
 
 Tensor Tensor::gradient() const {

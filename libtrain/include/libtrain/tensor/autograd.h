@@ -38,6 +38,7 @@ struct GradientSlot {
   // Null while the slot takes contributions. Otherwise the name of an engine's parameter, and next() and add() throw
   // UsageError. Who sets it keeps the name alive and resets it.
   const std::string* closed_parameter = nullptr;
+  bool of_result = false;  // of an operation; otherwise of a leaf
 
   // For an operation that can accumulate: returns where to write, and counts it as written.
   GradientTarget next();
@@ -89,7 +90,9 @@ struct LossGradient {
   double factor;
   Tensor scale;  // [1], in the dtype of the loss and on its device; undefined: 1
 };
-// Runs `tape` backward from the scalar `loss`.
+// Runs `tape` backward from the scalar `loss`, and empties it. Throws UsageError for a loss that it cannot reach: one of
+// another shape, one that depends on no leaf, or an operation's result where nothing is recorded, such as the second of
+// two losses of one tape.
 void backward(Tape& tape, const Tensor& loss, const LossGradient& seed = {});
 
 // A tensor that backward() needs. get() recomputes the values first if selective recomputation dropped them.
