@@ -37,6 +37,12 @@ TEST_CASE("shape: too many dimensions, negative and too large sizes are refused"
   CHECK(Shape{1, 2, 3, 4, 5, 6}.elements() == 720);
   CHECK_THROWS_AS((Shape{1, 1, 1, 1, 1, 1, 1}), UsageError);
   CHECK_THROWS_AS((Shape{2, -1}), UsageError);
+  Shape assigned{4, 3};
+  assigned[0] = -2;
+  CHECK_THROWS_WITH(assigned.elements(), "a size cannot be negative, got the shape [-2, 3]");
+  assigned[1] = -3;  // the product is positive
+  CHECK_THROWS_AS(Tensor::empty(assigned, DType::f32), UsageError);
+  CHECK_THROWS_AS(Tensor::empty({6}, DType::f32).view(assigned), UsageError);
   const Shape shape{2, 3};
   for (const int dim : {2, -3}) CHECK_THROWS_AS(shape[dim], UsageError);
   CHECK_THROWS_WITH(Tensor::zeros({2, 3}, DType::f32).dim(2), "expected a dimension of [2, 3], got 2");
