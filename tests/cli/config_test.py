@@ -123,9 +123,11 @@ class Config(program.CliTest):
         self.assert_error(done, 2, f"[config] model.heads: 5 does not divide model.width 128 (from {file}:2)")
         file, done = refused("[optim]\nlr = 1\nmin_lr = 2\n")
         self.assert_error(done, 2, f"[config] optim.min_lr: expected at most optim.lr 1, got 2 (from {file}:3)")
-        for key, value in (("eps", "1e-46"), ("clip", "1e-50")):
-            file, done = refused(f"[optim]\n{key} = {value}\n")
-            self.assert_error(done, 2, f"[config] optim.{key}: expected a number that f32 does not round to 0, got {value} (from {file}:2)")
+        for table, key, value, rounded in (("optim", "eps", "1e-46", "0"), ("optim", "clip", "1e-50", "0"),
+                                           ("train", "z_loss", "1e+39", "infinity")):
+            file, done = refused(f"[{table}]\n{key} = {value}\n")
+            self.assert_error(done, 2, f"[config] {table}.{key}: expected a number that f32 does not round to {rounded}, "
+                              f"got {value} (from {file}:2)")
         file, done = refused("[train]\ntf32 = true\ndevice = \"cpu\"\n")
         self.assert_error(done, 2, f"[config] train.tf32: needs train.dtype=f32 on cuda, whose products it rounds, got f32 on cpu "
                           f"(from {file}:2)")

@@ -69,6 +69,16 @@ TEST_CASE("optim.groups: what no engine takes is refused", "[optim]") {
   CHECK(refusal_of(with({{"*", AdamW{}, -2}})) == "optim.groups: lr_scale: expected a finite number from 0 on, got -2");
   CHECK(refusal_of(with(std::vector<OptimizerGroup>(17, {"*", AdamW{}}))) ==
         "optim.groups: expected 1 to 16, found 17");
+  // The engine computes in f32.
+  for (const auto& [value, rounded] : {std::pair{1e39, "infinity, got 1e+39"}, {1e-50, "0, got 1e-50"}}) {
+    const std::string expected = std::string(": expected a number that f32 does not round to ") + rounded;
+    OptimizerGroups groups = AdamW{};
+    groups.lr = value;
+    CHECK(refusal_of(groups) == "optim.lr" + expected);
+    groups = AdamW{}, groups.clip = value;
+    CHECK(refusal_of(groups) == "optim.clip" + expected);
+    CHECK(refusal_of(with({{"*", AdamW{}, value}})) == "optim.groups: lr_scale" + expected);
+  }
   CHECK(refusal_of(with({{"*.bias", AdamW{}}, {"*", AdamW{}}})) ==
         "optim.groups: \"*.bias\": expected parameters of that name, found none");
   CHECK(refusal_of(with({{"blocks.*", AdamW{}}})) == "optim.groups: expected one for embedding.wte.weight, found none");

@@ -214,7 +214,8 @@ TEST_CASE("units out of order, and a model that runs outside of its engine, are 
   CHECK(engine.step(tokens()).loss() > 0);
   CHECK_THROWS_AS(model.loss(tokens()), UsageError);
   CHECK_THROWS_WITH(engine.set_learning_rate(std::nan("")), "learning rate: expected a number from 0 on, got nan");
-  CHECK_THROWS_AS(engine.set_learning_rate(-1), UsageError);
+  for (const double lr : {-1.0, 1e39}) CHECK_THROWS_AS(engine.set_learning_rate(lr), UsageError);
+  engine.set_learning_rate(1e-50);  // 0 in f32
   CHECK_THROWS_WITH(engine.set_progress(1, -1), "progress: expected no negative numbers, got 1 steps and -1 samples");
 }
 

@@ -38,8 +38,13 @@ void require_whole(const Optimizer& row) {
 }
 
 void require_from_0(const std::string& component, const std::string& name, double value) {
-  if (value >= 0 && std::isfinite(value)) return;
-  throw UsageError(component, fmt::format("{}: expected a finite number from 0 on, got {}", name, value));
+  if (!(value >= 0) || !std::isfinite(value)) {
+    throw UsageError(component, fmt::format("{}: expected a finite number from 0 on, got {}", name, value));
+  }
+  const float rounded = static_cast<float>(value);
+  if (value == 0 || (rounded > 0 && std::isfinite(rounded))) return;
+  throw UsageError(component, fmt::format("{}: expected a number that f32 does not round to {}, got {}", name,
+                                          rounded == 0 ? "0" : "infinity", value));
 }
 
 bool rounds_stochastically(const Optimizer& row) {

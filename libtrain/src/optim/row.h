@@ -10,7 +10,7 @@ namespace lt {
 // Throws UsageError that names the field if the row is incomplete or invalid.
 void require_whole(const Optimizer& row);
 
-// Throws UsageError unless `value` is finite and 0 or more. `name` says whose number it is.
+// Throws UsageError unless `value` is 0, or positive, finite, and so in f32 too. `name` says whose number it is.
 void require_from_0(const std::string& component, const std::string& name, double value);
 
 // Whether weights or states are bf16.

@@ -341,6 +341,11 @@ void Engine::set_learning_rate(double lr) {
   if (!(lr >= 0) || !std::isfinite(lr)) {
     throw UsageError("engine", "learning rate: expected a number from 0 on, got " + std::to_string(lr));
   }
+  // A schedule may end at a rate that f32 rounds to 0.
+  if (!std::isfinite(static_cast<float>(lr))) {
+    throw UsageError("engine",
+                     "learning rate: expected a number that f32 does not round to infinity, got " + std::to_string(lr));
+  }
   impl_->optimizers.lr = lr;
 }
 

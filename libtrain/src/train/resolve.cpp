@@ -15,6 +15,7 @@
 #include "nn/lora.h"
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
+#include "optim/row.h"
 #include "train/base_model.h"
 #include "train/model_table.h"
 #include "train/open_fields.h"
@@ -132,13 +133,6 @@ void fill_in_model(Config& config) {
   }
 }
 
-void require_f32(const char* key, double value) {
-  const float rounded = static_cast<float>(value);
-  if (value == 0 || (rounded > 0 && std::isfinite(rounded))) return;
-  throw UsageError("config", fmt::format("{}: expected a number that f32 does not round to {}, got {}", key,
-                                         rounded == 0 ? "0" : "infinity", value));
-}
-
 void fill_in(Config& config, DeviceType automatic) {
   fill_in_model(config);
   const ModelConfig& model = config.model;
@@ -180,11 +174,17 @@ void fill_in(Config& config, DeviceType automatic) {
     if (static_cast<float>(decay) < 1) continue;
     throw UsageError("config", fmt::format("optim.{}: expected a number below 1 in f32, got {}", key, decay));
   }
-  require_f32("optim.eps", config.optim.eps), require_f32("optim.clip", config.optim.clip);
-  require_f32("optim.lr", config.optim.lr), require_f32("optim.weight_decay", config.optim.weight_decay);
+  for (const auto& [key, value] : {std::pair{"train.z_loss", config.train.z_loss},
+                                   {"optim.eps", config.optim.eps},
+                                   {"optim.clip", config.optim.clip},
+                                   {"optim.lr", config.optim.lr},
+                                   {"optim.weight_decay", config.optim.weight_decay}}) {
+    require_from_0("config", key, value);
+  }
   for (const OptimGroupConfig& group : config.optim.groups) {
-    if (group.weight_decay >= 0) require_f32("optim.groups: weight_decay", group.weight_decay);
-    require_f32("optim.groups: optim.lr times lr_scale", config.optim.lr * group.lr_scale);
+    if (group.weight_decay >= 0) require_from_0("config", "optim.groups: weight_decay", group.weight_decay);
+    require_from_0("config", "optim.groups: lr_scale", group.lr_scale);
+    require_from_0("config", "optim.groups: optim.lr times lr_scale", config.optim.lr * group.lr_scale);
   }
   for (OptimGroupConfig& group : config.optim.groups) {
     if (group.optimizer.empty()) group.optimizer = config.optim.name;

@@ -19,12 +19,12 @@ struct OptimizerGroup {
   double lr_scale = 1;  // multiplies the learning rate of the step
 };
 
-// The optimizers of an engine. The engine throws UsageError for: lr, clip or lr_scale below 0 or not finite, an
-// incomplete row, more than kMaxOptimizerGroups groups, kMaxKinds states or more, masters in some rows only, one state
-// with two dtypes, a pattern without parameters, a group without parameters, a parameter that is neither frozen nor in
-// a group, and no parameter left to train. These groups may stay empty: "*" if it is the last group or has an optimizer
-// of matrices, and one of two neighbours with the same pattern, the first with an optimizer of matrices, if the other
-// is used.
+// The optimizers of an engine. The engine throws UsageError for: lr, clip or lr_scale below 0, not finite or
+// rounded by f32 to infinity or 0, an incomplete row, more than kMaxOptimizerGroups groups, kMaxKinds states or more,
+// masters in some rows only, one state with two dtypes, a pattern without parameters, a group without parameters, a
+// parameter that is neither frozen nor in a group, and no parameter left to train. These groups may stay empty: "*" if
+// it is the last group or has an optimizer of matrices, and one of two neighbours with the same pattern, the first with
+// an optimizer of matrices, if the other is used.
 struct OptimizerGroups {
   OptimizerGroups(std::vector<OptimizerGroup> groups_, double lr_, double clip_)
       : groups(std::move(groups_)), lr(lr_), clip(clip_) {}

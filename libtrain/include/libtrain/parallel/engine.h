@@ -149,7 +149,7 @@ class Engine {
   // watchdog derives its patience, is known only if the thread that runs it also runs the next one.
   StepResult step(const Batch& batch);
   // Sets the learning rate of the next steps; initially OptimizerGroups::lr. Throws UsageError for one below 0 or not
-  // finite.
+  // finite in f32.
   void set_learning_rate(double lr);
 
   // The losses of all ranks' batches, in rank order, without gradients, dropout or the terms that only training has.
