@@ -7,6 +7,7 @@
 
 #include "libtrain/data/batch_source.h"
 #include "libtrain/error.h"
+#include "libtrain/nn/layers.h"
 #include "libtrain/train/trainer.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
@@ -147,6 +148,28 @@ TEST_CASE("ids: an evaluation with a bad one", "[parallel]") {
   if (group().size() > 1) return;
   CHECK(message_of<UsageError>([&] { run.engine.evaluate(with_bad_id(run.batch(0), kBadPlaces[1])); }) ==
         kBadPlaces[1].message);
+}
+
+namespace {
+
+// One target a sample.
+struct Classes final : nn::Model {
+  Classes() : unit(add_unit<nn::Linear>("unit", 3, 5, true, nn::Init::normal(0.5f))) {}
+  Tensor loss(const Batch& batch) override {
+    return run(unit, [this, batch] { return nn::cross_entropy(unit(batch.inputs), batch.targets); });
+  }
+  nn::Linear& unit;
+};
+
+}  // namespace
+
+TEST_CASE("ids: where a sample has one, its error names the sample of the batch", "[parallel]") {
+  if (group().size() > 1) return;
+  const Batch batch{Tensor::zeros({4, 3}, DType::f32), Tensor::from(std::vector<std::int32_t>{0, 1, 2, 9}, {4})};
+  Classes model;
+  Engine engine(model, group(), {}, AdamW{}, {.micro_batch = 2, .accum = 2, .device = device()});
+  CHECK(message_of<UsageError>([&] { engine.step(batch).loss(); }) ==
+        "cross_entropy: targets: expected ids from 0 to 4, got 9 at sample 3");
 }
 
 TEST_CASE("ids: operations outside of an engine report a bad one once, where values are read", "[parallel]") {

@@ -114,7 +114,7 @@ void Engine::Impl::step(const Batch& given) {
   for (Size micro = 0; micro < options.accum; ++micro) {
     const Size row = micro * options.micro_batch;
     const auto rows = [&](const Tensor& all) { return all.defined() ? all.narrow(0, row, options.micro_batch) : all; };
-    ids.begin_at_sample(row);
+    ids.begin_at_sample(row, options.micro_batch);
     const Tensor loss = forward_and_backward(batch.map(rows), micro, target_weight);
     dispatch(options.device, [&](auto stream) {
       kernels::keep_loss(stream, own_losses.narrow(0, micro, 1).template data<float>(), loss.dtype(), loss.data(),

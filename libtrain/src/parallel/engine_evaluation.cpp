@@ -38,7 +38,7 @@ std::vector<BatchLoss> Engine::evaluate(const Batch& batch) {
 void Engine::Impl::evaluate(const Batch& given) {
   begin_gathers();
   const Batch batch = slot->on_device(given);
-  ids.begin_at_sample(0);
+  ids.begin_at_sample(0, batch.inputs.dim(0));
   schedule->begin_evaluation();
   const TapeScope no_recording(nullptr);
   const Tensor all = Tensor::zeros({2 * control.size()}, DType::f32, options.device);

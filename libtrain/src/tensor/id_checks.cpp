@@ -31,14 +31,15 @@ IdChecks& checks_of_device(Device device) {
 
 }  // namespace
 
-IdUse use_of(std::string_view operation, std::string_view argument, const Tensor& ids, Size V) {
-  return {operation, argument, V, ids.dims() < 2 ? 0 : ids.dim(-1)};
+IdUse use_of(std::string_view operation, std::string_view argument, const Tensor& ids, Size V, const IdChecks* checks) {
+  return {operation, argument, V, ids.dims() < 2 ? 0 : ids.dim(-1), checks != nullptr && checks->has_one_a_sample(ids)};
 }
 
 void refuse_id(const IdUse& use, Size position, std::int32_t id) {
-  const std::string place = use.row == 0 ? "position " + std::to_string(position)
-                                         : "sample " + std::to_string(position / use.row) + ", position " +
-                                               std::to_string(position % use.row);
+  const std::string place = use.one_a_sample ? "sample " + std::to_string(position)
+                            : use.row == 0   ? "position " + std::to_string(position)
+                                             : "sample " + std::to_string(position / use.row) + ", position " +
+                                                 std::to_string(position % use.row);
   throw UsageError("ops", std::string(use.operation) + ": " + std::string(use.argument) + ": expected ids from 0 to " +
                               std::to_string(use.V - 1) + ", got " + std::to_string(id) + " at " + place);
 }
@@ -49,8 +50,11 @@ IdChecks* IdChecks::on(Device device) {
   return own != nullptr && own->device_ == device ? own : &checks_of_device(device);
 }
 
+bool IdChecks::has_one_a_sample(const Tensor& ids) const { return ids.dims() == 1 && ids.dim(0) == samples_; }
+
 Size IdChecks::position_of(const Tensor& ids) const {
-  return ids.dims() < 2 || ids.dim(0) == 0 ? 0 : first_sample_ * (ids.elements() / ids.dim(0));
+  if (ids.dims() < 2) return has_one_a_sample(ids) ? first_sample_ : 0;
+  return ids.dim(0) == 0 ? 0 : first_sample_ * (ids.elements() / ids.dim(0));
 }
 
 kernels::IdCheck IdChecks::add(const IdUse& use, const Tensor& ids) {

@@ -18,9 +18,12 @@ struct IdUse {
   std::string_view operation, argument;  // string literals
   Size V = 0;                            // ids are in [0, V)
   Size row = 0;                          // ids of a sample's last dimension; 0: fewer than two dimensions
+  bool one_a_sample = false;
   bool operator==(const IdUse&) const = default;
 };
-IdUse use_of(std::string_view operation, std::string_view argument, const Tensor& ids, Size V);
+class IdChecks;
+// `checks` may be null.
+IdUse use_of(std::string_view operation, std::string_view argument, const Tensor& ids, Size V, const IdChecks* checks);
 
 // Throws UsageError that names operation, argument, range, id and position.
 [[noreturn]] void refuse_id(const IdUse& use, Size position, std::int32_t id);
@@ -34,8 +37,10 @@ class IdChecks {
   static IdChecks* on(Device device);
 
   const std::uint64_t* word() const { return word_; }
-  // Positions of later checks count from this sample of the rank's batch, if the ids have a dimension of samples.
-  void begin_at_sample(Size sample) { first_sample_ = sample; }
+  // Later checks are of `samples` samples from `first` on, in the rank's batch. Positions count from there, if the ids
+  // have a dimension of samples: the first of several, or the only one where it has `samples` ids.
+  void begin_at_sample(Size first, Size samples) { first_sample_ = first, samples_ = samples; }
+  bool has_one_a_sample(const Tensor& ids) const;
   Size position_of(const Tensor& ids) const;
 
   // What a kernel needs to check `ids`. The last kMostIdChecks different uses are known; an error may name a wrong one
@@ -51,7 +56,7 @@ class IdChecks {
  private:
   Device device_;
   std::uint64_t* word_;
-  Size first_sample_ = 0;
+  Size first_sample_ = 0, samples_ = 0;
   mutable std::mutex mutex_;  // for the members below; operations of several threads share those of a device
   std::vector<IdUse> uses_;   // by kernels::IdCheck::check
   std::size_t oldest_ = 0;    // of these, once there are kMostIdChecks
