@@ -144,6 +144,13 @@ TEST_CASE("target_weight: targets over counted targets, 0 if none counts", "[ker
   count_targets(CpuStream{}, &counts[0], targets.data() + 3, 2);
   target_weight(CpuStream{}, &weight, counts, 1, 2);
   CHECK(weight == 0);
+  // f32 does not hold the number of targets.
+  constexpr Size kMany = (Size{1} << 24) + 3;
+  counts[0] = counts[1] = static_cast<float>(kMany);
+  for (const Size ranks : {1, 2}) {
+    target_weight(CpuStream{}, &weight, counts, ranks, all_targets(kMany, ranks));
+    CHECK(weight == 1);
+  }
 }
 
 TEST_CASE("masked logits get no probability, large ones no overflow, NaN is seen", "[kernels]") {

@@ -63,12 +63,17 @@ void cross_entropy_backward(S stream, const CrossEntropyBackward& loss);
 template <class S>
 void cross_entropy_in_place(S stream, const CrossEntropyForward& loss, const CrossEntropyBackward& gradient);
 
-// count[0] = the number of targets_N that are not kIgnoredTarget. Exact up to 2^24.
+// count[0] = the number of targets_N that are not kIgnoredTarget, rounded to f32: exact up to 2^24.
 template <class S>
 void count_targets(S stream, float* count, const std::int32_t* targets_N, Size N);
 // weight[0] = targets / (the sum of counts_n), or 0 if that sum is 0. It turns a mean over all targets, the ignored
 // ones among them with a loss of 0, into the mean over those that count.
 template <class S>
 void target_weight(S stream, float* weight, const float* counts_n, Size n, double targets);
+// The `targets` of that weight for `ranks` counts of N targets each: rounded as the counts are, so that the weight is
+// exactly 1 where all count.
+inline double all_targets(Size N, Size ranks) {
+  return static_cast<double>(static_cast<float>(N)) * static_cast<double>(ranks);
+}
 
 }  // namespace lt::kernels

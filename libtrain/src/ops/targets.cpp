@@ -36,7 +36,7 @@ Tensor weight_of(const LossOptions& options, const Tensor& targets) {
   dispatch(targets.device(), [&](auto s) {
     kernels::count_targets(s, count.template data<float>(), targets.template data<std::int32_t>(), targets.elements());
     kernels::target_weight(s, weight.template data<float>(), count.template data<float>(), 1,
-                           static_cast<double>(targets.elements()));
+                           kernels::all_targets(targets.elements(), 1));
   });
   return weight;
 }

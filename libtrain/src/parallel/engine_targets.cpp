@@ -62,7 +62,7 @@ Tensor Engine::Impl::count_targets(const Tensor& own) {
   control.all_gather("targets", counts, own_count).wait();
   dispatch(options.device, [&](auto stream) {
     kernels::target_weight(stream, weight.template data<float>(), counts.template data<float>(), counts.elements(),
-                           static_cast<double>(own.elements() * control.size()));
+                           kernels::all_targets(own.elements(), control.size()));
   });
   return weight;
 }
