@@ -90,9 +90,9 @@ struct LossGradient {
   double factor;
   Tensor scale;  // [1], in the dtype of the loss and on its device; undefined: 1
 };
-// Runs `tape` backward from the scalar `loss`, and empties it. Throws UsageError for a loss that it cannot reach: one of
-// another shape, one that depends on no leaf, or an operation's result where nothing is recorded, such as the second of
-// two losses of one tape.
+// Runs `tape` backward from the scalar `loss`, and empties it. Throws UsageError for a loss that it cannot reach: one
+// of another shape, one that depends on no leaf, or an operation's result where nothing is recorded, such as the second
+// of two losses of one tape.
 void backward(Tape& tape, const Tensor& loss, const LossGradient& seed = {});
 
 // A tensor that backward() needs. get() recomputes the values first if selective recomputation dropped them.
