@@ -50,7 +50,7 @@ groups = [{match = "a"}, {match = "b", optimizer = "adamw"}]
         }).message.starts_with("optim.groups: weight_decay: expected a number that f32 does not round to infinity"));
   for (const double scale : {1e39, 1e-50}) {
     many.optim.groups = {{"a", scale, -1, ""}};  // times lr it is within f32
-    many.optim.lr = scale > 1 ? 1e-6 : 1e10;
+    many.optim.min_lr = 0, many.optim.lr = scale > 1 ? 1e-6 : 1e10;
     CHECK(refusal([&] {
             lt::resolve(many, lt::DeviceType::cpu);
           }).message.starts_with("optim.groups: lr_scale: expected a number that f32 does not round to"));
