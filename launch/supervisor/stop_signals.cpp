@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <string>
 
 #include "libtrain/error.h"
+#include "train/seconds.h"
 
 namespace lt::launch {
 
@@ -59,6 +59,6 @@ void StopSignals::wait(double seconds) {
   }
 }
 
-double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now_s() { return monotonic_seconds(); }
 
 }  // namespace lt::launch

@@ -140,7 +140,7 @@ class Supervisor {
   }
 
   AttemptEnd start(int attempt) {
-    restart_.began = since_1970();
+    restart_.began = since_1970(), restart_.began_monotonic = now_s(), restart_.boot = boot_id();
     const RunState::MetricsEnd metrics_end = run_.metrics_end();
     std::optional<TemporaryFile> hostfile;
     RankSpec ranks = ranks_of(attempt, hostfile);

@@ -90,7 +90,7 @@ def clock_backwards(bench, strategy, options, clock):
     require(1.9e9 < seen < CLOCK_BEGIN, f"the ranks did not see the clock that runs backwards from {CLOCK_BEGIN}: {seen}")
     restart, = bench.events(run, "restart")
     down = restart["down_seconds"]
-    require(all(seconds >= 0 for seconds in down.values()), f"seconds down: {down}")
+    require(all(seconds >= 0 for seconds in down.values()) and down["start"] > 0, f"seconds down: {down}")
     bench.require_like(run, strategy)
     foreign.require_untouched()
     bench.remove(run)

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/last_lines.h"
+#include "io/readable.h"
 #include "libtrain/error.h"
 #include "train/seconds.h"
 
@@ -37,11 +38,27 @@ Size newest_step(LastLines& lines) {
   return 0;
 }
 
+double seconds_since_begin(const Restart& r) {
+  const bool is_same_host = !r.boot.empty() && r.boot == boot_id();
+  return std::max(0.0, is_same_host ? monotonic_seconds() - r.began_monotonic : since_1970() - r.began);
+}
+
 }  // namespace
 
+std::string boot_id() {
+  const std::string text = readable_text("/proc/sys/kernel/random/boot_id");
+  return text.substr(0, text.find('\n'));
+}
+
 std::string to_json(const Restart& r) {
-  return Json{{"attempt", r.attempt}, {"cause", r.cause},       {"exit_code", r.exit_code},
-              {"notice", r.notice_s}, {"backoff", r.backoff_s}, {"began", r.began}}
+  return Json{{"attempt", r.attempt},
+              {"cause", r.cause},
+              {"exit_code", r.exit_code},
+              {"notice", r.notice_s},
+              {"backoff", r.backoff_s},
+              {"began", r.began},
+              {"began_monotonic", r.began_monotonic},
+              {"boot", r.boot}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -50,8 +67,14 @@ std::optional<Restart> restart_of_environment() {
   if (text == nullptr) return std::nullopt;
   try {
     const Json o = Json::parse(text);
-    return Restart{o.at("attempt").get<int>(),   o.at("cause").get<std::string>(), o.at("exit_code").get<int>(),
-                   o.at("notice").get<double>(), o.at("backoff").get<double>(),    o.at("began").get<double>()};
+    return Restart{.attempt = o.at("attempt").get<int>(),
+                   .cause = o.at("cause").get<std::string>(),
+                   .exit_code = o.at("exit_code").get<int>(),
+                   .notice_s = o.at("notice").get<double>(),
+                   .backoff_s = o.at("backoff").get<double>(),
+                   .began = o.at("began").get<double>(),
+                   .began_monotonic = o.value("began_monotonic", 0.0),
+                   .boot = o.value("boot", std::string())};
   } catch (const Json::exception&) {
     throw UsageError("config", fmt::format("{}: expected what ltrain launch sets, got \"{}\"", kRestartVariable, text),
                      "unset it");
@@ -67,7 +90,7 @@ std::optional<RestartPoint> restart_point(const std::string& metrics, std::size_
 }
 
 Json restart_event(const Restart& r, const std::optional<RestartPoint>& point) {
-  const double start_s = std::max(0.0, since_1970() - r.began);
+  const double start_s = seconds_since_begin(r);
   return {{"event", "restart"},
           {"attempt", r.attempt},
           {"step", point ? Json(point->step) : Json(nullptr)},
