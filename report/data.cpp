@@ -1,6 +1,8 @@
 // Reads a run's folder for the report. Invariant: no file is trusted, and all but metrics.jsonl may be missing.
 #include "report/data.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
