@@ -122,23 +122,6 @@ void put(Json& config, std::string_view key, Json value) {
   }
 }
 
-void require_expressible(const nn::TransformerSpec& model) {
-  const nn::ModelFamily& family = nn::find_family(model.family);
-  std::set<std::string_view> known{"family", "dropout"};
-  if (family.rotary) known.insert("rope_scaling");
-  for (const auto& entries : entries_of(family.hf)) {
-    for (const nn::HfEntry& entry : entries) known.insert(entry.field == nullptr ? "" : entry.field);
-  }
-  for (const nn::SpecField& field : nn::spec_fields()) {
-    const bool unused = field.name == "rope_base" && !family.rotary;
-    if (known.contains(field.name) || unused || nn::is_default(model, field)) continue;
-    throw DataError(
-        "checkpoint",
-        fmt::format("manifest.json: model.{}: expected its default in Hugging Face's format of {}, found {}",
-                    field.name, model.family, all_fields(model)[std::string(field.name)].dump()));
-  }
-}
-
 // transformers 4 reads "rope_scaling", transformers 5 "rope_parameters".
 void put_rope_scaling(Json& config, const RopeScaling& scaling) {
   if (scaling.kind == RopeScaling::Kind::none) return;
@@ -334,6 +317,23 @@ void require_equal_layers(const Json& config, const nn::TransformerSpec& spec, K
 }
 
 }  // namespace
+
+void require_expressible(const nn::TransformerSpec& model) {
+  const nn::ModelFamily& family = nn::find_family(model.family);
+  std::set<std::string_view> known{"family", "dropout"};
+  if (family.rotary) known.insert("rope_scaling");
+  for (const auto& entries : entries_of(family.hf)) {
+    for (const nn::HfEntry& entry : entries) known.insert(entry.field == nullptr ? "" : entry.field);
+  }
+  for (const nn::SpecField& field : nn::spec_fields()) {
+    const bool unused = field.name == "rope_base" && !family.rotary;
+    if (known.contains(field.name) || unused || nn::is_default(model, field)) continue;
+    throw DataError(
+        "checkpoint",
+        fmt::format("manifest.json: model.{}: expected its default in Hugging Face's format of {}, found {}",
+                    field.name, model.family, all_fields(model)[std::string(field.name)].dump()));
+  }
+}
 
 std::string hf_config_text(const nn::TransformerSpec& model, DType dtype) {
   require_expressible(model);

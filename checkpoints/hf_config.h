@@ -7,8 +7,11 @@
 
 namespace lt::checkpoint {
 
-// The text for a complete description, with weights of `dtype`. Throws DataError if the format cannot express the
-// model: a field that it lacks must have the family's default. Dropout matters in training only.
+// Throws DataError if the format cannot express the model: a field that it lacks must have the family's default.
+// Dropout matters in training only.
+void require_expressible(const nn::TransformerSpec& model);
+
+// The text for a complete description, with weights of `dtype`. Throws as require_expressible() does.
 std::string hf_config_text(const nn::TransformerSpec& model, DType dtype = DType::f32);
 
 // Reads the text into a complete and valid description. A key that is missing has the value that transformers assumes.

@@ -135,6 +135,7 @@ Exported read_exported(const std::string& step_directory, const HfExportOptions&
     const RunState& state = read.manifest.state;
     read.kinds = weight_kinds(read.manifest, options.weights);
     read.model = model_from_json(state.model).spec;
+    require_expressible(read.model);  // else the name table lacks parameters that the model has, or the reverse
     read.tensors = hf_tensors(read.model);
     if (nn::has_adapters(read.model)) {
       check_adapters(read.manifest, read.model);

@@ -172,6 +172,13 @@ TEST_CASE("hf export: a damaged checkpoint or a taken name leaves nothing", "[ch
                                         "gpt2, found 7"));
     CHECK(left().empty());
   }
+  SECTION("biases that the format of the family wants, and the model does not have") {
+    item.model.insert(item.model.size() - 1, R"(,"qkv_bias":false)");
+    CHECK_THROWS_WITH(
+        export_hf(save_case(item, temp.path() / "run"), out),
+        ContainsSubstring("manifest.json: model.qkv_bias: expected its default in Hugging Face's format"));
+    CHECK(left().empty());
+  }
   SECTION("a folder with something in it") {
     fs::create_directory(out);
     write_text(out / "mine.txt", "mine");
