@@ -1,6 +1,8 @@
 // What is refused in the config.json of a Hugging Face folder.
 #include "hf_config.h"
 
+#include <fmt/format.h>
+
 #include <string>
 
 #include "checkpoints/hf_folders.h"
@@ -56,7 +58,7 @@ TEST_CASE("hf import: a config.json that says another model is refused by key", 
         "config.json: rope_scaling.factor: expected a number, found null");
   CHECK(with("/rope_scaling", {{"type", "linear"}, {"factor", 0.5}}) ==
         "config.json: rope_scaling.factor: expected a number of at least 1, found 0.5");
-  CHECK(with("/rope_scaling", {{"type", "linear"}, {"factor", 1e300}}) ==
+  CHECK(with("/rope_parameters", {{"type", "linear"}, {"factor", 1e300}}) ==
         "config.json: model.rope_scaling: expected numbers above 0 and at most 1e+12, got \"linear:1e+300\"");
   ordered_json llama3 = {{"rope_type", "llama3"},
                          {"factor", 8},

@@ -44,7 +44,9 @@ struct Weights {
   ordered_json header;
   std::string payload;
 
-  std::size_t first(const std::string& name) const { return header.at(name).at("data_offsets").at(0); }
+  std::size_t first(const std::string& name) const {
+    return header.at(name).at("data_offsets").at(0).get<std::size_t>();
+  }
   std::string values(const std::string& name) const {
     return payload.substr(first(name), header.at(name).at("data_offsets").at(1).get<std::size_t>() - first(name));
   }
@@ -66,11 +68,15 @@ inline void write_weights(const fs::path& hf, const std::string& header, const s
   write_text(hf / "model.safetensors", std::string(reinterpret_cast<const char*>(&bytes), 8) + header + payload);
 }
 
-inline void change_weights(const fs::path& hf, const std::function<void(Weights&)>& change) {
+inline Weights read_weights(const fs::path& hf) {
   const std::string bytes = read_text(hf / "model.safetensors");
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), 8);
-  Weights weights{ordered_json::parse(bytes.substr(8, length)), bytes.substr(8 + length)};
+  return {ordered_json::parse(bytes.substr(8, length)), bytes.substr(8 + length)};
+}
+
+void change_weights(const fs::path& hf, const std::function<void(Weights&)>& change) {
+  Weights weights = read_weights(hf);
   change(weights);
   write_weights(hf, weights.header.dump(), weights.payload);
 }

@@ -122,9 +122,10 @@ class Commands(TrainingTest):
         evaluated = program.run("eval", *model, "--data", val, "--seq", 16, ranks=2)
         self.assertEqual(evaluated.returncode, 5, evaluated.stderr)
         self.assertRegex(evaluated.stdout, "^loss -?nan\n")
-        self.assertEqual(evaluated.stderr.count("error: [train] eval: loss: expected a finite number, got nan\n"), 1)
+        self.assertEqual(evaluated.stderr.count("error: [train] rank 0: eval: loss: expected a finite number, got nan\n"), 1)
         sampled = program.run("sample", *model, "--prompt", "The qui", "--tokens", 12)
-        self.assert_error(sampled, 5, "[train] sample: row 0: expected a finite logit after 7 tokens, found none")
+        self.assertEqual((sampled.returncode, sampled.stdout), (5, "The qui"))
+        self.assertTrue(sampled.stderr.startswith("error: [train] sample: row 0: expected a finite logit after 7 tokens, found none\n"))
 
     def check_sampling(self, run):
         """A text follows from the seed, and each limit to the likeliest token alone gives the greedy one."""

@@ -50,7 +50,7 @@ RopeScaling parse_rope_scaling(const std::string& text) {
     if (!holds) refuse_scaling(expected, text);
   };
   for (const double number : numbers) {
-    require(number > 0 && number <= kMost, fmt::format("numbers above 0 and at most {}", kMost));
+    require(number > 0 && number <= kMost, fmt::format("numbers above 0 and at most {:g}", kMost));
   }
   require(n[0] >= 1, "a FACTOR of at least 1");
   if (is_linear) return {RopeScaling::Kind::linear, n[0]};
