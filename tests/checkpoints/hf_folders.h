@@ -75,7 +75,7 @@ inline Weights read_weights(const fs::path& hf) {
   return {ordered_json::parse(bytes.substr(8, length)), bytes.substr(8 + length)};
 }
 
-void change_weights(const fs::path& hf, const std::function<void(Weights&)>& change) {
+inline void change_weights(const fs::path& hf, const std::function<void(Weights&)>& change) {
   Weights weights = read_weights(hf);
   change(weights);
   write_weights(hf, weights.header.dump(), weights.payload);
