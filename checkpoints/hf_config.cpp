@@ -306,7 +306,8 @@ void require_sizes(const nn::HfFormat& format, const nn::TransformerSpec& comple
 void require_equal_layers(const Json& config, const nn::TransformerSpec& spec, Keys& known) {
   const Json* const types = find(config, "layer_types");
   if (types == nullptr || !types->is_array()) return;
-  if (const auto count = static_cast<Size>(types->size()); count != 0 && count != spec.layers) {
+  const auto count = static_cast<Size>(types->size());
+  if (count != 0 && spec.layers != 0 && count != spec.layers) {
     refuse("layer_types", fmt::format("{} entries, one for each layer", spec.layers), count);
   }
   const char* const expected = spec.window > 0 ? "sliding_attention" : "full_attention";

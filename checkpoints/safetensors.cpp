@@ -50,7 +50,7 @@ Header parse_header(const std::string& text, std::optional<std::string>& twice) 
   if (json_depth(text) > kMaxJsonDepth) return {};
   std::set<std::string> tensors, fields;  // fields: of one tensor
   const auto note = [&](int depth, Header::parse_event_t event, const Header& parsed) {
-    if (event == Header::parse_event_t::object_start) fields.clear();
+    if (event == Header::parse_event_t::object_start && depth == 1) fields.clear();
     if (event == Header::parse_event_t::key && depth <= 2) {
       const auto [name, is_new] = (depth == 1 ? tensors : fields).insert(parsed.get<std::string>());
       if (!is_new) twice = *name;

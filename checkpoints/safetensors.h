@@ -40,7 +40,7 @@ struct SafetensorsEntry {
   std::string dtype_name;      // "F32", "BF16", ...
   std::optional<DType> dtype;  // nullopt: none of this library's floating types
   Shape shape;                 // without dimensions if it has more than a Shape can
-  std::string long_shape;      // then the header's text of it, of long ones the begin
+  std::string long_shape;      // then the header's text of it, cut if it is long
   Size offset = 0, bytes = 0;
 
   std::string shape_text() const { return long_shape.empty() ? to_string(shape) : long_shape; }

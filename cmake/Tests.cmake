@@ -25,9 +25,9 @@ function(lt_test name)
                                              ${PROJECT_SOURCE_DIR}/launch ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(${name} PRIVATE lt_test_main libtrain lt_options lt_fmt lt_json ${ARG_PRIVATE})
   target_compile_options(${name} PRIVATE ${LT_COLD_OPTIONS})
-  if(NOT "OpenMP::OpenMP_CXX" IN_LIST ARG_PRIVATE)  # which changes what a header may mean
+  if(NOT "OpenMP::OpenMP_CXX" IN_LIST ARG_PRIVATE)  # -fopenmp defines a macro, so it needs headers of its own
     target_precompile_headers(${name} REUSE_FROM lt_test_headers)
-    # Of correct std::string concatenations GCC 12 warns in these ways too, if <string> is precompiled.
+    # With a precompiled <string>, GCC 12 gives these two warnings about correct concatenations.
     target_compile_options(${name} PRIVATE
       $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-stringop-overflow>)
   endif()

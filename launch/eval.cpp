@@ -56,7 +56,7 @@ void print(const EvaluationResult& result, const std::string& checkpoint) {
 
 void require_finite(double loss) {
   if (std::isfinite(loss)) return;
-  NonFiniteError error(fmt::format("eval: loss: expected a finite number, got {}", loss),
+  NonFiniteError error(fmt::format("eval: loss: expected a finite number, got {}", std::abs(loss)),
                        "the weights, or what the model computes from them in --train.dtype, are not finite numbers");
   error.set_shared(0);
   throw error;

@@ -1,14 +1,13 @@
 // Reads a run's folder for the report. Invariant: no file is trusted, and all but metrics.jsonl may be missing.
 #include "report/data.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <sstream>
 
+#include "checkpoints/layout.h"
 #include "drawing/arena_drawing.h"
 #include "report/files.h"
 #include "report/json.h"
@@ -83,7 +82,7 @@ void read_samples(RunData& run, const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code none;
   // Not those that a later start superseded, and no temporary files.
-  const std::string newest = fmt::format("step-{:08}.txt", steps_done(run));
+  const std::string newest = checkpoint::step_name(static_cast<Size>(steps_done(run))) + ".txt";
   for (const auto& entry : fs::directory_iterator(folder, none)) {
     const std::string name = entry.path().filename().string();
     if (entry.is_regular_file(none) && name.ends_with(".txt") && name <= newest) files.push_back(entry.path());

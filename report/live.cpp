@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "report/saved.h"
 #include "report/segments.h"
 #include "report/text.h"
 
@@ -40,11 +41,8 @@ std::string left(const RunData& run, double step_ms, double steps) {
 }
 
 std::string last_checkpoint(const RunData& run) {
-  double saved = kMissing;
-  for (const Event& event : run.events) {
-    if (event.kind == "checkpoint") saved = event.step;
-  }
-  return std::isnan(saved) ? "none" : "step " + whole_text(saved);
+  const double saved = newest_saved(run).step;
+  return saved > 0 ? "step " + whole_text(saved) : "none";
 }
 
 std::string slowest(const std::vector<const StepRow*>& steps) {

@@ -200,7 +200,9 @@ void add_run(Document& document, const RunData& run, int level) {
     document.add(Paragraph{file + " of the run cannot be read or is damaged, and was ignored."});
   }
   if (run.steps.empty()) {
-    document.add(Paragraph{"No step has been recorded yet."});
+    document.add(Paragraph{summary.steps > 0 ? fmt::format("The rows of all {} are lost.",
+                                                           counted(static_cast<Size>(summary.steps), "step"))
+                                             : "No step has been recorded yet."});
   } else {
     document.add(Paragraph{subject(run, summary)});
     add_status(document, run, summary);

@@ -21,7 +21,10 @@ double newest_on_disk(const RunData& run) {
   try {
     const auto candidates = checkpoint::candidates(checkpoints.string(), {run.id, in_folder});
     const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
-    return newest == nullptr ? 0 : static_cast<double>(newest->step);
+    if (newest != nullptr) return static_cast<double>(newest->step);
+    // A folder of that name may belong to another run: a relative path is relative to the run's working directory.
+    const bool may_be_elsewhere = !in_folder && checkpoints.is_relative();
+    return may_be_elsewhere || checkpoint::first_unreadable(candidates) ? kMissing : 0;
   } catch (const std::exception&) {
     return kMissing;
   }

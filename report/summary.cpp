@@ -89,10 +89,10 @@ Summary summarize(const RunData& run) {
     s.best_eval_loss = eval.loss;
     s.best_eval_step = eval.step;
   }
+  s.steps = steps_done(run);
   if (run.steps.empty()) return s;
   const auto steady = steady_steps(run), measured = measured_steps(run);
   const auto per_step = [&](double StepRow::*member) { return median(column(steady, member)); };
-  s.steps = steps_done(run);
   s.first_step = run.steps.front().step, s.last_step = run.steps.back().step;
   s.first_loss = run.steps.front().loss;
   std::vector<double> last, times, tokens;

@@ -10,7 +10,9 @@ namespace lt::kernels {
 
 struct RowBlocks {
   static constexpr Size kMost = 64, kLeastRows = 16;
-  static constexpr Size kMostRows = 4 * kLongestRun;  // add_rows() adds four rows at a time; exceeds kMost first
+  // More than kMost blocks are made only where blocks of so many rows do not suffice. add_rows() adds four rows at a
+  // time, so kLongestRun sums.
+  static constexpr Size kMostRows = 4 * kLongestRun;
 
   Size rows, count;  // rows of a block (the last may be shorter), number of blocks
 

@@ -15,8 +15,9 @@ inline constexpr int kCombiningRows = 32;  // the same when partial sums are com
 
 // Rows are cut for this many multiprocessors on every device, because the order of sums depends on the cut.
 inline constexpr int kSumMultiprocessors = 132;
-inline constexpr Size kPartialBlocks = 4 * kSumMultiprocessors;  // few enough to run at once on that many
-inline constexpr Size kMostRows = kColumnRows * 4 * kLongestRun, kMostRowBlocks = 65535;  // of a block; of a grid
+inline constexpr Size kPartialBlocks = 4 * kSumMultiprocessors;   // few enough to run at once on that many
+inline constexpr Size kMostRows = kColumnRows * 4 * kLongestRun;  // of a block
+inline constexpr Size kMostRowBlocks = 65535;                     // of a grid
 
 // How R rows are cut into blocks: enough of them to fill a large GPU, but none with few rows, and none with very
 // many, in which a thread's sum would lose digits, as far as `most` allows.

@@ -13,7 +13,7 @@ namespace lt::launch {
 struct AttemptEnd {
   int code = 0;              // as in a shell
   std::string cause;         // why it ended, in words
-  double failed = 0;         // when the first rank on this host ended, on the clock of now_s()
+  double failed = 0;         // when the first rank on this host ended, on the clock of monotonic_seconds()
   bool out_of_time = false;  // the ranks were killed at the end of the grace period
 };
 

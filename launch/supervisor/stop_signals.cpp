@@ -52,13 +52,11 @@ void StopSignals::take() {
 }
 
 void StopSignals::wait(double seconds) {
-  const double end = now_s() + seconds;
-  for (take(); !asked() && now_s() < end; take()) {
+  const double end = monotonic_seconds() + seconds;
+  for (take(); !asked() && monotonic_seconds() < end; take()) {
     pollfd ready{descriptor_, POLLIN, 0};
-    poll(&ready, 1, static_cast<int>(std::ceil((end - now_s()) * 1e3)));
+    poll(&ready, 1, static_cast<int>(std::ceil((end - monotonic_seconds()) * 1e3)));
   }
 }
-
-double now_s() { return monotonic_seconds(); }
 
 }  // namespace lt::launch

@@ -32,6 +32,4 @@ class StopSignals {
   int first_ = 0, second_ = 0, demands_ = 0;
 };
 
-double now_s();  // of a monotonic clock
-
 }  // namespace lt::launch

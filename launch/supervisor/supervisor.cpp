@@ -118,7 +118,7 @@ class Supervisor {
                                    ? 0
                                    : std::min(kMostBackoff_s, std::ldexp(options_.backoff_s, unproductive - 1));
       say("{}; attempt {} begins {}", what, attempt + 1, backoff_s > 0 ? fmt::format("in {:g} s", backoff_s) : "now");
-      restart_ = {attempt + 1, end.cause, end.code, now_s() - end.failed, backoff_s, 0};
+      restart_ = {attempt + 1, end.cause, end.code, monotonic_seconds() - end.failed, backoff_s, 0};
       stop_.wait(backoff_s);
       if (stop_.asked()) return ExitCode::restart;
     }
@@ -140,14 +140,14 @@ class Supervisor {
   }
 
   AttemptEnd start(int attempt) {
-    restart_.began = since_1970(), restart_.began_monotonic = now_s(), restart_.boot = boot_id();
+    restart_.began = since_1970(), restart_.began_monotonic = monotonic_seconds(), restart_.boot = boot_id();
     const RunState::MetricsEnd metrics_end = run_.metrics_end();
     std::optional<TemporaryFile> hostfile;
     RankSpec ranks = ranks_of(attempt, hostfile);
     if (ranks.ranks == 0) {
       if (attempt > 1) record(metrics_end);
       return {kRestart, fmt::format("hosts for {} ranks answer, expected {} or more", slots_of(there_), least()),
-              now_s()};
+              monotonic_seconds()};
     }
     const std::string token = draw_token();
     ranks.environment["LTRAIN_TOKEN"] = token;

@@ -123,6 +123,9 @@ class Commands(TrainingTest):
         self.assertEqual(evaluated.returncode, 5, evaluated.stderr)
         self.assertRegex(evaluated.stdout, "^loss -?nan\n")
         self.assertEqual(evaluated.stderr.count("error: [train] rank 0: eval: loss: expected a finite number, got nan\n"), 1)
+        questions = self.write("nan.jsonl", '{"question": "The qui", "choices": ["ck", "x"], "answer": 0}\n')
+        self.assert_error(program.run("eval", *model, "--choices", questions), 5, f'[train] {questions}:1: expected a finite '
+                          'log-probability of the choice "ck", got nan')
         sampled = program.run("sample", *model, "--prompt", "The qui", "--tokens", 12)
         self.assertEqual((sampled.returncode, sampled.stdout), (5, "The qui"))
         self.assertTrue(sampled.stderr.startswith("error: [train] sample: row 0: expected a finite logit after 7 tokens, found none\n"))

@@ -1,4 +1,6 @@
 // The kernels of the general operations on CUDA against the CPU's.
+#include <cmath>
+
 #include "kernels/elementwise.h"
 #include "kernels/functions.h"
 #include "kernels/gather.h"
@@ -80,4 +82,21 @@ TEST_CASE("cuda: sums of long rows, and in the gradients' dtype", "[cuda]") {
       both.run([&](auto s, auto at) { sum_middle(s, sums, at(out), dtype, at(x), m, false); }, 16);
     }
   });
+}
+
+// Equal numbers round alike, so the error of a running sum grows with its length.
+TEST_CASE("cuda: long sums of equal numbers lose few digits", "[cuda]") {
+  if (!has_gpu()) return;
+  const Array x(DType::f32, 24'000'006, 0.1);
+  DeviceArray there(x);
+  for (const MiddleShape m :
+       {MiddleShape{1, x.count(), 1}, {400, x.count() / 400, 1}, {2, x.count() / 6, 3}, {1, x.count() / 2, 2}}) {
+    INFO(m.O << " " << m.R << " " << m.I);
+    const double expected = static_cast<double>(0.1f) * static_cast<double>(m.R);
+    Array sums(DType::f32, m.O * m.I);
+    DeviceArray sums_there(sums);
+    sum_middle(gpu_stream(), DType::f32, sums_there.data(), DType::f32, there.data(), m, false);
+    sums_there.read(sums);
+    for (const double sum : sums.values()) CHECK(std::abs(sum - expected) <= 3e-5 * expected);
+  }
 }

@@ -6,7 +6,8 @@
 namespace lt::kernels {
 
 // The most numbers that one f32 sum takes one after the other in sum_middle. Longer sums are cut into such runs, whose
-// sums are added in a second pass. Equal numbers, which round alike, make a run's error largest: 8e-6 of the sum.
+// sums are added in a second pass. Equal numbers, which round alike, make a run's error largest: 8e-6 of the sum. Where
+// the rows of a matrix are added, runs may be four times as long on GPUs, and on CPUs in the gradients of norms.
 inline constexpr Size kLongestRun = 512;
 
 // sum[0] = sum of x_N^2 in double, over fixed blocks of kSumBlock elements added in order. x has any floating dtype.

@@ -14,11 +14,11 @@ std::string describe(const Lifetime& entry) {
          (entry.operation.empty() ? "" : " in " + entry.operation);
 }
 
-// The library's own passes allocate alike each time and keep nothing, so this is a model's doing.
+// The library's own models allocate alike each time and keep nothing, so this is another model's doing.
 UsageError other_use(const std::string& message) {
   return {
       "memory", message,
-      "loss() must keep no tensor of a pass, not even the loss, so copy values to the host; and it must make the same "
+      "a model must keep no tensor of a pass, not even the loss, so copy values to the host; and it must make the same "
       "tensors for all batches of the same shapes"};
 }
 

@@ -35,9 +35,9 @@ struct Add final : Function {
   }
 };
 
-// Uninitialised, for the gradient of one element each: in f32 (f64 for f64) if more is to come before it is rounded,
-// a sum in the slot's shape or in its dtype.
-Tensor gradient_before(const Slot& slot, const Tensor& dy) {
+// Room for the gradient in the shape of dy. It is f32 (f64 for f64) where the slot has another shape, to which it will
+// be summed, or another dtype. Otherwise it has the dtype of dy.
+Tensor unreduced_gradient(const Slot& slot, const Tensor& dy) {
   const bool last = slot->shape == dy.shape() && slot->dtype == dy.dtype();
   return Tensor::empty(dy.shape(), last ? dy.dtype() : gradient_dtype(dy.dtype()), dy.device());
 }
@@ -71,7 +71,7 @@ struct Mul final : Function {
   void backward(const Tensor& dy) override {
     for (const auto& [to, other] : {std::pair{&a_, &b_}, {&b_, &a_}}) {
       if (to->slot() == nullptr) continue;
-      const Tensor gradient = gradient_before(to->slot(), dy);
+      const Tensor gradient = unreduced_gradient(to->slot(), dy);
       multiply(gradient, in_dtype(dy, gradient.dtype()), in_dtype(other->get(), gradient.dtype()));
       reduce_to_slot(to->slot(), gradient);
     }
@@ -104,14 +104,14 @@ struct Div final : Function {
   void backward(const Tensor& dy) override {
     const Tensor& b = b_.get();
     if (b_.slot() != nullptr) {
-      const Tensor db = gradient_before(b_.slot(), dy);
+      const Tensor db = unreduced_gradient(b_.slot(), dy);
       copy(db, dy);
       run(db, in_dtype(a_.get(), db.dtype()), in_dtype(b, db.dtype()),
           [](auto... call) { kernels::divide_backward(call...); });
       reduce_to_slot(b_.slot(), db);
     }
     if (a_.slot() != nullptr) {
-      const Tensor da = gradient_before(a_.slot(), dy);
+      const Tensor da = unreduced_gradient(a_.slot(), dy);
       divide(da, in_dtype(dy, da.dtype()), in_dtype(b, da.dtype()));
       reduce_to_slot(a_.slot(), da);
     }
@@ -133,7 +133,7 @@ struct Maximum final : Function {
   void backward(const Tensor& dy) override {
     for (const auto& [to, other] : {std::pair{&a_, &b_}, {&b_, &a_}}) {
       if (to->slot() == nullptr) continue;
-      const Tensor share = gradient_before(to->slot(), dy);
+      const Tensor share = unreduced_gradient(to->slot(), dy);
       copy(share, dy);
       run(share, in_dtype(to->get(), share.dtype()), in_dtype(other->get(), share.dtype()),
           [](auto... call) { kernels::maximum_backward(call...); });

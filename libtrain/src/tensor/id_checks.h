@@ -18,7 +18,7 @@ struct IdUse {
   std::string_view operation, argument;  // string literals
   Size V = 0;                            // ids are in [0, V)
   Size row = 0;                          // ids of a sample's last dimension; 0: fewer than two dimensions
-  bool one_a_sample = false;
+  bool one_a_sample = false;             // as it seems: one dimension, and as many ids as samples
   bool operator==(const IdUse&) const = default;
 };
 class IdChecks;

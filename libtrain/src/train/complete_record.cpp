@@ -2,6 +2,7 @@
 #include "train/complete_record.h"
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "io/last_lines.h"
 
@@ -19,12 +20,14 @@ void complete_record(Run& run) {
     if (!row.is_object()) continue;
     const auto number = row.find("step");
     const Size step = number != row.end() && number->is_number_integer() ? number->get<Size>() : -1;
-    const auto kind = row.find("event");
-    if (kind != row.end() && *kind == "end") return;
-    const bool tells_progress = kind == row.end() || *kind == "start";
+    const auto event = row.find("event");
+    const std::string kind = event != row.end() && event->is_string() ? event->get<std::string>() : "row";
+    const bool tells_progress = kind == "row" || kind == "start" || kind == "checkpoint" || kind == "lost";
     if (tells_progress && step > done) return;
-    if (tells_progress) break;
-    has_checkpoint = has_checkpoint || (*kind == "checkpoint" && step == done);
+    if (kind == "end" && step >= done) return;
+    // A start at the last step began from its checkpoint, whose event stands before it.
+    has_checkpoint = has_checkpoint || ((kind == "checkpoint" || kind == "start") && step == done);
+    if (kind == "row" || kind == "start" || kind == "end") break;
   }
   if (!has_checkpoint) {
     run.log.event({{"event", "checkpoint"},

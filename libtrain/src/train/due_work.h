@@ -15,8 +15,10 @@ class DueWork {
 
   bool evaluates_after(Size step) const { return is_due(run_.config.train.eval_every, step); }
   bool samples_after(Size step) const { return is_due(run_.config.train.sample_every, step); }
-  // Evaluate or sample the present state.
+  // Evaluates the present state, and records its losses. Throws as Engine::evaluate().
   void evaluate();
+  // Writes a text that the present state generates. Where no logit is finite, or the file cannot be written, the sample
+  // is left out with a warning.
   void sample();
   // Removes the samples of later steps: the start has superseded what earlier attempts did beyond the present one.
   void remove_later_samples() const;

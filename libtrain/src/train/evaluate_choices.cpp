@@ -103,9 +103,11 @@ ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, con
       for (const std::string& choice : question.choices) {
         const BatchLoss loss = loss_of(*loaded.model, row_of(loaded, question, choice, where));
         sums.push_back(-loss.loss * loss.counted);
-        if (!std::isfinite(sums.back())) {
-          throw DataError("data", fmt::format("{}: expected a finite log-probability of the choice \"{}\", got {}",
-                                              where, choice, sums.back()));
+        if (const double sum = sums.back(); !std::isfinite(sum)) {
+          throw NonFiniteError(
+              fmt::format("{}: expected a finite log-probability of the choice \"{}\", got {}", where, choice,
+                          std::isnan(sum) ? std::abs(sum) : sum),
+              "the weights, or what the model computes from them in --train.dtype, are not finite numbers");
         }
         normalized.push_back(sums.back() / static_cast<double>(choice.size()));
       }

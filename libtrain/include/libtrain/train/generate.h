@@ -59,7 +59,8 @@ class Generator {
   void append(Size row, const Tokens& tokens);
   // Picks the next token of each row that has not ended, and adds it to the row's text. A row without text begins with
   // token 0. Returns the tokens of all rows; those of ended rows mean nothing. On a meta device only memory is counted.
-  // Throws NonFiniteError where a row that has not ended has no finite logit.
+  // Throws NonFiniteError where a row that has not ended has no finite logit. After that only the destructor may be
+  // called.
   const Tokens& step();
   // The row takes no part in later steps. Throws UsageError if there is no such row.
   void end(Size row);
