@@ -22,11 +22,11 @@ if(LIBTRAIN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${LIBTRAIN_CCACHE})
 endif()
 
-# CMAKE_UNITY_BUILD=ON compiles 16 files of a target at once, which halves the time of a full build. Names in the
+# CMAKE_UNITY_BUILD=ON compiles up to 40 files of a target at once, which halves the time of a full build. Names in the
 # unnamed namespaces of a target must then differ. The presets `debug` and `fuzz`, launch/quickstart.sh and continuous
 # integration build this way.
 if(NOT DEFINED CMAKE_UNITY_BUILD_BATCH_SIZE)
-  set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 40)
 endif()
 
 add_library(lt_options INTERFACE)
