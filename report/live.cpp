@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/saved.h"
 #include "report/segments.h"
 #include "report/text.h"
 
@@ -41,8 +40,11 @@ std::string left(const RunData& run, double step_ms, double steps) {
 }
 
 std::string last_checkpoint(const RunData& run) {
-  const double saved = newest_saved(run).step;
-  return saved > 0 ? "step " + whole_text(saved) : "none";
+  double saved = kMissing;
+  for (const Event& event : run.events) {
+    if (event.kind == "checkpoint") saved = event.step;
+  }
+  return std::isnan(saved) ? "none" : "step " + whole_text(saved);
 }
 
 std::string slowest(const std::vector<const StepRow*>& steps) {
