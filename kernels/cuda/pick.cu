@@ -131,9 +131,8 @@ struct Place {
   Sum before;         // the sum of all with larger logits
 };
 
-// Not inlined, like token_of(): its copies would double the time of compiling this file.
 template <class Parts, class T>
-__device__ __noinline__ Place select(const Row<T>& row, Sum bound, bool counts, Sum* bins) {
+__device__ Place select(const Row<T>& row, Sum bound, bool counts, Sum* bins) {
   Place place{0, 0};
   int linear = -1;
   std::uint32_t known = 0;  // bits of the key that are decided
@@ -163,7 +162,7 @@ __device__ __noinline__ Place select(const Row<T>& row, Sum bound, bool counts, 
 
 // The token number `skip` of those with this key, in the order of ids.
 template <class Parts, class T>
-__device__ __noinline__ int token_of(const Row<T>& row, std::uint32_t key, Sum skip) {
+__device__ int token_of(const Row<T>& row, std::uint32_t key, Sum skip) {
   Sum found = static_cast<Sum>(row.V), passed = 0;
   if (skip == 0) {
     row.for_each([&](Size i, float x) {
