@@ -15,7 +15,7 @@ namespace lt {
 namespace {
 
 // Names the host as NCCL does, which tells hosts of one name apart by the start of their kernels.
-std::string host_name() {
+std::string nccl_host_name() {
   if (const char* const name = std::getenv("NCCL_HOSTID"); name != nullptr) return name;
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
@@ -27,7 +27,7 @@ std::string host_name() {
 }  // namespace
 
 std::vector<int> hosts_of(const Group& group) {
-  const auto names = group.all_gather_bytes(host_name());
+  const auto names = group.all_gather_bytes(nccl_host_name());
   std::vector<int> hosts;
   for (const std::string& name : names) {
     hosts.push_back(static_cast<int>(std::find(names.begin(), names.end(), name) - names.begin()));
@@ -36,7 +36,7 @@ std::vector<int> hosts_of(const Group& group) {
 }
 
 void require_own_devices(const Group& group, Device device) {
-  const auto places = group.all_gather_bytes(host_name() + " " + cuda::bus_id(device.index));
+  const auto places = group.all_gather_bytes(nccl_host_name() + " " + cuda::bus_id(device.index));
   for (std::size_t r = 1; r < places.size(); ++r) {
     const auto first = std::find(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(r), places[r]);
     if (first == places.begin() + static_cast<std::ptrdiff_t>(r)) continue;
