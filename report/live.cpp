@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "report/saved.h"
 #include "report/segments.h"
 #include "report/text.h"
 
@@ -40,10 +41,7 @@ std::string left(const RunData& run, double step_ms, double steps) {
 }
 
 std::string last_checkpoint(const RunData& run) {
-  double saved = kMissing;
-  for (const Event& event : run.events) {
-    if (event.kind == "checkpoint") saved = event.step;
-  }
+  const double saved = last_recorded(run);
   return std::isnan(saved) ? "none" : "step " + whole_text(saved);
 }
 

@@ -30,13 +30,18 @@ double newest_on_disk(const RunData& run) {
   }
 }
 
-Saved newest_saved(const RunData& run) {
-  if (!std::isnan(run.saved_step)) return {run.saved_step, true};
-  Saved saved;
+double last_recorded(const RunData& run) {
+  double saved = kMissing;
   for (const Event& event : run.events) {
-    if (event.kind == "checkpoint") saved.step = event.step;
+    if (event.kind == "checkpoint") saved = event.step;
   }
   return saved;
+}
+
+Saved newest_saved(const RunData& run) {
+  if (!std::isnan(run.saved_step)) return {run.saved_step, true};
+  const double recorded = last_recorded(run);
+  return {std::isnan(recorded) ? 0 : recorded, false};
 }
 
 }  // namespace lt::report

@@ -9,6 +9,9 @@ namespace lt::report {
 // none. kMissing if the folder cannot be read here, as that of a run of another machine. Needs configuration and id.
 double newest_on_disk(const RunData& run);
 
+// The step of the last checkpoint that the record tells of; kMissing if there is none.
+double last_recorded(const RunData& run);
+
 // What is known of the newest checkpoint. The record may lack the event of one on disk, because the run was killed
 // before it, or name one that is gone.
 struct Saved {
