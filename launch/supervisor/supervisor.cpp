@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "device/host.h"
 #include "io/descriptor.h"
 #include "io/entropy.h"
 #include "supervisor/attempt.h"
@@ -140,7 +141,7 @@ class Supervisor {
   }
 
   AttemptEnd start(int attempt) {
-    restart_.began = since_1970(), restart_.began_monotonic = monotonic_seconds(), restart_.boot = boot_id();
+    restart_.began = since_1970(), restart_.began_monotonic = monotonic_seconds(), restart_.kernel = kernel_identity();
     const RunState::MetricsEnd metrics_end = run_.metrics_end();
     std::optional<TemporaryFile> hostfile;
     RankSpec ranks = ranks_of(attempt, hostfile);

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "device/host.h"
 #include "io/last_lines.h"
-#include "io/readable.h"
 #include "libtrain/error.h"
 #include "train/seconds.h"
 
@@ -39,16 +39,11 @@ Size newest_step(LastLines& lines) {
 }
 
 double seconds_since_begin(const Restart& r) {
-  const bool is_same_host = !r.boot.empty() && r.boot == boot_id();
+  const bool is_same_host = r.kernel == kernel_identity();
   return std::max(0.0, is_same_host ? monotonic_seconds() - r.began_monotonic : since_1970() - r.began);
 }
 
 }  // namespace
-
-std::string boot_id() {
-  const std::string text = readable_text("/proc/sys/kernel/random/boot_id");
-  return text.substr(0, text.find('\n'));
-}
 
 std::string to_json(const Restart& r) {
   return Json{{"attempt", r.attempt},
@@ -58,7 +53,7 @@ std::string to_json(const Restart& r) {
               {"backoff", r.backoff_s},
               {"began", r.began},
               {"began_monotonic", r.began_monotonic},
-              {"boot", r.boot}}
+              {"kernel", r.kernel}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -74,7 +69,7 @@ std::optional<Restart> restart_of_environment() {
                    .backoff_s = o.at("backoff").get<double>(),
                    .began = o.at("began").get<double>(),
                    .began_monotonic = o.value("began_monotonic", 0.0),
-                   .boot = o.value("boot", std::string())};
+                   .kernel = o.value("kernel", std::string())};
   } catch (const Json::exception&) {
     throw UsageError("config", fmt::format("{}: expected what ltrain launch sets, got \"{}\"", kRestartVariable, text),
                      "unset it");

@@ -19,13 +19,10 @@ struct Restart {
   int exit_code = 0;                   // exit code of the previous attempt
   double notice_s = 0, backoff_s = 0;  // from the first rank's end until no process was left; the wait after that
   double began = 0;                    // start of the attempt, seconds since 1970
-  // The same on the monotonic clock of the supervisor's host, which boot_id() names: a wall clock may be set meanwhile.
+  // The same on the monotonic clock of the supervisor's kernel (kernel_identity()): a wall clock may be set meanwhile.
   double began_monotonic = 0;
-  std::string boot = {};
+  std::string kernel = {};
 };
-
-// Names this host since it was last started: processes with the same id share a monotonic clock. Empty if unknown.
-std::string boot_id();
 
 std::string to_json(const Restart& restart);
 // Returns nullopt if the variable is not set. Throws UsageError if it cannot be parsed.
