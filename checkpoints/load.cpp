@@ -132,9 +132,9 @@ void for_each_overlap(const Manifest& manifest, const RequestIndex& index, Visit
   }
 }
 
-// 1 for each piece that this rank's requests touch, else 0; f32.
-Tensor pieces_read(const Manifest& manifest, const std::vector<RangeRequest>& requests) {
-  std::vector<float> read(static_cast<std::size_t>(piece_count(manifest)));
+// 1 for each piece that this rank's requests touch, else 0.
+std::string pieces_read(const Manifest& manifest, const std::vector<RangeRequest>& requests) {
+  std::string read(static_cast<std::size_t>(piece_count(manifest)), '\0');
   for_each_overlap(
       manifest, index_of(manifest, requests),
       [&](const FileEntry&, const DatasetEntry& dataset, const RangeRequest&, Size begin, Size end, Size piece) {
@@ -142,16 +142,15 @@ Tensor pieces_read(const Manifest& manifest, const std::vector<RangeRequest>& re
         const Size first = (begin - dataset.begin) / elements, last = (end - 1 - dataset.begin) / elements;
         for (Size block = first; block <= last; ++block) read[static_cast<std::size_t>(piece + block)] = 1;
       });
-  return Tensor::from(read, {static_cast<Size>(read.size())});
+  return read;
 }
 
 // Whether any rank reads each piece. `pieces` is 1 for those that this rank reads.
-std::vector<bool> read_by_any(const Tensor& pieces, const Group& group) {
-  const UncountedScope uncounted;
-  group.all_reduce("pieces read", pieces, DType::f32);
-  const float* readers = pieces.data<float>();
-  std::vector<bool> read(static_cast<std::size_t>(pieces.elements()));
-  for (std::size_t i = 0; i < read.size(); ++i) read[i] = readers[i] > 0;
+std::vector<bool> read_by_any(const std::string& pieces, const Group& group) {
+  std::vector<bool> read(pieces.size());
+  for (const std::string& of_rank : group.all_gather_bytes(pieces)) {
+    for (std::size_t i = 0; i < read.size(); ++i) read[i] = read[i] || of_rank[i] != 0;
+  }
   return read;
 }
 
@@ -200,7 +199,7 @@ void check_fits(const Manifest& manifest, const ShardMap& shards) {
 void load_values(const std::string& step_directory, const Manifest& manifest, const ShardMap& shards,
                  const Group& group) {
   std::vector<RangeRequest> requests;
-  Tensor pieces;
+  std::string pieces;
   collectively(group, [&] {
     within(step_directory, [&] {
       requests = requests_of(shards);

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "device/cuda.h"
 #include "libtrain/error.h"
 
 namespace lt::launch {
@@ -111,10 +110,6 @@ Launcher choose_launcher(const std::string& with, int ranks) {
   if (with == "mpirun" || (with == "auto" && ranks > 1 && is_there("mpirun"))) {
     if (!is_there("mpirun")) throw CommError("--with mpirun: expected mpirun on PATH, found none");
     return Launcher::mpirun;
-  }
-  if (with == "auto" && ranks > 1 && !cuda::is_built()) {
-    throw CommError(fmt::format("{} ranks: expected mpirun on PATH, or srun in a Slurm allocation, found none", ranks),
-                    "CPU ranks communicate over MPI: bash launch/deps.sh installs it");
   }
   return Launcher::processes;
 }

@@ -368,12 +368,6 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
         refused("-n", 2, "--", "train", "--run.name", ":", hint="write key and value as one argument: --section.key=:",
                 error="[usage] expected no argument that is a colon alone, which mpirun takes for itself")
         refused("-n", 2, "--", "train", "--train.sped=1", error="[config] unknown key train.sped (from the command line)")
-        refused("-n", 2, "--", "train", code=4, environment={"PATH": str(self.folder)},
-                error="[comm] 2 ranks: expected mpirun on PATH, or srun in a Slurm allocation, found none")
-        # Plain processes need a build with CUDA. Without it, the processes report the error themselves.
-        refused("-n", 3, "--with", "processes", "--", "train", code=4,
-                error="[comm] torchrun variables says rank 0 of 3: expected a launcher that MPI knows, found none",
-                hint="CPU ranks communicate over MPI: start them with mpirun -n N, or srun --mpi=pmix")
         inside = program.run("launch", "-n", 2, "--", "train", ranks=2)
         self.assertIn("error: [usage] ltrain launch: expected to be started by itself, found a rank of Open MPI\n", inside.stderr)
 

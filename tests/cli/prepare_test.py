@@ -261,16 +261,15 @@ class Program(program.CliTest):
         self.assert_error(program.run("--verison"), 2, "[usage] unknown option --verison", "did you mean --version?")
         self.assert_error(program.run("preprae", ranks=2), 2, "[usage] unknown command preprae")
 
-    def test_ranks_without_mpi_are_exit_4(self):
-        variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
-        first = program.run("--version", environment={"RANK": "0", "LOCAL_RANK": "0", **variables})
-        self.assert_error(first, 4,
-                          "[comm] torchrun variables says rank 0 of 2: expected a launcher that MPI knows, found none")
-        second = program.run("--version", environment={"RANK": "1", "LOCAL_RANK": "1", **variables})
+    def test_ranks_without_a_place_to_meet_are_exit_4(self):
+        variables = {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "2"}
+        first = program.run("--version", environment={"SLURM_PROCID": "0", "SLURM_LOCALID": "0", **variables})
+        self.assert_error(first, 4, "[comm] Slurm says rank 0 of 2: expected a launcher that MPI knows, found none",
+                          "start them with mpirun -n N, srun --mpi=pmix or ltrain launch -n N, or set MASTER_ADDR and MASTER_PORT")
+        second = program.run("--version", environment={"SLURM_PROCID": "1", "SLURM_LOCALID": "1", **variables})
         self.assertEqual((second.returncode, second.stderr), (4, ""))
-        other_host = program.run("--version", environment={"RANK": "1", "LOCAL_RANK": "0", **variables})
-        self.assert_error(other_host, 4, "[comm] rank 1: torchrun variables says rank 1 of 2: expected a launcher that MPI "
-                          "knows, found none")
+        other_host = program.run("--version", environment={"SLURM_PROCID": "1", "SLURM_LOCALID": "0", **variables})
+        self.assert_error(other_host, 4, "[comm] rank 1: Slurm says rank 1 of 2: expected a launcher that MPI knows, found none")
 
 
 if __name__ == "__main__":

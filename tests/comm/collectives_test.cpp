@@ -1,5 +1,5 @@
-// Compares each collective bit for bit with values that one rank computes alone. The order of additions is part of the
-// contract.
+// Compares each collective, over MPI and over TCP, bit for bit with values that one rank computes alone. The order of
+// additions is part of the contract.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "comm/mpi_group.h"
+#include "comm/tcp_group.h"
+#include "comm/tcp_ranks.h"
 #include "comm/values.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
@@ -22,7 +24,20 @@ using lt::Size;
 
 namespace {
 
-const lt::Group& group() { return world().group(); }
+// The ranks of the world, met over TCP.
+const Group& tcp_group() {
+  static const Group met = [] {
+    const std::string port = world().group().broadcast_bytes(std::to_string(free_port()), 0);
+    return Group(lt::make_tcp_world_backend(meeting_at(std::stoi(port), world().rank(), world().size())));
+  }();
+  return met;
+}
+
+const Group* used = nullptr;
+const Group& group() { return *used; }
+
+// Runs the rest of a test case over each transport. One rank alone needs none.
+#define OVER_EACH_TRANSPORT() used = GENERATE(false, true) && world().size() > 1 ? &tcp_group() : &world().group()
 
 lt::Tensor part_of(const lt::Tensor& full) {
   const Size n = full.elements();
@@ -97,14 +112,17 @@ void check_reduce(Size n, DType dtype, DType wire) {
   CHECK(all.to_vector<double>() == expected);
 }
 
-// While it lives, collectives send messages of at most 7 elements.
+// While it lives, collectives send messages of at most 7 elements, over TCP of 42 bytes.
 class ShortMessages {
  public:
-  ShortMessages() : previous_(lt::set_mpi_message_elements(7)) {}
-  ~ShortMessages() { lt::set_mpi_message_elements(previous_); }
+  ShortMessages() : elements_(lt::set_mpi_message_elements(7)), bytes_(lt::set_tcp_message_bytes(42)) {}
+  ~ShortMessages() {
+    lt::set_mpi_message_elements(elements_);
+    lt::set_tcp_message_bytes(bytes_);
+  }
 
  private:
-  Size previous_;
+  Size elements_, bytes_;
 };
 
 }  // namespace
@@ -124,6 +142,7 @@ TEST_CASE("parts of a flat tensor cover it in order", "[comm]") {
 }
 
 TEST_CASE("all_gather: every part arrives in place", "[comm]") {
+  OVER_EACH_TRANSPORT();
   for (const Size n : kSizes) {
     for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) check_all_gather(n, dtype);
   }
@@ -131,6 +150,7 @@ TEST_CASE("all_gather: every part arrives in place", "[comm]") {
 
 // Rank a sends rank b two messages, of a + 2 b and of 3 numbers. Element i of message k is value(a, 100 b + 10 k + i).
 TEST_CASE("all_to_all: messages arrive in their order, those to itself too", "[comm]") {
+  OVER_EACH_TRANSPORT();
   for (const bool short_messages : {false, true}) {
     std::optional<ShortMessages> scope;
     if (short_messages) scope.emplace();
@@ -167,6 +187,7 @@ TEST_CASE("all_to_all: messages arrive in their order, those to itself too", "[c
 }
 
 TEST_CASE("all_to_all: messages that cannot be are refused", "[comm]") {
+  OVER_EACH_TRANSPORT();
   const lt::Tensor two = lt::Tensor::zeros({2}, DType::f32), three = lt::Tensor::zeros({3}, DType::f32);
   const int rank = world().rank(), size = world().size();
   const auto refused = [&](const std::vector<lt::Message>& outgoing, const std::vector<lt::Message>& incoming,
@@ -180,6 +201,7 @@ TEST_CASE("all_to_all: messages that cannot be are refused", "[comm]") {
 }
 
 TEST_CASE("reduce_scatter and all_reduce: sums in tree order, rounded to the wire first", "[comm]") {
+  OVER_EACH_TRANSPORT();
   for (const Size n : kSizes) {
     for (const auto& [dtype, wire] : {std::pair{DType::f32, DType::f32}, std::pair{DType::f32, DType::bf16},
                                       std::pair{DType::f64, DType::f64}, std::pair{DType::f64, DType::bf16},
@@ -191,6 +213,7 @@ TEST_CASE("reduce_scatter and all_reduce: sums in tree order, rounded to the wir
 }
 
 TEST_CASE("collectives in several messages give the same values", "[comm]") {
+  OVER_EACH_TRANSPORT();
   const ShortMessages scope;
   for (const Size n : {Size{13}, Size{1000}}) {
     check_all_gather(n, DType::bf16);
@@ -210,6 +233,7 @@ TEST_CASE("collectives in several messages give the same values", "[comm]") {
 }
 
 TEST_CASE("broadcast: every rank gets the root's values, of any shape", "[comm]") {
+  OVER_EACH_TRANSPORT();
   for (int root = 0; root < world().size(); ++root) {
     for (const Size n : kSizes) {
       const lt::Tensor tensor = contribution(world().rank(), 2 * n, DType::bf16);
@@ -220,6 +244,7 @@ TEST_CASE("broadcast: every rank gets the root's values, of any shape", "[comm]"
 }
 
 TEST_CASE("host strings of any length, empty ones included", "[comm]") {
+  OVER_EACH_TRANSPORT();
   const auto text_of = [](int rank) {
     return std::string(rank == 1 ? 0 : static_cast<std::size_t>(70000 * rank + 3), static_cast<char>(rank));
   };
@@ -232,6 +257,7 @@ TEST_CASE("host strings of any length, empty ones included", "[comm]") {
 }
 
 TEST_CASE("several collectives under way do not mix, in whatever order they are waited for", "[comm]") {
+  OVER_EACH_TRANSPORT();
   constexpr Size n = 301;
   constexpr int kRounds = 8;
   std::vector<lt::Tensor> gathers, sums, parts, roots;
@@ -270,6 +296,7 @@ TEST_CASE("several collectives under way do not mix, in whatever order they are 
 }
 
 TEST_CASE("a Work that is moved to or destroyed waits", "[comm]") {
+  OVER_EACH_TRANSPORT();
   const lt::Tensor a = contribution(world().rank(), 1000, DType::f32),
                    b = contribution(world().rank(), 1000, DType::f32);
   {
@@ -281,6 +308,7 @@ TEST_CASE("a Work that is moved to or destroyed waits", "[comm]") {
 }
 
 TEST_CASE("a Work that is given up leaves memory that is taken afterwards alone", "[comm]") {
+  OVER_EACH_TRANSPORT();
   const Size n = Size{1} << 23;
   const lt::Group given_up = group().duplicate("given up"), other = group().duplicate("other");
   try {
@@ -298,6 +326,7 @@ TEST_CASE("a Work that is given up leaves memory that is taken afterwards alone"
 }
 
 TEST_CASE("wrong arguments name call, argument, expected and actual", "[comm]") {
+  OVER_EACH_TRANSPORT();
   const int size = world().size(), rank = world().rank();
   const lt::Tensor full = lt::Tensor::zeros({12}, DType::f32), part = part_of(full);
   const auto message = [](auto&& call) -> std::string {

@@ -46,25 +46,22 @@ TEST_CASE("tcp: split groups, of one rank too, and groups of those", "[comm]") {
         std::vector<std::string>{"0|2|4 0|1|2 1", "1|3 0|1 1", "0|2|4 0|1|2 1", "1|3 0|1 1", "0|2|4 0|1|2 1"});
 }
 
-TEST_CASE("tcp: tensors on the CPU are refused, and who waits for a rank that has gone is told", "[comm]") {
+TEST_CASE("tcp: who waits for a rank that has gone is told, in collectives of tensors at their wait", "[comm]") {
   const auto results = on_ranks(3, [](const Group& group) -> std::string {
-    std::string refused = "taken";
-    try {
-      const Tensor tensor = Tensor::zeros({4}, DType::f32);
-      group.broadcast("tensor", tensor, 0).wait();
-    } catch (const CommError&) {
-      refused = "refused";
+    if (group.rank() == 2) return "gone";
+    const Tensor tensor = Tensor::zeros({4}, DType::f32);
+    std::string told;
+    for (const bool of_tensors : {true, false}) {
+      try {
+        of_tensors ? group.all_reduce("sum", tensor, DType::f32) : group.barrier();
+      } catch (const CommError& error) {
+        told += fmt::format("exit code {}: {}\n", static_cast<int>(error.code()), error.what());
+      }
     }
-    if (group.rank() == 2) return refused;
-    try {
-      group.all_gather_bytes(refused);
-    } catch (const CommError& error) {
-      return fmt::format("exit code {}: {}", static_cast<int>(error.code()), error.what());
-    }
-    return "not told";
+    return told;
   });
-  CHECK(results[2] == "refused");
-  CHECK(results[0] == "exit code 75: group world: rank 2: has closed the connection");
+  const std::string line = "exit code 75: group world: rank 2: has closed the connection\n";
+  CHECK(results[0] == line + line);
   CHECK(results[1] == results[0]);
 }
 
@@ -140,7 +137,7 @@ TEST_CASE("tcp: ranks that are in different exchanges are told, on every rank of
   });
   CHECK(results[1] ==
         "error: group pair: rank 1 is at exchange 0, all_gather_bytes or barrier, rank 2 is at exchange 0, "
-        "broadcast_bytes from 1");
+        "broadcast from 1");
   CHECK(results[2] == results[1]);
   CHECK(results[0].starts_with("error: group world: rank "));  // its peers have gone
 }

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "comm/backend.h"
-#include "comm/mpi_runtime.h"
 #include "comm/work.h"
 #include "device/copy_bytes.h"
 #include "libtrain/error.h"
@@ -16,12 +15,6 @@
 
 namespace lt {
 namespace {
-
-[[noreturn]] void refuse_host(const std::string& group) {
-  throw CommError(
-      fmt::format("group {}: expected ranks that exchange tensors on the CPU, got ranks without MPI", group),
-      kLaunchHint);
-}
 
 // Names a call in errors.
 struct Call {
@@ -34,7 +27,6 @@ struct Call {
   void require_contiguous(std::string_view argument, const Tensor& tensor, const GroupBackend& backend) const {
     if (!tensor.defined()) fail(argument, "a tensor", "none");
     if (!tensor.is_contiguous()) fail(argument, "a contiguous tensor", "strides " + to_string(tensor.strides()));
-    if (tensor.device() == kCpu && !backend.takes(kCpu)) refuse_host(backend.place().name);
     if (!backend.takes(tensor.device())) {
       fail(argument, "a tensor on a device of group " + backend.place().name, "device " + to_string(tensor.device()));
     }

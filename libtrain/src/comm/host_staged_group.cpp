@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "comm/device_backend.h"
-#include "comm/mpi_runtime.h"
 #include "device/cuda.h"
 #include "libtrain/error.h"
 
@@ -173,10 +172,6 @@ Group Group::through_host(Device device) const {
                                  backend_->place().name + " and device " + to_string(device));
   }
   if (size() == 1) return *this;
-  if (!backend_->takes(kCpu)) {
-    throw CommError("through_host: expected ranks with MPI, got group " + backend_->place().name + " without it",
-                    kLaunchHint);
-  }
   return Group(std::make_shared<HostStagedBackend>(backend_, device));
 }
 

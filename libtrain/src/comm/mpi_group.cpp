@@ -1,20 +1,14 @@
-// The MPI back end. Every tensor collective except broadcast is point-to-point messages between all pairs, straight
-// into place, under a tag of its own. So several can be in flight at once, none copies more than it must, and sums are
-// added in tree order.
+// The MPI back end. Every tensor collective except broadcast is point-to-point messages between all pairs, under a tag
+// of its own. So several can be in flight at once, and none copies more than it must.
 #include "comm/mpi_group.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <exception>
-#include <functional>
 #include <thread>
 #include <utility>
 
-#include "comm/collective_log.h"
 #include "comm/mpi_error.h"
-#include "kernels/elementwise.h"
-#include "kernels/reduce.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -71,7 +65,7 @@ class Communicator {
   MPI_Comm comm_;
 };
 
-class MpiTransfer final : public Transfer {
+class MpiTransfer final : public MessageTransfer {
  public:
   MpiTransfer(MPI_Comm comm, int tag, bool patient) : comm_(comm), tag_(tag), patient_(patient) {}
   // Only a transfer that could not be started has requests left.
@@ -85,14 +79,13 @@ class MpiTransfer final : public Transfer {
     }
   }
 
-  // Post all receives before the first send, so that messages find them waiting.
-  void receive(void* values_N, Size n, DType dtype, int from) {
+  void receive(void* values_N, Size n, DType dtype, int from) override {
     for_messages(static_cast<std::byte*>(values_N), n, dtype, [&](std::byte* begin, int count) {
       LT_MPI(MPI_Irecv(begin, count, mpi_type(dtype), from, tag_, comm_, &requests_.emplace_back(MPI_REQUEST_NULL)));
       ++receives_;
     });
   }
-  void send(const void* values_N, Size n, DType dtype, int to) {
+  void send(const void* values_N, Size n, DType dtype, int to) override {
     for_messages(static_cast<const std::byte*>(values_N), n, dtype, [&](const std::byte* begin, int count) {
       LT_MPI(MPI_Isend(begin, count, mpi_type(dtype), to, tag_, comm_, &requests_.emplace_back(MPI_REQUEST_NULL)));
     });
@@ -102,20 +95,9 @@ class MpiTransfer final : public Transfer {
       LT_MPI(MPI_Ibcast(begin, count, mpi_type(dtype), root, comm_, &requests_.emplace_back(MPI_REQUEST_NULL)));
     });
   }
-  // Blocks until all messages have come and gone.
-  void complete() {
+  void complete() override {
     wait_for(requests_, patient_);
     requests_.clear();
-  }
-  // `finish` runs at the end of wait().
-  void then(std::function<void()> finish) { finish_ = std::move(finish); }
-
-  void wait() override {
-    {
-      const WaitingScope waiting;
-      complete();
-    }
-    if (finish_) finish_();
   }
 
   // MPI cannot take back a message that is on its way. If the peers gave up alike, all messages arrive.
@@ -136,17 +118,12 @@ class MpiTransfer final : public Transfer {
   bool patient_;
   std::size_t receives_ = 0;
   std::vector<MPI_Request> requests_;
-  std::function<void()> finish_;
 };
 
-class MpiBackend final : public GroupBackend {
+class MpiBackend final : public MessageBackend {
  public:
-  MpiBackend(MPI_Comm comm, GroupPlace place) : GroupBackend(std::move(place)), comm_(comm) {}
+  MpiBackend(MPI_Comm comm, GroupPlace place) : MessageBackend(std::move(place)), comm_(comm) {}
 
-  bool takes(Device device) const override { return device.type == DeviceType::cpu; }
-  std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) override;
-  std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override;
-  std::unique_ptr<Transfer> all_to_all(const AllToAllCall& call) override;
   std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) override {
     auto transfer = std::make_unique<MpiTransfer>(comm_.get(), 0, place().patient);
     transfer->broadcast(call.values_N, call.n, call.dtype, call.root);
@@ -162,7 +139,8 @@ class MpiBackend final : public GroupBackend {
   std::shared_ptr<GroupBackend> duplicate_patient(std::string name) override;
 
  private:
-  std::unique_ptr<MpiTransfer> next_transfer() {
+  std::unique_ptr<MessageTransfer> next_transfer() override { return next_messages(); }
+  std::unique_ptr<MpiTransfer> next_messages() {
     return std::make_unique<MpiTransfer>(comm_.get(), static_cast<int>(sequence_++ % kTags), place().patient);
   }
   // Waits for the request that start(request) makes.
@@ -181,49 +159,6 @@ class MpiBackend final : public GroupBackend {
   std::uint64_t sequence_ = 0;
 };
 
-std::unique_ptr<Transfer> MpiBackend::all_gather(const AllGatherCall& call) {
-  auto transfer = next_transfer();
-  auto* full = static_cast<std::byte*>(call.full_N);
-  const Size element = dtype_bytes(call.dtype), mine = size_of(call.n, rank());
-  for_peers([&](int r) { transfer->receive(full + begin_of(call.n, r) * element, size_of(call.n, r), call.dtype, r); });
-  for_peers([&](int r) { transfer->send(call.part_P, mine, call.dtype, r); });
-  std::byte* own = full + begin_of(call.n, rank()) * element;
-  if (mine > 0 && own != call.part_P) std::memcpy(own, call.part_P, static_cast<std::size_t>(mine * element));
-  return transfer;
-}
-
-std::unique_ptr<Transfer> MpiBackend::reduce_scatter(const ReduceScatterCall& call) {
-  auto transfer = next_transfer();
-  const Size element = dtype_bytes(call.wire), mine = size_of(call.n, rank());
-  auto* incoming = static_cast<std::byte*>(call.incoming);
-  std::vector<const void*> contributions(static_cast<std::size_t>(size()));
-  for_peers([&](int r) {
-    std::byte* place = incoming + (r < rank() ? r : r - 1) * mine * element;
-    contributions[static_cast<std::size_t>(r)] = place;
-    transfer->receive(place, mine, call.wire, r);
-  });
-  // Own values are rounded to the wire type too, so that the result does not depend on which rank adds.
-  const auto* outgoing = static_cast<const std::byte*>(call.full_N);
-  if (call.wire != call.dtype && call.n > 0) {
-    kernels::convert(CpuStream{}, call.wire, call.outgoing, call.dtype, call.full_N, call.n, false);
-    outgoing = static_cast<const std::byte*>(call.outgoing);
-  }
-  contributions[static_cast<std::size_t>(rank())] = outgoing + begin_of(call.n, rank()) * element;
-  for_peers([&](int r) { transfer->send(outgoing + begin_of(call.n, r) * element, size_of(call.n, r), call.wire, r); });
-  transfer->then([contributions = std::move(contributions), mine, call] {
-    kernels::sum_ranks(CpuStream{}, call.dtype, call.part_P, call.wire, contributions.data(),
-                       static_cast<int>(contributions.size()), mine, call.accumulate, call.squares);
-  });
-  return transfer;
-}
-
-std::unique_ptr<Transfer> MpiBackend::all_to_all(const AllToAllCall& call) {
-  auto transfer = next_transfer();
-  for (const Piece& piece : call.incoming) transfer->receive(piece.begin, piece.bytes, DType::u8, piece.rank);
-  for (const Piece& piece : call.outgoing) transfer->send(piece.begin, piece.bytes, DType::u8, piece.rank);
-  return transfer;
-}
-
 std::vector<std::string> MpiBackend::all_gather_bytes(const std::string& mine) {
   const auto ranks = static_cast<std::size_t>(size());
   const auto length = static_cast<std::int64_t>(mine.size());
@@ -236,7 +171,7 @@ std::vector<std::string> MpiBackend::all_gather_bytes(const std::string& mine) {
     LT_MPI(MPI_Allgather(&length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, comm_.get()));
   }
   std::vector<std::string> all(ranks);
-  auto transfer = next_transfer();
+  auto transfer = next_messages();
   for_peers([&](int r) {
     std::string& text = all[static_cast<std::size_t>(r)];
     text.resize(static_cast<std::size_t>(lengths[static_cast<std::size_t>(r)]));

@@ -1,9 +1,9 @@
-// The MPI back end, for tensors on the CPU. It reduces here instead of in MPI, so that the order is fixed.
+// The MPI back end, for tensors on the CPU.
 #pragma once
 
 #include <memory>
 
-#include "comm/backend.h"
+#include "comm/message_group.h"
 
 namespace lt {
 

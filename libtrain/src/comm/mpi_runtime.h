@@ -7,9 +7,9 @@
 
 namespace lt {
 
-// For ranks that lack MPI.
+// For ranks that have neither MPI nor a place to meet.
 inline constexpr const char* kLaunchHint =
-    "CPU ranks communicate over MPI: start them with mpirun -n N, or srun --mpi=pmix";
+    "start them with mpirun -n N, srun --mpi=pmix or ltrain launch -n N, or set MASTER_ADDR and MASTER_PORT";
 
 // Initialises MPI for `info.size` > 1 ranks. Releasing the last copy finalises it, unless the program had initialised
 // it itself. Throws CommError if MPI does not see these ranks.

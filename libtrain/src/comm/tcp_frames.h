@@ -21,6 +21,7 @@ enum class FrameKind : std::uint32_t {
   close_channel,  // the group's first member no longer needs it
   gather,         // to rank 0: one member's text. From rank 0: the texts of all members, pack_texts()
   broadcast,      // to rank 0: the text of member `root`; the others send none. From rank 0: that text
+  all_to_all,     // to rank 0: one member's texts for all members. From rank 0: all members' texts for this one
   failure,        // from rank 0: why an exchange failed
   loss,           // from rank 0: which rank has gone, so that an exchange cannot end
 };

@@ -14,8 +14,9 @@ namespace lt {
 namespace {
 
 std::string describe(int rank, const FrameHeader& header) {
-  const std::string name = header.kind == FrameKind::gather ? "all_gather_bytes or barrier"
-                                                            : fmt::format("broadcast_bytes from {}", header.root);
+  const std::string name = header.kind == FrameKind::gather       ? "all_gather_bytes or barrier"
+                           : header.kind == FrameKind::all_to_all ? "a collective of tensors"
+                                                                  : fmt::format("broadcast from {}", header.root);
   return fmt::format("rank {} is at exchange {}, {}", rank, header.sequence, name);
 }
 
@@ -33,7 +34,8 @@ void Switchboard::take(int rank, Frame frame) {
     case FrameKind::open_channel: return open(rank, frame);
     case FrameKind::close_channel: return static_cast<void>(channels_.erase(number));
     case FrameKind::gather:
-    case FrameKind::broadcast: break;
+    case FrameKind::broadcast:
+    case FrameKind::all_to_all: break;
     case FrameKind::failure:
     case FrameKind::loss: throw CommError("expected an exchange, got a failure");
   }
@@ -73,24 +75,34 @@ void Switchboard::settle(std::uint64_t number) {
   if (const std::string why = mismatch(channel); !why.empty()) return fail(number, FrameKind::failure, why);
   const std::map<int, Frame> all = std::exchange(channel.waiting, {});
   const FrameHeader header = all.begin()->second.header;
-  Frame result;
-  if (header.kind == FrameKind::broadcast) {
-    result = all.at(channel.members.at(header.root));
-  } else {
-    std::vector<const std::string*> texts;
-    std::uint64_t bytes = 0;
-    for (const auto& [rank, frame] : all) {
-      texts.push_back(frame.payload.get());
-      bytes += sizeof(std::uint64_t) + frame.payload->size();
-    }
-    if (bytes > kMostMessageBytes) {
-      channel.waiting = all;
-      return fail(number, FrameKind::failure,
-                  fmt::format("expected at most {} bytes of all ranks together, got {}", kMostMessageBytes, bytes));
-    }
-    result = Frame(header, pack_texts(texts));
+  if (header.kind == FrameKind::broadcast) return answer_all(channel, all.at(channel.members.at(header.root)));
+  std::uint64_t bytes = 0;
+  for (const auto& [rank, frame] : all) bytes += sizeof(std::uint64_t) + frame.payload->size();
+  if (bytes > kMostMessageBytes) {
+    channel.waiting = all;
+    return fail(number, FrameKind::failure,
+                fmt::format("expected at most {} bytes of all ranks together, got {}", kMostMessageBytes, bytes));
   }
-  for (const int rank : channel.members) answer_(rank, result);
+  if (header.kind == FrameKind::all_to_all) return answer_each(channel, header, all);
+  std::vector<const std::string*> texts;
+  for (const auto& [rank, frame] : all) texts.push_back(frame.payload.get());
+  answer_all(channel, Frame(header, pack_texts(texts)));
+}
+
+void Switchboard::answer_all(const Channel& channel, const Frame& frame) {
+  for (const int rank : channel.members) answer_(rank, frame);
+}
+
+void Switchboard::answer_each(const Channel& channel, const FrameHeader& header, const std::map<int, Frame>& all) {
+  std::vector<std::vector<std::string>> texts;  // [from][to]
+  for (const auto& [rank, frame] : all) {
+    texts.push_back(unpack_texts(*frame.payload, static_cast<int>(channel.members.size())));
+  }
+  for (std::size_t to = 0; to < channel.members.size(); ++to) {
+    std::vector<const std::string*> of_member;
+    for (const std::vector<std::string>& from : texts) of_member.push_back(&from[to]);
+    answer_(channel.members[to], Frame(header, pack_texts(of_member)));
+  }
 }
 
 bool Switchboard::is_missing(const Channel& channel, int rank) {

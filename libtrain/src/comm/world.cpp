@@ -1,4 +1,4 @@
-// The ranks of this run. A single rank needs no MPI, and ranks on GPUs can do without it.
+// The ranks of this run. A single rank needs no MPI, and ranks that know where to meet can do without it.
 #include "libtrain/comm/world.h"
 
 #include <algorithm>
@@ -27,9 +27,8 @@ World init(int& argc, char**& argv, const MeetingOptions& meeting) {
   World world;
   world.info_ = discover_ranks();
   const std::vector<CoreGrant> grants = core_grants(core_sources(world.info_));
-  // Collectives of CPU tensors need MPI; on GPUs NCCL runs them.
-  const bool may_do_without = world.info_.size > 1 && !has_mpi_launcher() && best_device() == DeviceType::cuda;
-  const std::optional<MeetingPlace> place = may_do_without ? meeting_place() : std::nullopt;
+  const bool is_without_mpi = world.info_.size > 1 && !has_mpi_launcher();
+  const std::optional<MeetingPlace> place = is_without_mpi ? meeting_place() : std::nullopt;
   if (place) {
     world.group_ = Group(meet_without_mpi(*place, world.info_, meeting));
     if (!world.info_.host_is_known) learn_host_ranks(world.info_, world.group_.all_gather_bytes(host_name()));

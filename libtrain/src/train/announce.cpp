@@ -88,6 +88,8 @@ void announce(Run& run, const std::string& command) {
   const Device device = run.device();
   say("devices: {} x {}", run.world.size(),
       device.type == DeviceType::cuda ? cuda::name(device.index) : to_string(device));
+  if (device.type == DeviceType::cpu && run.world.size() > 1 && !run.world.over_mpi())
+    say("without MPI, tensors pass over TCP through rank 0; mpirun is faster");
   say("threads: {} a rank ({})", run.world.threads().count, run.world.threads().reason);
   say("model: {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
       facts_of(run.model, config).name, short_count(static_cast<double>(plan.parameters)),

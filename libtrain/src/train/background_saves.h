@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "device/background_thread.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
-#include "train/background_thread.h"
 
 namespace lt {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "device/background_thread.h"
 #include "libtrain/comm/group.h"
-#include "train/background_thread.h"
 #include "train/memory_mirror.h"
 #include "train/recorded_steps.h"
 #include "train/run_identity.h"

@@ -47,6 +47,8 @@ class World {
   int size() const { return info_.size; }
   const LaunchInfo& info() const { return info_; }
   const Group& group() const { return group_; }
+  // False for one rank, and for ranks that met over TCP.
+  bool over_mpi() const { return over_mpi_; }
   // As init() set it. The program may change the number of OpenMP threads afterwards; this value stays.
   const ThreadCount& threads() const { return threads_; }
 
@@ -73,11 +75,10 @@ class World {
 };
 
 // Call once, first thing in main(). Initialises MPI with MPI_THREAD_MULTIPLE if the environment names more than one
-// rank (one rank needs no MPI). Ranks on GPUs without a launcher that MPI knows meet over TCP at
-// MASTER_ADDR:MASTER_PORT; their groups take only tensors on CUDA devices, with Group::with_nccl(). Throws CommError if
-// the ranks cannot meet.
-// Sets the number of OpenMP threads of the calling thread to this rank's share of the cores that affinity, container
-// quotas and Slurm grant. OMP_NUM_THREADS takes precedence if it is set.
+// rank (one rank needs no MPI). Without a launcher that MPI knows, ranks meet over TCP at MASTER_ADDR:MASTER_PORT;
+// their tensors on the CPU travel there too, slower than over MPI. Throws CommError if the ranks cannot meet. Sets the
+// number of OpenMP threads of the calling thread to this rank's share of the cores that affinity, container quotas and
+// Slurm grant. OMP_NUM_THREADS takes precedence if it is set.
 World init(int& argc, char**& argv, const MeetingOptions& meeting = {});
 
 }  // namespace lt

@@ -1,5 +1,5 @@
 // Background jobs: the thread that adds them never waits for one.
-#include "train/background_thread.h"
+#include "device/background_thread.h"
 
 #include <chrono>
 #include <future>
@@ -9,7 +9,7 @@
 
 using namespace lt;
 
-TEST_CASE("background thread: jobs run in turn, and all of them before its end", "[train]") {
+TEST_CASE("background thread: jobs run in turn, and all of them before its end", "[device]") {
   int done = 0;
   {
     BackgroundThread thread;
@@ -22,7 +22,7 @@ TEST_CASE("background thread: jobs run in turn, and all of them before its end",
   CHECK(done == 3);
 }
 
-TEST_CASE("background thread: adding does not wait while a job that has run lets go what it holds", "[train]") {
+TEST_CASE("background thread: adding does not wait while a job that has run lets go what it holds", "[device]") {
   std::promise<void> letting_go, may_go;
   BackgroundThread thread;
   const auto slow = [&](int*) { letting_go.set_value(), may_go.get_future().wait(); };

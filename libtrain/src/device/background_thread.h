@@ -1,4 +1,4 @@
-// A thread that runs jobs one after the other while training goes on.
+// A thread that runs jobs one after the other while the thread that adds them does other work.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // Implements the job queue and the end of the thread.
-#include "train/background_thread.h"
+#include "device/background_thread.h"
 
 #include <chrono>
 #include <condition_variable>
