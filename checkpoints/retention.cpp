@@ -55,7 +55,7 @@ void write_latest(const fs::path& directory, const std::string& name, const std:
 
 void make_room(const fs::path& directory, const std::string& newest, const std::string& run,
                const SaveOptions& options) {
-  const RunFilter runs{run, options.version_1};
+  const RunFilter runs{run, options.version_1, options.copied_from};
   std::vector<Listing> own = saved_in(directory.string());
   std::erase_if(own, [&](const Listing& entry) { return !entry.valid || !runs.includes(entry.run); });
   for (const fs::path& folder : superfluous(own, newest, options)) {

@@ -144,7 +144,7 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
     if (!root) return;
     make_folders_durably(parent);
     alone = lock_folder(parent, kPatience);
-    require_no_other_run(directory, {state.run, options.version_1});
+    require_no_other_run(directory, {state.run, options.version_1, options.copied_from});
     try {
       remove_leftovers(parent, state.run);
     } catch (const fs::filesystem_error&) {  // tidy() tries again, and says why not

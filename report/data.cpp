@@ -27,7 +27,16 @@ constexpr std::size_t kSampleBytes = 4000;
 constexpr std::size_t kArenaBytes = 4'000'000;
 constexpr std::size_t kLogBytes = 64'000;
 
-// Reads the TOML that to_toml() writes: sections of `key = value` lines. Values stay text.
+// Where the value of a derived key begins, behind an unset one: min_lr = -1.0  # = 3e-05. npos for other keys.
+constexpr std::string_view kDerivedMark = "  # = ";
+std::size_t place_of_derived(const std::string& line) {
+  const std::size_t mark = line.find(kDerivedMark);
+  const bool in_text =
+      mark != line.npos && std::count(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(mark), '"') % 2 == 1;
+  return in_text ? line.npos : mark;
+}
+
+// Reads the TOML that to_toml() writes: sections of `key = value` lines. Values stay text; those of derived keys count.
 void read_config(RunData& run, const std::string& toml) {
   std::istringstream lines(toml);
   std::string section;
@@ -38,6 +47,9 @@ void read_config(RunData& run, const std::string& toml) {
   for (std::string line; std::getline(lines, line);) {
     line = trimmed(line);
     if (line.starts_with("# steps = ")) line = line.substr(2);  // those of a run with data.epochs
+    if (const std::size_t mark = place_of_derived(line); mark != line.npos) {
+      line = line.substr(0, line.find('=') + 1) + line.substr(mark + kDerivedMark.size());
+    }
     const std::size_t equals = line.find('=');
     if (line.starts_with('[') && line.ends_with(']')) {
       section = line.substr(1, line.size() - 2) + ".";
@@ -140,6 +152,9 @@ RunData read_run(const std::string& directory) {
     for (const auto& [key, value] : {std::pair("id", &run.id), std::pair("begun_from", &run.begun_from)}) {
       if (const auto field = identity.find(key); field != identity.end() && field->is_string())
         *value = json_text(*field);
+    }
+    if (const auto ids = identity.find("copied_from"); ids != identity.end() && ids->is_array()) {
+      for (const Json& id : *ids) run.copied_from.push_back(json_text(id));
     }
     return true;
   });

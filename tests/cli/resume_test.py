@@ -223,7 +223,7 @@ class Resume(TrainingTest):
         self.assertIn("starting over", self.trained(run=spelled, steps=2))
         self.assert_error(self.train(f"--checkpoint.dir={self.folder}/other", steps=3), 2,
                           f"[config] checkpoint.dir {self.folder}/other: expected the run's checkpoints, found none; the newest is "
-                          f"{self.folder}/{spelled}/checkpoints/step-00000002", "name that folder, or move its checkpoints to the new one; another --run.dir starts over")
+                          f"{folder}/step-00000002", "name that folder, or move its checkpoints to the new one; another --run.dir starts over")
         folder.rename(self.folder / "other")
         self.assertIn("step-00000002 at step 3\n", self.trained(f"--checkpoint.dir={self.folder}/other", steps=3))
         self.assertNotIn("starting over", self.trained(run="fresh", steps=1))
@@ -305,7 +305,7 @@ class Resume(TrainingTest):
     def test_a_global_batch_stays_at_every_rank_count(self):
         batch = "--train.global_batch=8"
         self.trained(batch, "--checkpoint.every=4", ranks=2, steps=8)
-        self.assertIn("accum = 2", (self.folder / "run/config.toml").read_text())
+        self.assertIn("accum = 1  # = 2\n", (self.folder / "run/config.toml").read_text())
         unbroken = {row["step"]: row["loss"] for row in self.lines() if "event" not in row}
         begin = f"--checkpoint.resume={self.folder}/run/checkpoints/step-00000004"
         for ranks in (1, 4):
@@ -321,6 +321,8 @@ class Resume(TrainingTest):
                      "train.steps: 8 before, 5 now, of which 1 remain; the schedule of the learning rate ends with them",
                      "optim.lr: 0.0003 before, 0.01 now"):
             self.assertIn(line + "\n", out)
+        self.assertIn("\nlearning rate: 1.65e-04 at step 4, 2.97e-04 at step 5\n", self.trained(batch, begin, run="longer", steps=80))
+        self.assertNotIn("learning rate: ", self.trained(batch, begin, run="as-long", steps=8))
         out = self.trained(begin, "--train.micro_batch=4", "--optim.clip=0.5", "--train.seed=3", run="four", ranks=4, steps=5)
         for line in ("global batch: 8 samples before, 16 now; --train.global_batch=8 --train.micro_batch=2 keeps it",
                      "optim.clip: 1.0 before, 0.5 now", "train.seed: 1337 before, 3 now"):

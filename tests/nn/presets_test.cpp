@@ -137,7 +137,7 @@ TEST_CASE("validate names the field and what it found", "[nn]") {
   CHECK(with(gpt, [](auto& s) { s.head_dim = -2; }) == "model.head_dim: expected at least 1, got -2");
   CHECK(with(llama, [](auto& s) { s.window = -1; }) == "model.window: expected at least 0, got -1");
   CHECK(with(llama, [](auto& s) { s.rope_scaling = "yarn"; }) ==
-        "model.rope_scaling: expected linear:FACTOR, llama3:FACTOR,LOW,HIGH,ORIGINAL or nothing, got \"yarn\"");
+        "model.rope_scaling: expected linear:FACTOR, llama3:FACTOR,LOW,HIGH,ORIGINAL or none, got \"yarn\"");
   const auto scaling = [&](const char* text) { return with(llama, [&](auto& s) { s.rope_scaling = text; }); };
   for (const char* const broken :
        {"linear", "linear:", "linear:2,3", "linear:x", "llama3:8,1,4", "llama3:8,1,4,8192,", ":"}) {

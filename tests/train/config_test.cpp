@@ -288,6 +288,10 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
   const lt::nn::TransformerSpec scaled = model_of({{"model.preset", "llama-3.2-1b"}});
   CHECK(scaled.rope_scaling == "llama3:32,1,4,8192");
   CHECK(model_of({{"model.preset", "llama-3.2-1b"}, {"model.rope_scaling", ""}}).rope_scaling.empty());
+  const std::string cleared = lt::to_toml(resolved({{"model.preset", "llama-3.2-1b"}, {"model.rope_scaling", ""}}));
+  CHECK(cleared.find("\nrope_scaling = \"none\"\n") != std::string::npos);
+  const Config without = lt::config_from_toml(cleared, "again");
+  CHECK(lt::model_spec(lt::resolve(without, lt::DeviceType::cpu)).rope_scaling.empty());
   const std::string printed = lt::to_toml(lt::load_config("", {{"model.preset", "llama-3.2-1b"}}));
   const Config again = lt::config_from_toml(printed, "again");
   CHECK(lt::model_spec(lt::resolve(again, lt::DeviceType::cpu)).rope_scaling == scaled.rope_scaling);
@@ -319,7 +323,7 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
   CHECK(refused({{"model.rope_base", "10000"}}) ==
         "model.rope_base: gpt2 has learned positions, got 10000 (from the command line)");
   CHECK(refused({{"model.rope_scaling", "llama3"}}) ==
-        "model.rope_scaling: expected linear:FACTOR, llama3:FACTOR,LOW,HIGH,ORIGINAL or nothing, got \"llama3\" (from "
+        "model.rope_scaling: expected linear:FACTOR, llama3:FACTOR,LOW,HIGH,ORIGINAL or none, got \"llama3\" (from "
         "the "
         "command line)");
   CHECK(refused({{"model.qk_norm", "yes"}}) ==
@@ -328,4 +332,54 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
         "model.window: expected at most 268435456, got 1000000000 (from the command line)");
   CHECK(refused({{"model.norm_eps", "1"}}) ==
         "model.norm_eps: expected a number in [0, 1), got \"1\" (from the command line)");
+}
+
+TEST_CASE("config: a file holds what was given, and what follows from it follows again", "[config]") {
+  const Config start = lt::with_accum(
+      lt::resolve(lt::load_config("", {{"run.dir", "a"}, {"train.global_batch", "32"}}), lt::DeviceType::cpu), 2);
+  const std::string text = lt::to_toml(start);
+  for (const char* line :
+       {"layers = 0  # = 4\n", "seq = 0  # = 256\n", "accum = 1  # = 2\n", "device = \"auto\"  # = \"cpu\"\n",
+        "cuda_graph = \"auto\"  # = \"false\"\n", "min_lr = -1.0  # = ", "dir = \"\"  # = \"a/checkpoints\"\n"}) {
+    INFO(line);
+    CHECK(text.find(line) != std::string::npos);
+  }
+  const auto read = [](const std::string& file, const lt_test::Pairs& pairs) {
+    return lt::resolve(from_file(file, pairs), lt::DeviceType::cpu);
+  };
+  CHECK(lt::to_toml(lt::with_accum(read(text, {}), 2)) == text);
+  // A file of an earlier version states them as if they were given.
+  std::string old;
+  for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1) {
+    std::string line = text.substr(begin, text.find('\n', begin) + 1 - begin);
+    if (const std::size_t mark = line.find("  # = "); mark != line.npos) {
+      line = line.substr(0, line.find('=') + 2) + line.substr(mark + 6);
+    }
+    old += line;
+  }
+  CHECK(old.find("dir = \"a/checkpoints\"\n") != std::string::npos);
+  for (const std::string& file : {text, old}) {
+    const Config moved = read(file, {{"run.dir", "b"}, {"optim.lr", "0.01"}, {"model.preset", "llama-tiny"}});
+    CHECK(moved.checkpoint.dir == "b/checkpoints");
+    CHECK(moved.optim.min_lr == 0.001);
+    CHECK(moved.model.family == "llama");
+    CHECK(moved.model.ffn == 352);
+  }
+  // What was given stays.
+  const Config given = lt::resolve(
+      lt::load_config("", {{"run.dir", "a"}, {"checkpoint.dir", "c"}, {"optim.min_lr", "1e-6"}, {"model.layers", "2"}}),
+      lt::DeviceType::cpu);
+  const Config again = read(lt::to_toml(given), {{"run.dir", "b"}, {"optim.lr", "0.01"}});
+  CHECK(again.checkpoint.dir == "c");
+  CHECK(again.optim.min_lr == 1e-6);
+  CHECK(again.model.layers == 2);
+}
+
+TEST_CASE("config: the config.toml of a run's folder means that folder", "[config]") {
+  const TempFolder folder;
+  const std::string file = folder.write("config.toml", "[run]\ndir = \"elsewhere\"\n");
+  CHECK(lt::load_config(file, {}).run.dir == "elsewhere");
+  folder.write("run.json", "{}");
+  CHECK(std::filesystem::equivalent(lt::load_config(file, {}).run.dir, folder.path()));
+  CHECK(lt::load_config(file, {{"run.dir", "given"}}).run.dir == "given");
 }

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "libtrain/error.h"
 #include "test_main/catch.h"
@@ -64,4 +66,43 @@ TEST_CASE("run identity: a start does not wait for a pipe that stands where run.
   Config config;
   config.run.dir = folder.text(), config.checkpoint.dir = folder / "checkpoints";
   CHECK(identity_of(config).is_new);
+}
+
+TEST_CASE("run identity: a copied folder is a run of its own, a moved one is not", "[train]") {
+  const TempFolder folder;
+  const std::string original = folder / "a", copy = folder / "b", moved = folder / "c";
+  std::filesystem::create_directory(original);
+  write_identity(original, new_identity());
+  const std::string id = read_identity(original).id;
+  CHECK(!read_identity(original).is_new);
+  std::filesystem::copy(original, copy, std::filesystem::copy_options::recursive);
+  const RunIdentity of_copy = read_identity(copy);
+  CHECK((of_copy.id != id && of_copy.is_new && of_copy.parent == id));
+  CHECK(of_copy.copied_from == std::vector<std::string>{id});
+  write_identity(copy, of_copy);
+  CHECK(read_identity(copy).id == of_copy.id);
+  std::filesystem::rename(original, moved);
+  CHECK(read_identity(moved).id == id);
+  write_identity(moved, read_identity(moved));
+  CHECK(read_identity(moved).id == id);
+  // Only the checkpoints in the copy's own folder are its own.
+  Config config;
+  config.run.dir = copy, config.checkpoint.dir = copy + "/checkpoints";
+  CHECK(checkpoints_of(config, read_identity(copy)).includes(id));
+  config.checkpoint.dir = folder / "shared";
+  CHECK(!checkpoints_of(config, read_identity(copy)).includes(id));
+}
+
+TEST_CASE("run identity: a copy of a folder of an earlier version is known by the run.dir of its config.toml",
+          "[train]") {
+  const TempFolder folder;
+  for (const char* name : {"a", "b"}) {
+    std::filesystem::create_directory(folder / name);
+    folder.write(std::string(name) + "/run.json", run_json("id-1"));
+    folder.write(std::string(name) + "/config.toml", "[run]\ndir = \"" + (folder / "a") + "\"\n");
+  }
+  CHECK(read_identity(folder / "a").id == "id-1");
+  CHECK(read_identity(folder / "b").copied_from == std::vector<std::string>{"id-1"});
+  std::filesystem::remove_all(folder / "a");
+  CHECK(read_identity(folder / "b").id == "id-1");
 }

@@ -36,7 +36,7 @@ bool read(std::string_view text, std::span<double> numbers) {
 }  // namespace
 
 RopeScaling parse_rope_scaling(const std::string& text) {
-  if (text.empty()) return {};
+  if (text.empty() || text == kNoRopeScaling) return {};
   const std::size_t colon = std::min(text.find(':'), text.size() - 1);
   const std::string_view kind = std::string_view(text).substr(0, colon),
                          rest = std::string_view(text).substr(colon + 1);
@@ -44,7 +44,7 @@ RopeScaling parse_rope_scaling(const std::string& text) {
   const bool is_linear = kind == "linear", is_llama3 = kind == "llama3";
   const std::span<double> numbers = std::span(n).first(is_linear ? 1 : 4);
   if ((!is_linear && !is_llama3) || !read(rest, numbers)) {
-    refuse_scaling("linear:FACTOR, llama3:FACTOR,LOW,HIGH,ORIGINAL or nothing", text);
+    refuse_scaling("linear:FACTOR, llama3:FACTOR,LOW,HIGH,ORIGINAL or none", text);
   }
   const auto require = [&](bool holds, const std::string& expected) {
     if (!holds) refuse_scaling(expected, text);

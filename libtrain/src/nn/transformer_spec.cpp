@@ -77,8 +77,8 @@ const std::vector<SpecField>& spec_fields() {
       {"norm_eps", &T::norm_eps, 0, 1, "added to the variance in norms; 0: the family's", false, false},
       {"rope_base", &T::rope_base, 0, 1e12, "base of rotary positions; 0: the family's", false, false},
       {"rope_scaling", &T::rope_scaling, 0, 0,
-       "linear:FACTOR or llama3:FACTOR,LOW,HIGH,ORIGINAL, FACTOR from 1 on, LOW below HIGH; empty: none; in a file: as "
-       "in preset or model.from",
+       "linear:FACTOR or llama3:FACTOR,LOW,HIGH,ORIGINAL, FACTOR from 1 on, LOW below HIGH; none; empty: none, in a "
+       "file as in preset or model.from",
        true},
       {"tie_embeddings", &T::tie_embeddings, 0, 0, "the head uses the embedding's table; auto: the preset's"},
       {"qk_norm", &T::qk_norm, 0, 0, "RMSNorm of each query and key head; auto: the family's", true},

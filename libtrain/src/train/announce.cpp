@@ -31,6 +31,17 @@ std::string how_to_keep(Size samples, const BatchShape& shape) {
                      micro_batch == shape.micro_batch ? "" : fmt::format(" --train.micro_batch={}", micro_batch));
 }
 
+// The learning rates on both sides of a resume at `step`, if they differ by more than either schedule changes them
+// there; otherwise empty.
+std::string jump_of_rate(const Config& earlier, const Config& now, Size step) {
+  if (step < 1 || earlier.data.epochs > 0) return {};  // the steps of epochs are not in the checkpoint
+  const Schedule before = schedule_options(earlier), after = schedule_options(now);
+  const double last = before.at(step), next = after.at(step + 1);
+  const double change = std::max(std::abs(before.at(step + 1) - last), std::abs(next - after.at(step)));
+  if (std::abs(next - last) <= change + 1e-9 * std::abs(last)) return {};
+  return fmt::format("learning rate: {:.2e} at step {}, {:.2e} at step {}", last, step, next, step + 1);
+}
+
 // What a resumed run does differently from the run that wrote the checkpoint, a line each.
 std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, const Run& run) {
   const Config& config = run.config;
@@ -40,12 +51,15 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   const Config& earlier = *known;
   std::vector<std::string> lines;
   const BatchShape shape = run.engine->batch_shape();
-  const Size samples = earlier.train.micro_batch * earlier.train.accum * checkpoint::read_world_size(checkpoint.folder);
+  const TrainConfig& train = earlier.train;
+  const Size samples = train.global_batch > 0
+                           ? train.global_batch
+                           : train.micro_batch * train.accum * checkpoint::read_world_size(checkpoint.folder);
   if (samples != shape.global_samples()) {
     lines.push_back(fmt::format("global batch: {} samples before, {} now; {}", samples, shape.global_samples(),
                                 how_to_keep(samples, shape)));
   }
-  if (const Size tokens = samples * earlier.train.seq; tokens != shape.global_tokens()) {
+  if (const Size tokens = samples * train.seq; tokens != shape.global_tokens()) {
     lines.push_back(fmt::format("tokens a step: {} before, {} now", tokens, shape.global_tokens()));
   }
   const auto before = flatten(earlier), now = flatten(config);
@@ -66,6 +80,7 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
     lines.back() += fmt::format(", of which {} remain", config.train.steps - run.steps_done());
     if (config.optim.schedule != "constant") lines.back() += "; the schedule of the learning rate ends with them";
   }
+  if (const std::string jump = jump_of_rate(earlier, config, run.steps_done()); !jump.empty()) lines.push_back(jump);
   if (run.data != nullptr) std::ranges::move(order_changes(earlier, config), std::back_inserter(lines));
   return lines;
 }
@@ -121,6 +136,10 @@ void announce(Run& run, const std::string& command) {
   say("run folder: {}", config.run.dir);
   say("run: {}{}", run.start.identity.id,
       run.start.identity.parent.empty() ? "" : ", begun from " + run.start.identity.parent);
+  if (run.start.identity.is_new && !run.start.identity.copied_from.empty()) {
+    say("the folder is a copy of that of run {}; this run goes on from what it holds, apart from the other",
+        run.start.identity.parent);
+  }
   if (!run.start.little_room.empty()) say("warning: {}", run.start.little_room);
   for (const std::string& line : run.start.notes) say("passed over: {}", line);
   const bool resumed = !run.start.checkpoint.folder.empty(), from_memory = run.start.memory_step > 0;

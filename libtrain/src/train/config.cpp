@@ -7,13 +7,19 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
+#include <system_error>
 
 #include "io/lower_case.h"
 #include "libtrain/device/device.h"
 #include "libtrain/error.h"
+#include "libtrain/nn/models.h"
+#include "nn/spec_fields.h"
 #include "train/config_schema.h"
 #include "train/config_toml.h"
+#include "train/model_table.h"
 #include "train/nearest.h"
+#include "train/optimizer_choices.h"
 
 namespace lt {
 
@@ -21,6 +27,8 @@ using config::Key;
 using config::schema;
 
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "LTRAIN_";
 // Variables that the program reads but that are not configuration.
@@ -83,6 +91,40 @@ class Layers {
     set(found->full_name(), config::Text{value}, "from the environment variable " + variable);
   }
 
+  // Call it after the layer of a file. Files of earlier versions state derived keys as if they were given.
+  void forget_derived() {
+    CheckpointConfig& checkpoint = config_.checkpoint;
+    OptimConfig& optim = config_.optim;
+    const bool is_whole =
+        config_.train.device != "auto" && config_.train.cuda_graph && optim.min_lr >= 0 && !checkpoint.dir.empty();
+    if (checkpoint.dir == config_.run.dir + "/checkpoints") {
+      checkpoint.dir.clear();
+      config_.origins.erase("checkpoint.dir");
+    }
+    if (!is_whole) return;
+    if (optim.min_lr == optim.lr / 10) {
+      optim.min_lr = OptimConfig().min_lr;
+      config_.origins.erase("optim.min_lr");
+    }
+    if (!config_.model.from.empty() || !is_transformer(config_)) return;
+    const nn::TransformerSpec preset = nn::with_defaults(nn::preset(config_.model.preset));
+    std::string& scaling = config_.model.rope_scaling;
+    if (scaling.empty() && !preset.rope_scaling.empty()) scaling = nn::kNoRopeScaling;
+    for (const nn::SpecField& field : nn::spec_fields()) {
+      if (!nn::is_equal(config_.model, preset, field)) continue;
+      nn::copy_field(config_.model, ModelConfig(), field);
+      config_.origins.erase(nn::key_of(field));
+    }
+  }
+  // If the file is that of a run's folder, which may have been moved, renamed or copied.
+  void name_folder_of_run(const std::string& file) {
+    const fs::path folder = fs::path(file).parent_path();
+    std::error_code failed;
+    if (fs::path(file).filename() != "config.toml" || !fs::exists(folder / "run.json", failed)) return;
+    if (fs::equivalent(folder.empty() ? "." : folder, config_.run.dir, failed)) return;
+    config_.run.dir = folder.empty() ? "." : folder.string();
+  }
+
   const Config& config() const { return config_; }
 
  private:
@@ -119,6 +161,7 @@ void add_toml(Layers& layers, const std::string& text, const std::string& file) 
       layers.set(entry.name, entry.value, entry.source);
     }
   }
+  layers.forget_derived();
 }
 
 void add_environment(Layers& layers) {
@@ -171,7 +214,10 @@ Config default_config(const Models& models) {
 Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line,
                    const Models& models) {
   Layers layers(models);
-  if (!file.empty()) add_toml(layers, config::read_text(file), file);
+  if (!file.empty()) {
+    add_toml(layers, config::read_text(file), file);
+    layers.name_folder_of_run(file);
+  }
   add_environment(layers);
   for (const auto& [name, value] : command_line) layers.set(name, config::Text{value}, "from the command line");
   return layers.config();
@@ -184,12 +230,17 @@ Config config_from_toml(const std::string& text, const std::string& source, cons
 }
 
 std::string to_toml(const Config& config) {
+  const Config unset = default_config(config.models);
   std::string text, section;
   for (const Key& key : schema(*config.models)) {
     if (!is_of_model(key, config)) continue;
     if (key.section != section) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section = key.section);
     // data.epochs stands in place of train.steps, and a file that gives both is refused.
     const bool follows = config.data.epochs > 0 && key.full_name() == "train.steps";
+    if (config.derived.contains(key.full_name())) {
+      text += fmt::format("{} = {}  # = {}\n", key.name, toml_text(unset, key), toml_text(config, key));
+      continue;
+    }
     text += fmt::format(
         "{}{} = {}\n", follows ? "# " : "", key.name,
         follows && config.train.steps == TrainConfig().steps ? "(from data.epochs)" : toml_text(config, key));
@@ -197,7 +248,9 @@ std::string to_toml(const Config& config) {
   return text;
 }
 
-std::map<std::string, std::string> flatten(const Config& config) {
+std::map<std::string, std::string> flatten(const Config& given) {
+  Config config = given;
+  for (OptimGroupConfig& group : config.optim.groups) group.optimizer = config::optimizer_of(group, config.optim);
   std::map<std::string, std::string> values;
   for (const Key& key : schema(*config.models)) {
     if (is_of_model(key, config)) values.emplace(key.full_name(), toml_text(config, key));

@@ -19,5 +19,9 @@ struct OptimizerChoice {
 std::vector<std::string> optimizer_names();
 // The rows of `name`: its own, then that of the rest if there is one. `name` must be a choice.
 std::vector<const OptimizerChoice*> rows_of_optimizer(std::string_view name);
+// The name of the group's optimizer.
+inline const std::string& optimizer_of(const OptimGroupConfig& group, const OptimConfig& optim) {
+  return group.optimizer.empty() ? optim.name : group.optimizer;
+}
 
 }  // namespace lt::config

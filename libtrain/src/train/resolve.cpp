@@ -95,11 +95,28 @@ nn::TransformerSpec spec_of(const Config& config) {
   return spec;
 }
 
-// Fills in the section [model] and the length of samples.
+// Gives a key that no layer set the value that follows from other keys, or from the machine.
+template <class T>
+void derive(Config& config, const char* key, T& member, const T& value) {
+  member = value;
+  config.derived.insert(key);
+}
+
+// What follows from other keys alone.
+void derive_from_keys(Config& config) {
+  TrainConfig& train = config.train;
+  OptimConfig& optim = config.optim;
+  const Size longest = is_transformer(config) ? config.model.max_seq : 1;
+  if (train.seq == 0 && longest > 0) derive(config, "train.seq", train.seq, longest);
+  if (optim.min_lr < 0) derive(config, "optim.min_lr", optim.min_lr, optim.lr / 10);
+  std::string& dir = config.checkpoint.dir;
+  if (dir.empty()) derive(config, "checkpoint.dir", dir, config.run.dir + "/checkpoints");
+}
+
+// Fills in the section [model].
 void fill_in_model(Config& config) {
   require_keys_of_model(config);
   if (!is_transformer(config)) {
-    config.train.seq = std::max<Size>(config.train.seq, 1);
     if (has_own_batches(config) && config.data.documents == "mask") {
       throw UsageError("config", "data.documents: expected cross with batches of the program's own, got mask");
     }
@@ -115,7 +132,9 @@ void fill_in_model(Config& config) {
     throw UsageError("config",
                      fmt::format("model.rope_base: {} has learned positions, got {}", spec.family, spec.rope_base));
   }
+  const nn::TransformerSpec given = model;
   static_cast<nn::TransformerSpec&>(model) = spec;
+  if (spec.rope_scaling.empty() && !base.rope_scaling.empty()) model.rope_scaling = nn::kNoRopeScaling;
   // Leave fields open that follow from the family or from other fields, so that they still follow if this configuration
   // is used with another width or family.
   for (const nn::SpecField& field : nn::spec_fields()) {
@@ -125,8 +144,11 @@ void fill_in_model(Config& config) {
     without.origins.erase(nn::key_of(field));
     if (nn::is_equal(completed(base, without), spec, field)) model = without.model;
   }
-
-  if (config.train.seq == 0) config.train.seq = spec.max_seq;
+  // The preset's fields follow it. A run needs those of model.from after the folder is gone.
+  for (const nn::SpecField& field : nn::spec_fields()) {
+    const bool follows = !nn::is_set(given, field) && nn::is_set(spec, field) && nn::is_set(model, field);
+    if (from.empty() && follows) config.derived.insert(nn::key_of(field));
+  }
   if (config.train.seq > spec.max_seq) {
     throw UsageError(
         "config", fmt::format("train.seq: expected at most model.max_seq {}, got {}", spec.max_seq, config.train.seq));
@@ -135,8 +157,12 @@ void fill_in_model(Config& config) {
 
 void fill_in(Config& config, DeviceType automatic) {
   fill_in_model(config);
+  derive_from_keys(config);
   const ModelConfig& model = config.model;
-  if (config.train.device == "auto") config.train.device = automatic == DeviceType::cuda ? "cuda" : "cpu";
+  std::string& device = config.train.device;
+  if (device == "auto") {
+    derive(config, "train.device", device, std::string(automatic == DeviceType::cuda ? "cuda" : "cpu"));
+  }
   if (config.parallel.backend == "nccl" && config.train.device != "cuda") {
     throw UsageError("config", "parallel.backend: expected auto or mpi on cpu, got nccl");
   }
@@ -147,7 +173,10 @@ void fill_in(Config& config, DeviceType automatic) {
   if (cuda_graph.value_or(false) && config.train.device != "cuda") {
     throw UsageError("config", fmt::format("train.cuda_graph: expected false on {}, got true", config.train.device));
   }
-  if (!cuda_graph) cuda_graph = config.train.device == "cuda" && config.parallel.backend != "mpi";
+  if (!cuda_graph) {
+    derive<std::optional<bool>>(config, "train.cuda_graph", cuda_graph,
+                                config.train.device == "cuda" && config.parallel.backend != "mpi");
+  }
   if (config.train.tf32 && (config.train.device != "cuda" || config.train.dtype != "f32")) {
     throw UsageError("config",
                      fmt::format("train.tf32: needs train.dtype=f32 on cuda, whose products it rounds, got {} on {}",
@@ -162,7 +191,6 @@ void fill_in(Config& config, DeviceType automatic) {
                                  config.train.device),
                      "record.trace_steps records spans on every device");
   }
-  if (config.optim.min_lr < 0) config.optim.min_lr = config.optim.lr / 10;
   if (config.optim.min_lr > config.optim.lr) {
     throw UsageError("config", fmt::format("optim.min_lr: expected at most optim.lr {}, got {}", config.optim.lr,
                                            config.optim.min_lr));
@@ -186,12 +214,11 @@ void fill_in(Config& config, DeviceType automatic) {
     require_from_0("config", "optim.groups: lr_scale", group.lr_scale);
     require_from_0("config", "optim.groups: optim.lr times lr_scale", config.optim.lr * group.lr_scale);
   }
-  for (OptimGroupConfig& group : config.optim.groups) {
-    if (group.optimizer.empty()) group.optimizer = config.optim.name;
-  }
   // A Muon group brings an AdamW group for the parameters that Muon does not take.
   std::size_t groups = config::rows_of_optimizer(config.optim.name).size();
-  for (const OptimGroupConfig& group : config.optim.groups) groups += config::rows_of_optimizer(group.optimizer).size();
+  for (const OptimGroupConfig& group : config.optim.groups) {
+    groups += config::rows_of_optimizer(config::optimizer_of(group, config.optim)).size();
+  }
   if (groups > kMaxOptimizerGroups) {
     throw UsageError("config",
                      fmt::format("optim.groups: expected at most {} in all, where a group of muon counts twice and "
@@ -225,10 +252,15 @@ void fill_in(Config& config, DeviceType automatic) {
   if (config.checkpoint.best && config.train.eval_every == 0) {
     throw UsageError("config", "checkpoint.best: needs train.eval_every, whose loss says which one is best, got 0");
   }
-  if (config.checkpoint.dir.empty()) config.checkpoint.dir = config.run.dir + "/checkpoints";
 }
 
 }  // namespace
+
+Config with_derived(Config given) {
+  if (is_transformer(given) && given.model.from.empty()) fill_in_model(given);
+  derive_from_keys(given);
+  return given;
+}
 
 Config resolve(const Config& given, DeviceType automatic) {
   Config config = given;
@@ -280,7 +312,7 @@ void set_accum(Config& config, int ranks) {
                       accum, train.global_batch, ranks, train.micro_batch, train.accum),
           "leave one of them out; --train.accum=1 counts as left out");
     }
-    train.accum = accum;
+    derive(config, "train.accum", train.accum, accum);
   });
 }
 
@@ -338,7 +370,8 @@ OptimizerGroups optimizers_of(const Config& resolved) {
     }
   };
   for (const OptimGroupConfig& group : optim.groups) {
-    add(group.optimizer, group.match, group.weight_decay < 0 ? optim.weight_decay : group.weight_decay, group.lr_scale);
+    add(config::optimizer_of(group, optim), group.match,
+        group.weight_decay < 0 ? optim.weight_decay : group.weight_decay, group.lr_scale);
   }
   add(optim.name, "*", optim.weight_decay, 1);
   made.frozen = resolved.model.freeze;

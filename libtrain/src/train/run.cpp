@@ -91,6 +91,7 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
     if (continues_itself()) require_same_data();
     require_same_tokenizer();
     start.identity.data = digest_of(data_files);
+    start.identity.checkpoints = std::filesystem::absolute(config.checkpoint.dir).lexically_normal();
     open_run_folder(config, start, bytes);
     if (!start.complete) write_run_json(config.run.dir, start.identity);
     log.open(config.run.dir);

@@ -201,20 +201,25 @@ void require_same_config(const Config& resolved, const checkpoint::RunState& sta
 }  // namespace
 
 void require_no_other_checkpoints(const Config& resolved, const RunIdentity& identity) {
+  std::vector<std::string> places = {resolved.run.dir + "/checkpoints", identity.checkpoints};
   const std::string file = resolved.run.dir + "/config.toml";
-  if (!fs::exists(file)) return;
-  Config before = resolved;
-  before.checkpoint.dir = config_from_toml(config::read_text(file), file, resolved.models).checkpoint.dir;
-  std::error_code unknown;
-  const auto path_of = [&](const Config& config) { return fs::weakly_canonical(config.checkpoint.dir, unknown); };
-  if (before.checkpoint.dir.empty() || path_of(before) == path_of(resolved)) return;
-  const auto candidates = checkpoint::candidates(before.checkpoint.dir, checkpoints_of(before, identity));
-  const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
-  if (newest == nullptr) return;
-  throw UsageError("config",
-                   fmt::format("checkpoint.dir {}: expected the run's checkpoints, found none; the newest is {}",
-                               resolved.checkpoint.dir, newest->path),
-                   "name that folder, or move its checkpoints to the new one; another --run.dir starts over");
+  if (fs::exists(file)) {  // of an earlier version, whose run.json names no place
+    places.push_back(config_from_toml(config::read_text(file), file, resolved.models).checkpoint.dir);
+  }
+  for (const std::string& place : places) {
+    std::error_code unknown;
+    const auto path_of = [&](const std::string& dir) { return fs::weakly_canonical(dir, unknown); };
+    if (place.empty() || path_of(place) == path_of(resolved.checkpoint.dir)) continue;
+    Config before = resolved;
+    before.checkpoint.dir = place;
+    const auto candidates = checkpoint::candidates(place, checkpoints_of(before, identity));
+    const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
+    if (newest == nullptr) continue;
+    throw UsageError("config",
+                     fmt::format("checkpoint.dir {}: expected the run's checkpoints, found none; the newest is {}",
+                                 resolved.checkpoint.dir, newest->path),
+                     "name that folder, or move its checkpoints to the new one; another --run.dir starts over");
+  }
 }
 
 void require_readable_checkpoints(const Config& resolved, const RunStart& start) {

@@ -41,8 +41,8 @@ bool goes_on(const Config& resolved);
 // `files` are the training files of this start.
 RunStart examine_run_folder(const Config& resolved, const std::vector<checkpoint::DataFile>& files,
                             std::chrono::milliseconds patience = kFolderPatience);
-// Throws UsageError if the run has a valid checkpoint in the checkpoint.dir of its config.toml, and another
-// checkpoint.dir now. For a start that can load none: it would start over beside that one.
+// Throws UsageError if the run has a valid checkpoint in <run.dir>/checkpoints or where an earlier start saved, and
+// checkpoint.dir is another folder. For a start that can load none: it would start over beside that one.
 void require_no_other_checkpoints(const Config& resolved, const RunIdentity& identity);
 // Throws DataError, which names the file, if the system does not let this process read one of the run's checkpoints.
 // For a start that can load none of them: starting over would move them aside.

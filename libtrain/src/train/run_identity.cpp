@@ -3,16 +3,22 @@
 
 #include <fmt/format.h>
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <system_error>
+#include <variant>
 
 #include "io/json_depth.h"
 #include "io/pending_file.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 #include "run_id.h"
+#include "train/config_toml.h"
 
 namespace lt {
 namespace {
@@ -27,11 +33,16 @@ bool keeps_its_checkpoints(const Config& resolved) {
 
 constexpr std::size_t kMostBytes = 16384;  // size limit of run.json, which may name a path
 
-}  // namespace
+FolderPlace place_of(const std::string& folder) {
+  std::error_code unknown;
+  struct stat status {};
+  const bool found = ::stat(folder.c_str(), &status) == 0;
+  return {fs::canonical(folder, unknown).string(), found ? status.st_ino : 0};
+}
 
 // A file that write_identity() cannot have written counts as missing: id and parent go into every manifest, and invalid
 // ones would make the manifests unreadable. One that the system does not let this process read may be the run's.
-RunIdentity read_identity(const std::string& run_dir) {
+RunIdentity parse_identity(const std::string& run_dir) {
   const FileText file = read_file(run_dir + "/run.json", true, kMostBytes);
   if (file.error != 0 && file.error != ENOENT && file.error != ENOTDIR) {
     throw DataError("record", fmt::format("{}/run.json: expected a readable file, found: {}", run_dir, file.problem));
@@ -43,6 +54,10 @@ RunIdentity read_identity(const std::string& run_dir) {
     const auto found = json.find(key);
     return found != json.end() && found->is_string() ? found->get<std::string>() : "";
   };
+  std::vector<std::string> copied_from;
+  if (const auto found = json.find("copied_from"); found != json.end() && found->is_array()) {
+    for (const auto& id : *found) copied_from.push_back(id.is_string() ? id.get<std::string>() : "");
+  }
   RunIdentity identity{.id = field("id"),
                        .parent = field("parent"),
                        .began = field("began"),
@@ -50,13 +65,62 @@ RunIdentity read_identity(const std::string& run_dir) {
                        .data = field("data"),
                        .base = field("base"),
                        .base_digest = field("base_digest"),
-                       .begun_from = field("begun_from")};
+                       .begun_from = field("begun_from"),
+                       .copied_from = copied_from,
+                       .checkpoints = field("checkpoints")};
   const auto is_empty_or_id = [](const std::string& text) { return text.empty() || checkpoint::is_run_id(text); };
   if (!is_empty_or_id(identity.id) || !is_empty_or_id(identity.parent) || !is_empty_or_id(identity.began) ||
-      !is_empty_or_id(identity.timeline) || !is_empty_or_id(identity.data)) {
+      !is_empty_or_id(identity.timeline) || !is_empty_or_id(identity.data) ||
+      !std::ranges::all_of(copied_from, checkpoint::is_run_id)) {
     return {};
   }
+  const auto inode = json.find("inode");
+  const bool has_inode = inode != json.end() && inode->is_number_unsigned();
+  identity.folder = {field("folder"), has_inode ? inode->get<std::uint64_t>() : 0};
   return identity;
+}
+
+// run.dir as config.toml of the folder states it; empty if it states none.
+std::string stated_folder(const std::string& run_dir) {
+  const std::string path = run_dir + "/config.toml";
+  try {
+    for (const config::TomlEntry& entry : config::parse_toml(read_file(path, true).text, path)) {
+      const auto* const text = std::get_if<std::string>(&entry.value);
+      if (entry.name == "run.dir" && text != nullptr) return *text;
+    }
+  } catch (const UsageError&) {  // what is wrong there is said elsewhere
+  }
+  return {};
+}
+
+// Whether another folder has the run's id. Earlier versions kept no place in run.json.
+bool is_copy_of_old(const std::string& run_dir, const RunIdentity& kept) {
+  const std::string stated = stated_folder(run_dir);
+  std::error_code unknown;
+  if (stated.empty() || fs::equivalent(stated, run_dir, unknown) || unknown) return false;
+  return parse_identity(stated).id == kept.id;
+}
+
+bool is_copy(const std::string& run_dir, const RunIdentity& kept) {
+  if (kept.folder.path.empty()) return is_copy_of_old(run_dir, kept);
+  const FolderPlace here = place_of(run_dir);
+  return here.path != kept.folder.path && here.inode != kept.folder.inode;
+}
+
+// A run of its own, which goes on from what the folder holds.
+RunIdentity identity_of_copy(const RunIdentity& original) {
+  RunIdentity copy = original;
+  copy.id = checkpoint::draw_run_id(), copy.began = time_of(copy.id), copy.is_new = true;
+  copy.parent = original.id, copy.timeline.clear();
+  copy.copied_from.push_back(original.id);
+  return copy;
+}
+
+}  // namespace
+
+RunIdentity read_identity(const std::string& run_dir) {
+  const RunIdentity kept = parse_identity(run_dir);
+  return !kept.id.empty() && is_copy(run_dir, kept) ? identity_of_copy(kept) : kept;
 }
 
 RunIdentity new_identity(const std::string& parent) {
@@ -85,21 +149,28 @@ void write_identity(const std::string& run_dir, const RunIdentity& identity) {
   if (!identity.data.empty()) json["data"] = identity.data;
   if (!identity.base_digest.empty()) json["base"] = identity.base, json["base_digest"] = identity.base_digest;
   if (!identity.begun_from.empty()) json["begun_from"] = identity.begun_from;
+  if (!identity.copied_from.empty()) json["copied_from"] = identity.copied_from;
+  if (!identity.checkpoints.empty()) json["checkpoints"] = identity.checkpoints;
+  const FolderPlace folder = place_of(run_dir);
+  json["folder"] = folder.path, json["inode"] = folder.inode;
   // Paths may be any bytes. A base or a folder whose name is replaced is not found again, which a start then says.
   write_whole_file("record", run_dir + "/run.json",
                    json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 checkpoint::RunFilter checkpoints_of(const Config& resolved, const RunIdentity& identity) {
-  return {identity.id, keeps_its_checkpoints(resolved)};
+  const bool own_folder = keeps_its_checkpoints(resolved);
+  return {identity.id, own_folder, own_folder ? identity.copied_from : std::vector<std::string>()};
 }
 
-checkpoint::SaveOptions save_options(const Config& resolved) {
+checkpoint::SaveOptions save_options(const Config& resolved, const RunIdentity& identity) {
   const CheckpointConfig& checkpoint = resolved.checkpoint;
+  const checkpoint::RunFilter runs = checkpoints_of(resolved, identity);
   return {.keep = static_cast<int>(checkpoint.keep),
           .keep_every = checkpoint.keep_every,
           .best = checkpoint.best,
-          .version_1 = keeps_its_checkpoints(resolved)};
+          .version_1 = runs.version_1,
+          .copied_from = runs.copied_from};
 }
 
 }  // namespace lt

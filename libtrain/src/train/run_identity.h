@@ -2,12 +2,20 @@
 // checkpoint.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/train/config.h"
 
 namespace lt {
+
+// Where a folder was: its canonical path, and its inode, which it keeps when it is moved within a file system.
+struct FolderPlace {
+  std::string path;  // empty: unknown
+  std::uint64_t inode = 0;
+};
 
 struct RunIdentity {
   std::string id;
@@ -23,23 +31,30 @@ struct RunIdentity {
   // The step's folder that checkpoint.resume named, from which the run begins again while it has saved nothing; empty:
   // none.
   std::string begun_from = {};
-  bool is_new = false;  // drawn by this start
+  // The ids that this folder's run had where it was copied from, oldest first. Their checkpoints in run.dir are its
+  // own.
+  std::vector<std::string> copied_from = {};
+  std::string checkpoints = {};  // the absolute checkpoint.dir of the last start; empty: unknown
+  FolderPlace folder = {};       // of run.dir, as the last start wrote it
+  bool is_new = false;           // drawn by this start
 };
 
-// Reads run.json of that folder. The id is empty if the file is missing or holds what no run writes. Throws DataError
-// if the system does not let this process read it.
+// Reads run.json of that folder. The id is empty if the file is missing or holds what no run writes. A folder that is a
+// copy has a new identity, which remembers the one that was copied. It is a copy if neither its path nor its inode is
+// that of the last start: moving and renaming keep the inode, and restoring a backup in place the path. Throws
+// DataError if the system does not let this process read the file.
 RunIdentity read_identity(const std::string& run_dir);
 RunIdentity new_identity(const std::string& parent = "");
 // Returns the identity in run.json. Without that file, it returns the identity of the checkpoints in
 // <run.dir>/checkpoints if they all belong to one run, otherwise a new identity.
 RunIdentity identity_of(const Config& resolved);
-// Writes run.json durably, or leaves the old file as it was. Throws DataError.
+// Writes run.json with the folder's path and inode durably, or leaves the old file as it was. Throws DataError.
 void write_identity(const std::string& run_dir, const RunIdentity& identity);
 
-// Selects the checkpoints of checkpoint.dir that belong to the run. Those of version 1, which have no id, belong to it
-// if the folder is <run.dir>/checkpoints.
+// Selects the checkpoints of checkpoint.dir that belong to the run. If the folder is <run.dir>/checkpoints, these
+// include those of version 1, which have no id, and those that were copied with the folder.
 checkpoint::RunFilter checkpoints_of(const Config& resolved, const RunIdentity& identity);
 // How the run's checkpoints are saved and kept.
-checkpoint::SaveOptions save_options(const Config& resolved);
+checkpoint::SaveOptions save_options(const Config& resolved, const RunIdentity& identity);
 
 }  // namespace lt

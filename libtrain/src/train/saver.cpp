@@ -174,9 +174,9 @@ SaveOutcome Saver::save_now(Size step) {
   SaveOutcome outcome{step, {}, {}};
   run_.log.sync();  // the rows that led to the checkpoint
   try {
-    outcome.path =
-        checkpoint::save(run_.config.checkpoint.dir, saved_state(*run_.engine),
-                         state_of_run(run_, run_.engine->loss_scale()), run_.control, save_options(run_.config));
+    outcome.path = checkpoint::save(run_.config.checkpoint.dir, saved_state(*run_.engine),
+                                    state_of_run(run_, run_.engine->loss_scale()), run_.control,
+                                    save_options(run_.config, run_.start.identity));
   } catch (const DataError& error) {
     outcome.error = error;
   }
@@ -212,12 +212,13 @@ void Saver::save_in_background(Size step) {
   const double stall_seconds = copy.stall_seconds + seconds_since(begin);
   // Capture everything by value: during stack unwinding the thread may outlive this object.
   background_->saves.add(step, stall_seconds,
-                         [copied = copy.copied, recorded = recorded_, config = run_.config, state = std::move(state),
+                         [copied = copy.copied, recorded = recorded_, dir = run_.config.checkpoint.dir,
+                          options = save_options(run_.config, run_.start.identity), state = std::move(state),
                           map = std::move(map), group = background_->group, rows = run_.log.row_files()] {
                            copied.synchronize();
                            if (!recorded->wait_for(state.step)) return std::string();
                            sync_rows(rows);
-                           return checkpoint::save(config.checkpoint.dir, map, state, group, save_options(config));
+                           return checkpoint::save(dir, map, state, group, options);
                          });
 }
 

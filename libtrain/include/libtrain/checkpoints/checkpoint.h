@@ -6,6 +6,7 @@
 // Every rank writes what it owns. A folder without a valid manifest counts as missing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -65,10 +66,14 @@ std::string draw_run_id();
 
 // Selects checkpoints of a folder: one run's, or any run's.
 struct RunFilter {
-  std::string run;         // the id; empty: any run's
-  bool version_1 = false;  // version 1 has no ids; its checkpoints count as the run's
+  std::string run;                            // the id; empty: any run's
+  bool version_1 = false;                     // version 1 has no ids; its checkpoints count as the run's
+  std::vector<std::string> copied_from = {};  // ids of other runs whose checkpoints count as the run's
 
-  bool includes(const std::string& id) const { return run.empty() || id == run || (id.empty() && version_1); }
+  bool includes(const std::string& id) const {
+    return run.empty() || id == run || (id.empty() && version_1) ||
+           std::ranges::find(copied_from, id) != copied_from.end();
+  }
 };
 inline const RunFilter kAnyRun;
 
@@ -84,10 +89,11 @@ struct Listing {
 
 // Settings of a save.
 struct SaveOptions {
-  int keep = 3;            // how many of the run's newest checkpoints stay, at least 2
-  Size keep_every = 0;     // checkpoints at multiples of this step stay too; 0: none
-  bool best = false;       // the one with the lowest evaluation loss stays too
-  bool version_1 = false;  // checkpoints without an id count as this run's
+  int keep = 3;                               // how many of the run's newest checkpoints stay, at least 2
+  Size keep_every = 0;                        // checkpoints at multiples of this step stay too; 0: none
+  bool best = false;                          // the one with the lowest evaluation loss stays too
+  bool version_1 = false;                     // checkpoints without an id count as this run's
+  std::vector<std::string> copied_from = {};  // and those with these ids
 };
 
 // Saves step `state.step` of the run `state.run` under `directory`. All ranks of `group` must call it. Order: write and

@@ -48,6 +48,8 @@ struct TransformerSpec {
   bool has_qkv_bias() const { return qkv_bias.value(); }
 };
 
+// Takes the scaling of a preset away, where an empty text means the preset's.
+inline constexpr const char* kNoRopeScaling = "none";
 // The meaning of TransformerSpec::rope_scaling, and its text. Throws UsageError (field "model.rope_scaling").
 RopeScaling parse_rope_scaling(const std::string& text);
 std::string to_string(const RopeScaling& scaling);

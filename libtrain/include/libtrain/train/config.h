@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -129,6 +130,7 @@ struct Config {
   // Which keys [model] has. Configurations of other tables come from default_config() and load_config().
   Models models = transformer_models();
   std::map<std::string, std::string> origins;  // by key that a layer set, for errors: "from run.toml:3"
+  std::set<std::string> derived;               // keys that no layer set, whose value resolve() derived from others
 };
 
 // One key, as `--help` shows it.
@@ -144,9 +146,10 @@ std::vector<ConfigKey> config_keys(const Models& models = transformer_models());
 Config default_config(const Models& models);
 // The program's row that model.family names; null for a transformer, and for a model that no row describes.
 const ModelRow* own_row(const Config& config);
-// Builds a configuration from its layers. `file` may be empty; `command_line` holds ("section.key", "value") pairs in
-// the order given. Throws UsageError (component "config") for an unknown key (with the nearest valid one), a wrong type
-// or value, or broken TOML (file and line). Every layer is checked, even if a later one overrides it.
+// Builds a configuration from its layers. `file` may be empty; if it is the config.toml of a run's folder, run.dir is
+// that folder, wherever it is now; `command_line` holds ("section.key", "value") pairs in the order given. Throws
+// UsageError (component "config") for an unknown key (with the nearest valid one), a wrong type or value, or broken
+// TOML (file and line). Every layer is checked, even if a later one overrides it.
 Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line,
                    const Models& models = transformer_models());
 
@@ -154,9 +157,10 @@ Config load_config(const std::string& file, const std::vector<std::pair<std::str
 Config config_from_toml(const std::string& text, const std::string& source,
                         const Models& models = transformer_models());
 
-// The whole configuration as TOML. load_config() reads it back as the same configuration.
+// The whole configuration as TOML. load_config() reads it back as the same configuration. A derived key stays as it was
+// given, with its value in a comment: `min_lr = -1.0  # = 3e-05`. So it follows again when the file is read.
 std::string to_toml(const Config& config);
-// Values by "section.key", as TOML text.
+// Values by "section.key", as TOML text, those of derived keys too.
 std::map<std::string, std::string> flatten(const Config& config);
 
 }  // namespace lt

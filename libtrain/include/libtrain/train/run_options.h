@@ -13,10 +13,13 @@
 
 namespace LT_API lt {
 
-// Fills in everything derived: the model's numbers from the preset, with checks, seq, min_lr, checkpoint.dir.
-// train.device=auto becomes `automatic`. Throws UsageError.
+// Fills in the model's numbers from the preset, with checks, and every value that follows from other keys or from the
+// machine (Config::derived). train.device=auto becomes `automatic`. Throws UsageError.
 Config resolve(const Config& config, DeviceType automatic);
 inline Config resolve(const Config& config) { return resolve(config, best_device()); }
+// Fills in what follows from other keys alone, in the configuration of another start: the fields of a preset,
+// train.seq, optim.min_lr, checkpoint.dir. Throws UsageError.
+Config with_derived(Config given);
 // Sets train.accum from train.global_batch, if that is given, for this number of ranks. Throws UsageError if
 // global_batch is not a multiple of ranks x micro_batch, or if a given accum contradicts it.
 Config with_accum(Config resolved, int ranks);
