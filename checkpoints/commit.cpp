@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "device/fault.h"
+#include "files.h"
 #include "known_folders.h"
 #include "layout.h"
 #include "manifest.h"
@@ -75,8 +76,10 @@ void write_and_commit(const fs::path& parent, const ShardMap& shards, const RunS
       if (root) commit(temporary, folder, shards, state, parts);
     });
   } catch (...) {
-    std::error_code ignored;
-    if (root) fs::remove_all(temporary, ignored);
+    try {
+      if (root) remove_tree(temporary);
+    } catch (const fs::filesystem_error&) {  // the next save tries again
+    }
     throw;
   }
 }

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "device/progress.h"
 #include "io/new_file.h"
@@ -102,6 +103,15 @@ void sync_file(const fs::path& path) {
 
 void sync_folder(const fs::path& path) {
   if (!lt::sync_folder(path)) throw_errno(path.filename().string(), "cannot fsync", errno);
+}
+
+void remove_tree(const fs::path& path) {
+  if (fs::is_directory(fs::symlink_status(path))) {
+    const std::vector<fs::path> entries(fs::directory_iterator(path), fs::directory_iterator{});
+    for (const fs::path& entry : entries) remove_tree(entry);
+  }
+  fs::remove(path);
+  count_progress();
 }
 
 std::string read_text(const fs::path& path, Size limit) {

@@ -49,6 +49,9 @@ bool begin_write_out(const Descriptor& file, Size begin, Size bytes);
 Size file_bytes(const std::filesystem::path& file);
 void sync_file(const std::filesystem::path& file);
 void sync_folder(const std::filesystem::path& folder);
+// Removes a file, a link, or a folder and everything in it. Counts progress with each entry, because a slow file system
+// takes long for many.
+void remove_tree(const std::filesystem::path& path);
 // Refuses a file of more than `limit` bytes before reading any.
 std::string read_text(const std::filesystem::path& file, Size limit);
 // Creates the file; it must not exist.

@@ -62,13 +62,13 @@ void make_room(const fs::path& directory, const std::string& newest, const std::
     // Renamed first, so that an interrupted removal leaves no folder that looks like a damaged checkpoint.
     const fs::path discarded = directory / discarded_name(folder.filename().string(), attempt_of(run));
     rename_durably(folder, discarded);
-    fs::remove_all(discarded);
+    remove_tree(discarded);
   }
 }
 
 void remove_leftovers(const fs::path& directory, const std::string& run) {
   for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-    if (is_leftover(entry.path().filename().string(), run)) fs::remove_all(entry.path());
+    if (is_leftover(entry.path().filename().string(), run)) remove_tree(entry.path());
   }
 }
 

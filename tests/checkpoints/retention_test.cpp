@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "checkpoints/fixture.h"
+#include "device/progress.h"
 #include "run_id.h"
 #include "test_main/catch.h"
 #include "verify.h"
@@ -103,6 +104,22 @@ TEST_CASE("retention: the run's leftovers go once a checkpoint stands, others' s
   make("step-00000003.tmp-" + other);
   save_alone(temp.path(), 4, shards_of(small_model(), 0, 1));
   CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000003.tmp-" + other, "step-00000004"});
+}
+
+TEST_CASE("retention: each file that is removed is progress, for the watchdog", "[checkpoints]") {
+  const TempFolder temp;
+  for (const Size step : {1, 2, 3}) save_alone(temp.path(), step, shards_of(small_model(), 0, 1));
+  const auto progress_of = [](auto&& body) {
+    const std::uint64_t before = read_progress().count;
+    body();
+    return read_progress().count - before;
+  };
+  CHECK(progress_of([&] { make_room(temp.path(), "step-00000003", kRun, {.keep = 2}); }) == 3);  // two files, a folder
+  const fs::path leftover = temp.path() / ("step-00000004.tmp-" + attempt_of(kRun));
+  fs::create_directory(leftover);
+  for (const char* name : {"rank-00000.h5", "rank-00001.h5", "rank-00002.h5"}) write_text(leftover / name, "half");
+  CHECK(progress_of([&] { remove_leftovers(temp.path(), kRun); }) == 4);
+  CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000002", "step-00000003"});
 }
 
 TEST_CASE("retention: other runs' checkpoints neither count nor go", "[checkpoints]") {
