@@ -98,7 +98,7 @@ TEST_CASE("meeting: without the token nobody gets in, whatever he says", "[comm]
   const Descriptor guesses = say(hello, std::string(sizeof(std::uint64_t), 'x'));
   Answer answer;
   CHECK(tcp_read(guesses, &answer, sizeof answer, std::chrono::steady_clock::now() + 10s) == TcpRead::complete);
-  CHECK(answer.proof == proof_of(Speaker::rank_0, kToken, hello, answer.nonce));
+  CHECK(answer.proof == proof_of(Speaker::listener, kToken, hello, answer.nonce));
   CHECK(is_closed_by_peer(guesses));
   // Rank 0 refuses its own proof when a stranger sends it back.
   const Descriptor reflects = say(hello);

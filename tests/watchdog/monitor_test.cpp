@@ -20,12 +20,12 @@ using namespace lt::watchdog;
 
 namespace {
 
-constexpr const char* kToken = "00112233445566778899aabbccddeeff";
+constexpr lt::MeetingToken kToken{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
 // The result of a meeting for rank `rank` of `size` on this host; rank 0 listens.
 Meeting meeting_of(int rank, int size, const std::string& addresses = {}) {
   Meeting meeting;
-  meeting.rank = rank, meeting.token = kToken, meeting.monitors = {0, 1};
+  meeting.rank = rank, meeting.tokens = {kToken, lt::MeetingToken{}}, meeting.monitors = {0, 1};
   meeting.places.assign(static_cast<std::size_t>(size), own_place());
   if (rank == 0) meeting.listener.emplace(true);
   meeting.addresses = {rank == 0 ? std::to_string(meeting.listener->port()) : addresses, ""};
@@ -33,6 +33,22 @@ Meeting meeting_of(int rank, int size, const std::string& addresses = {}) {
 }
 
 Clock::time_point soon() { return Clock::now() + std::chrono::seconds(20); }
+
+lt::Hello hello_of(std::uint32_t rank, std::uint32_t size) {
+  lt::Hello hello;
+  hello.rank = rank, hello.size = size, hello.nonce = lt::random_token();
+  return hello;
+}
+
+// The next frame that a stranger hears from the monitor; empty if it is turned away.
+std::optional<Frame> heard_by(Channel& stranger, Monitor& monitor) {
+  for (const auto deadline = soon(); stranger.is_open() && Clock::now() < deadline;) {
+    monitor.receive(Clock::now());
+    const std::vector<Frame> frames = stranger.receive();
+    if (!frames.empty()) return frames.front();
+  }
+  return std::nullopt;
+}
 
 // Rank 0's monitor and scripted connections of the other ranks.
 class Ranks {
@@ -174,20 +190,69 @@ TEST_CASE("monitor: strangers and broken frames are shut out", "[watchdog]") {
   Meeting meeting = meeting_of(0, 2);
   Monitor monitor(meeting);
   std::string problem;
-  const auto is_shut_out = [&](const std::string& greeting) {
+  const auto stranger_who_says = [&](FrameKind kind, const std::string& bytes) {
     Channel stranger = Channel::connect("127.0.0.1", meeting.listener->port(), soon(), problem);
-    stranger.send(FrameKind::hello, greeting);
-    for (const auto deadline = soon(); stranger.is_open() && Clock::now() < deadline; stranger.receive()) {
-      monitor.receive(Clock::now());
-    }
-    return !stranger.is_open();
+    stranger.send(kind, bytes);
+    return stranger;
   };
-  CHECK(is_shut_out("GET / HTTP/1.1"));
-  CHECK(is_shut_out("libtrain watchdog 1, token 00000000000000000000000000000000, rank 1"));
-  CHECK(is_shut_out(std::string("libtrain watchdog 1, token ") + kToken + ", rank 2"));
-  CHECK(is_shut_out(std::string("libtrain watchdog 1, token ") + kToken + ", rank -1"));
-  CHECK(is_shut_out(std::string(1 << 20, 'x')));
-  CHECK(greeted_by(meeting, std::string("libtrain watchdog 1, token ") + kToken + ", rank 1") == 1);
+  const auto is_shut_out = [&](Channel stranger) { return !heard_by(stranger, monitor) && !stranger.is_open(); };
+  CHECK(is_shut_out(stranger_who_says(FrameKind::hello, "GET / HTTP/1.1")));
+  CHECK(is_shut_out(stranger_who_says(FrameKind::hello, std::string(1 << 20, 'x'))));
+  CHECK(is_shut_out(stranger_who_says(FrameKind::board, bytes_of(hello_of(1, 2)))));
+  for (const auto& [rank, size] : {std::pair{0, 2}, {2, 2}, {1, 3}, {-1, 2}}) {
+    const auto hello = hello_of(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size));
+    CHECK(is_shut_out(stranger_who_says(FrameKind::hello, bytes_of(hello))));
+  }
+  // Neither a guess nor the monitor's own proof, sent back, is welcome.
+  const lt::Hello hello = hello_of(1, 2);
+  for (const bool is_sent_back : {false, true}) {
+    Channel stranger = stranger_who_says(FrameKind::hello, bytes_of(hello));
+    const auto frame = heard_by(stranger, monitor);
+    REQUIRE(frame);
+    const auto answer = message_in<lt::Answer>(*frame, FrameKind::answer);
+    REQUIRE(answer);
+    CHECK(answer->proof == lt::proof_of(lt::Speaker::listener, kToken, hello, answer->nonce));
+    stranger.send(FrameKind::proof, bytes_of(is_sent_back ? answer->proof : std::uint64_t{7}));
+    CHECK(is_shut_out(std::move(stranger)));
+  }
+}
+
+TEST_CASE("meeting: whoever answers at an advertised address learns nothing of the token", "[watchdog]") {
+  Listener stranger(true);
+  std::string seen;
+  auto refused = std::async(std::launch::async, [&] {
+    const Meeting meeting = meeting_of(1, 2, std::to_string(stranger.port()));
+    try {
+      connect_to(meeting, 0, soon());
+    } catch (const lt::CommError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  });
+  std::vector<Channel> callers;
+  while (refused.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+    if (auto caller = stranger.accept()) callers.push_back(std::move(*caller));
+    for (Channel& caller : callers) {
+      for (const Frame& frame : caller.receive()) {
+        CHECK(frame.kind == FrameKind::hello);  // and never a proof
+        seen += frame.bytes;
+        caller.send(FrameKind::answer, bytes_of(lt::Answer{}));
+      }
+    }
+  }
+  CHECK(refused.get().ends_with("last tried 127.0.0.1: it does not know this run's token"));
+  CHECK(seen.size() == sizeof(lt::Hello));
+  CHECK(seen.find(bytes_of(kToken)) == seen.npos);
+}
+
+TEST_CASE("meeting: a monitor does not take a rank that wants another one", "[watchdog]") {
+  Meeting meeting = meeting_of(0, 3);
+  Monitor monitor(meeting);
+  Meeting other = meeting_of(2, 3);
+  other.addresses = {"", meeting.addresses[0]};  // as if another host's address were this host's too
+  auto refused = std::async(std::launch::async, [&] { connect_to(other, 1, soon()); });
+  while (refused.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) monitor.receive(Clock::now());
+  CHECK_THROWS_WITH(refused.get(), Catch::Matchers::ContainsSubstring("127.0.0.1: it does not know this run's token"));
 }
 
 TEST_CASE("monitor: a rank that gave up an attempt connects with the next one", "[watchdog]") {
@@ -198,9 +263,12 @@ TEST_CASE("monitor: a rank that gave up an attempt connects with the next one", 
     const auto start = Clock::now();  // time stands still for the monitor, which has to notice that `first` is closed
     std::string problem;
     Channel first = Channel::connect("127.0.0.1", meeting.listener->port(), soon(), problem);
-    first.send(FrameKind::hello, std::string("libtrain watchdog 1, token ") + kToken + ", rank 1");
-    for (const auto deadline = soon(); was_welcomed && first.receive().empty() && Clock::now() < deadline;) {
-      monitor.receive(start);
+    const lt::Hello hello = hello_of(1, 2);
+    first.send(FrameKind::hello, bytes_of(hello));
+    if (was_welcomed) {
+      const auto answer = message_in<lt::Answer>(heard_by(first, monitor).value(), FrameKind::answer).value();
+      first.send(FrameKind::proof, bytes_of(lt::proof_of(lt::Speaker::caller, kToken, hello, answer.nonce)));
+      CHECK(heard_by(first, monitor)->kind == FrameKind::welcome);
     }
     first.close();
     auto second =

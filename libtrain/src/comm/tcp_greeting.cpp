@@ -8,6 +8,17 @@ namespace lt {
 
 static_assert(std::endian::native == std::endian::little, "numbers travel as they stand in memory");
 
+bool is_of_peer(const Hello& hello, int own_rank, int size) {
+  return hello.protocol == Hello::kProtocol && hello.size == static_cast<std::uint32_t>(size) &&
+         hello.rank < hello.size && hello.rank != static_cast<std::uint32_t>(own_rank);
+}
+
+Answer answer_to(const Hello& hello, const MeetingToken& token) {
+  Answer answer{random_token(), 0};
+  answer.proof = proof_of(Speaker::listener, token, hello, answer.nonce);
+  return answer;
+}
+
 std::uint64_t proof_of(Speaker speaker, const MeetingToken& token, const Hello& hello, const Nonce& answer) {
   std::string text;
   text.append(reinterpret_cast<const char*>(&speaker), sizeof speaker);

@@ -1,14 +1,15 @@
 // How two ranks that have just connected prove to each other that they know the run's token, without sending it.
 // Messages have fixed sizes, so a stranger causes no allocation:
 //
-//   rank r to rank 0   Hello: who it is, and a random number
-//   rank 0 to rank r   Answer: a random number, and its proof
-//   rank r to rank 0   the rank's proof
-//   rank 0 to rank r   kWelcome
+//   caller     Hello: who it is, and a random number
+//   listener   Answer: a random number, and its proof
+//   caller     its proof
+//   listener   a welcome
 //
-// A proof is SipHash, with the token as its key, over the speaker, both ranks' random numbers, rank and size. Because
-// the numbers are fresh, a proof is useless the next time. Because it includes the speaker, it is useless to the other
-// side. What follows the greeting is neither encrypted nor signed: the network is trusted, strangers on it are not.
+// A proof is SipHash, with the token as its key, over the speaker, both ranks' random numbers, the caller's rank and
+// the size. Because the numbers are fresh, a proof is useless the next time. Because it includes the speaker, it is
+// useless to the other side. What follows the greeting is neither encrypted nor signed: the network is trusted,
+// strangers on it are not.
 #pragma once
 
 #include <array>
@@ -38,7 +39,11 @@ static_assert(sizeof(Answer) == 24);
 
 constexpr char kWelcome = 'w';
 
-enum class Speaker : std::uint32_t { rank_0, other_rank };
+enum class Speaker : std::uint32_t { listener, caller };
+// Whether the hello is of this protocol and of a rank other than the listener's, of the same number of ranks.
+bool is_of_peer(const Hello& hello, int own_rank, int size);
+// A fresh answer.
+Answer answer_to(const Hello& hello, const MeetingToken& token);
 std::uint64_t proof_of(Speaker speaker, const MeetingToken& token, const Hello& hello, const Nonce& answer);
 
 // Takes a time that does not reveal how much of the two is equal.

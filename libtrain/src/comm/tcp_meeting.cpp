@@ -27,8 +27,9 @@ Greeting greet(const Descriptor& link, const TcpMeeting& meeting, const MeetingT
   Answer answer;
   if (!tcp_write(link, &hello, sizeof hello)) return Greeting::closed;
   if (tcp_read(link, &answer, sizeof answer, deadline) != TcpRead::complete) return Greeting::closed;
-  if (!is_same_proof(answer.proof, proof_of(Speaker::rank_0, token, hello, answer.nonce))) return Greeting::wrong_token;
-  const std::uint64_t proof = proof_of(Speaker::other_rank, token, hello, answer.nonce);
+  if (!is_same_proof(answer.proof, proof_of(Speaker::listener, token, hello, answer.nonce)))
+    return Greeting::wrong_token;
+  const std::uint64_t proof = proof_of(Speaker::caller, token, hello, answer.nonce);
   char said = 0;
   if (!tcp_write(link, &proof, sizeof proof)) return Greeting::closed;
   if (tcp_read(link, &said, sizeof said, deadline) != TcpRead::complete) return Greeting::closed;

@@ -39,17 +39,13 @@ class Guest {
   State hear(const TcpMeeting& meeting, const MeetingToken& token) {
     if (!said_hello_) {
       if (const State state = receive(&hello_, sizeof hello_); state != State::welcome) return state;
-      if (hello_.protocol != Hello::kProtocol || hello_.size != static_cast<std::uint32_t>(meeting.size) ||
-          hello_.rank < 1 || hello_.rank >= hello_.size) {
-        return State::turned_away;
-      }
+      if (!is_of_peer(hello_, 0, meeting.size)) return State::turned_away;
       said_hello_ = true;
-      answer_ = {random_token(), 0};
-      answer_.proof = proof_of(Speaker::rank_0, token, hello_, answer_.nonce);
+      answer_ = answer_to(hello_, token);
       if (!tcp_write(handle_, &answer_, sizeof answer_)) return State::turned_away;
     }
     if (const State state = receive(&proof_, sizeof proof_); state != State::welcome) return state;
-    const std::uint64_t expected = proof_of(Speaker::other_rank, token, hello_, answer_.nonce);
+    const std::uint64_t expected = proof_of(Speaker::caller, token, hello_, answer_.nonce);
     return is_same_proof(proof_, expected) ? State::welcome : State::turned_away;
   }
 

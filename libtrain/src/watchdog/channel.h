@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "comm/tcp_socket.h"
@@ -15,8 +17,10 @@ namespace lt::watchdog {
 using Clock = std::chrono::steady_clock;
 
 enum class FrameKind : std::uint8_t {
-  hello,    // token and rank of the one that has connected
-  welcome,  // the answer
+  hello,    // the greeting's messages: comm/tcp_greeting.h
+  answer,   //
+  proof,    //
+  welcome,  //
   board,    // a rank's beat
   pulse,    // a monitor's beat
   verdict,  // message: the run ends
@@ -28,6 +32,22 @@ struct Frame {
   FrameKind kind;
   std::string bytes;
 };
+
+// A message of a fixed size as it stands in memory.
+template <class Message>
+std::string bytes_of(const Message& message) {
+  static_assert(std::is_trivially_copyable_v<Message>);
+  return {reinterpret_cast<const char*>(&message), sizeof message};
+}
+// Empty if the frame is of another kind or size.
+template <class Message>
+std::optional<Message> message_in(const Frame& frame, FrameKind kind) {
+  static_assert(std::is_trivially_copyable_v<Message>);
+  if (frame.kind != kind || frame.bytes.size() != sizeof(Message)) return std::nullopt;
+  Message message;
+  std::memcpy(&message, frame.bytes.data(), sizeof message);
+  return message;
+}
 
 class Channel {
  public:

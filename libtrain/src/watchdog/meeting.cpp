@@ -1,14 +1,15 @@
-// Ranks exchange places, token and addresses over the group at the start, then connect to the monitors.
+// Ranks exchange places, and the monitors' tokens and addresses, over the group at the start, then connect to the
+// monitors.
 #include "watchdog/meeting.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cstring>
 #include <sstream>
+#include <string_view>
 #include <thread>
 
-#include "io/entropy.h"
 #include "libtrain/error.h"
 
 namespace lt::watchdog {
@@ -24,8 +25,22 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-std::string greeting_start(const Meeting& meeting) {
-  return fmt::format("libtrain watchdog 1, token {}, rank ", meeting.token);
+enum class Greeting { welcome, no_welcome, wrong_token };
+
+Greeting greet(Channel& channel, const Meeting& meeting, const MeetingToken& token, Clock::time_point deadline) {
+  Hello hello;
+  hello.rank = static_cast<std::uint32_t>(meeting.rank), hello.size = static_cast<std::uint32_t>(meeting.size());
+  hello.nonce = random_token();
+  channel.send(FrameKind::hello, bytes_of(hello));
+  const auto frame = channel.await(deadline);
+  const auto answer = frame ? message_in<Answer>(*frame, FrameKind::answer) : std::nullopt;
+  if (!answer) return Greeting::no_welcome;
+  if (!is_same_proof(answer->proof, proof_of(Speaker::listener, token, hello, answer->nonce))) {
+    return Greeting::wrong_token;
+  }
+  channel.send(FrameKind::proof, bytes_of(proof_of(Speaker::caller, token, hello, answer->nonce)));
+  const auto last = channel.await(deadline);
+  return last && last->kind == FrameKind::welcome ? Greeting::welcome : Greeting::no_welcome;
 }
 
 }  // namespace
@@ -38,13 +53,11 @@ Meeting meet(const Group& group) {
   Meeting meeting;
   meeting.rank = group.rank();
   const Place own = own_place();
-  const std::string token = group.rank() == 0 ? random_hex(32) : "-";
   for (const std::string& text :
-       group.all_gather_bytes(fmt::format("{} {} {} {} {}", own.host, own.pid, own.machine, own.pids, token))) {
+       group.all_gather_bytes(fmt::format("{} {} {} {}", own.host, own.pid, own.machine, own.pids))) {
     const auto words = words_of(text);
-    if (words.size() != 5) throw CommError("the watchdog expected five words of each rank, got \"" + text + "\"");
+    if (words.size() != 4) throw CommError("the watchdog expected four words of each rank, got \"" + text + "\"");
     meeting.places.push_back({words[0], std::stol(words[1]), words[2], words[3]});
-    if (meeting.token.empty()) meeting.token = words[4];
   }
   const auto elsewhere = std::find_if(meeting.places.begin(), meeting.places.end(),
                                       [&](const Place& place) { return place.machine != meeting.places[0].machine; });
@@ -53,22 +66,17 @@ Meeting meet(const Group& group) {
   std::string mine;
   if (meeting.is_monitor(meeting.rank)) {
     meeting.listener.emplace(one_host);
-    mine = std::to_string(meeting.listener->port());
+    mine = bytes_of(random_token()) + std::to_string(meeting.listener->port());
     for (const std::string& address : own_addresses()) mine += " " + address;
   }
-  const auto addresses = group.all_gather_bytes(mine);
-  for (const int monitor : meeting.monitors) meeting.addresses.push_back(addresses[static_cast<std::size_t>(monitor)]);
+  const auto all = group.all_gather_bytes(mine);
+  for (const int monitor : meeting.monitors) {
+    const std::string& text = all[static_cast<std::size_t>(monitor)];
+    MeetingToken& token = meeting.tokens.emplace_back();
+    std::memcpy(token.data(), text.data(), token.size());
+    meeting.addresses.push_back(text.substr(token.size()));
+  }
   return meeting;
-}
-
-int greeted_by(const Meeting& meeting, const std::string& greeting) {
-  const std::string start = greeting_start(meeting);
-  int rank = -1;
-  if (!greeting.starts_with(start)) return -1;
-  const char* const end = greeting.data() + greeting.size();
-  const auto [stop, error] = std::from_chars(greeting.data() + start.size(), end, rank);
-  const bool is_rank = error == std::errc() && stop == end && rank < static_cast<int>(meeting.places.size());
-  return is_rank ? rank : -1;
 }
 
 Channel connect_to(const Meeting& meeting, int monitor, Clock::time_point deadline) {
@@ -80,18 +88,22 @@ Channel connect_to(const Meeting& meeting, int monitor, Clock::time_point deadli
   }
   std::string problem = "it has no address but the loopback";
   while (true) {
-    for (std::size_t i = 1; i < addresses.size(); ++i) {
+    for (std::size_t i = 1; i < addresses.size();) {
       const auto one = std::min(deadline, Clock::now() + kOneAddress);
       std::string why = "no welcome";
       Channel channel = Channel::connect(addresses[i], port, one, why);
-      if (channel.is_open()) {
-        channel.send(FrameKind::hello, greeting_start(meeting) + std::to_string(meeting.rank));
-        const auto answer = channel.await(one);
-        if (answer && answer->kind == FrameKind::welcome) return channel;
+      const Greeting greeting =
+          channel.is_open() ? greet(channel, meeting, meeting.token_of(monitor), one) : Greeting::no_welcome;
+      if (greeting == Greeting::welcome) return channel;
+      const bool is_another = greeting == Greeting::wrong_token;  // the monitor listens already, so it is not there
+      problem = fmt::format("{}: {}", addresses[i], is_another ? "it does not know this run's token" : why);
+      if (is_another) {
+        addresses.erase(addresses.begin() + static_cast<std::ptrdiff_t>(i));
+      } else {
+        ++i;
       }
-      problem = fmt::format("{}: {}", addresses[i], why);
     }
-    if (Clock::now() >= deadline) break;
+    if (addresses.size() == 1 || Clock::now() >= deadline) break;
     std::this_thread::sleep_until(std::min(deadline, Clock::now() + kRetry));
   }
   const Place& place = places[static_cast<std::size_t>(monitor)];

@@ -1,10 +1,11 @@
-// How the ranks' watchdogs find each other: hosts, two monitors, a token, connections.
+// How the ranks' watchdogs find each other: hosts, two monitors, their tokens, connections.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "comm/tcp_greeting.h"
 #include "libtrain/comm/group.h"
 #include "watchdog/channel.h"
 #include "watchdog/place.h"
@@ -13,22 +14,23 @@ namespace lt::watchdog {
 
 struct Meeting {
   int rank = 0;
-  std::vector<Place> places;  // by rank
-  std::vector<int> monitors;  // rank 0, and one that watches rank 0, on another host if there is one
-  std::string token;
+  std::vector<Place> places;           // by rank
+  std::vector<int> monitors;           // rank 0, and one that watches rank 0, on another host if there is one
+  std::vector<MeetingToken> tokens;    // the monitors', which differ: the greeting of one is none of the other's
   std::vector<std::string> addresses;  // the monitors': "port address address ..."
   std::optional<Listener> listener;    // on monitors only
 
+  int size() const { return static_cast<int>(places.size()); }
   bool is_monitor(int r) const { return r == monitors[0] || r == monitors[1]; }
+  const MeetingToken& token_of(int monitor) const { return tokens[monitor == monitors[0] ? 0 : 1]; }
   bool is_local(int r) const;  // this rank can inspect its process
 };
 
 // Every rank of the group must call it; the group has two ranks or more.
 Meeting meet(const Group& group);
 
-// Connects this rank to a monitor and waits for its welcome. Throws CommError.
+// Connects this rank to a monitor and waits for its welcome. Whatever else answers at an address learns nothing of the
+// token. Throws CommError.
 Channel connect_to(const Meeting& meeting, int monitor, Clock::time_point deadline);
-// The rank that a greeting with the right token names; otherwise -1.
-int greeted_by(const Meeting& meeting, const std::string& greeting);
 
 }  // namespace lt::watchdog

@@ -35,24 +35,33 @@ void Monitor::greet(Clock::time_point now) {
     strangers_.push_back({std::move(*channel), now});
   }
   for (Stranger& stranger : strangers_) {
-    const std::vector<Frame> frames = stranger.channel.receive();
-    if (frames.empty()) {
-      if (now - stranger.since > kStrangerPatience) stranger.channel.close();
-      continue;
+    for (const Frame& frame : stranger.channel.receive()) {
+      if (stranger.channel.is_open() && !hear(stranger, frame, now)) stranger.channel.close();
     }
-    const int rank = frames.front().kind == FrameKind::hello ? greeted_by(meeting_, frames.front().bytes) : -1;
-    if (rank >= 0 && stranger.channel.is_open()) {
-      Entry& entry = entries_[static_cast<std::size_t>(rank)];
-      // A rank that was not welcomed in time has closed its connection and comes with another one.
-      if (!entry.channel.is_open()) {
-        entry.channel = std::move(stranger.channel);
-        entry.channel.send(FrameKind::welcome);
-        entry.connected = true, entry.heard = now;
-      }
-    }
-    stranger.channel.close();  // no effect if it was taken
+    if (now - stranger.since > kStrangerPatience) stranger.channel.close();
   }
   std::erase_if(strangers_, [](const Stranger& stranger) { return !stranger.channel.is_open(); });
+}
+
+bool Monitor::hear(Stranger& stranger, const Frame& frame, Clock::time_point now) {
+  const MeetingToken& token = meeting_.token_of(meeting_.rank);
+  if (!stranger.hello) {
+    stranger.hello = message_in<Hello>(frame, FrameKind::hello);
+    if (!stranger.hello || !is_of_peer(*stranger.hello, meeting_.rank, meeting_.size())) return false;
+    stranger.answer = answer_to(*stranger.hello, token);
+    stranger.channel.send(FrameKind::answer, bytes_of(stranger.answer));
+    return true;
+  }
+  const auto proof = message_in<std::uint64_t>(frame, FrameKind::proof);
+  const std::uint64_t expected = proof_of(Speaker::caller, token, *stranger.hello, stranger.answer.nonce);
+  if (!proof || !is_same_proof(*proof, expected)) return false;
+  Entry& entry = entries_[stranger.hello->rank];
+  // A rank that was not welcomed in time has closed its connection and comes with another one.
+  if (entry.channel.is_open()) return false;
+  entry.channel = std::move(stranger.channel);
+  entry.channel.send(FrameKind::welcome);
+  entry.connected = true, entry.heard = now;
+  return true;
 }
 
 void Monitor::admit_no_more() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,12 +40,16 @@ class Monitor {
     Clock::time_point closed;  // when its connection was seen closed
     bool connected = false, told = false;
   };
-  struct Stranger {  // has not sent the token yet
+  struct Stranger {  // has not proved yet that it knows the token
     Channel channel;
     Clock::time_point since;
+    std::optional<Hello> hello = {};
+    Answer answer = {};
   };
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   void greet(Clock::time_point now);
+  // Returns false if it is to be turned away.
+  bool hear(Stranger& stranger, const Frame& frame, Clock::time_point now);
   void take(int rank, const Frame& frame);
 
   Meeting& meeting_;
