@@ -132,6 +132,32 @@ class FullDisk(TrainingTest):
         self.assertTrue(said, going_on.stdout)
         self.assertTrue(bytes_of_one <= 1e3 * float(said[1]) <= 1.2 * bytes_of_one, (bytes_of_one, said))
 
+    def test_a_timeline_that_cannot_be_recorded_ends_copying(self):
+        where = ("--optim.schedule=constant", "--checkpoint.every=3", f"--checkpoint.dir={self.folder}/checkpoints")
+        warning = ("warning: copies in memory: none in this start, because run.json cannot record its timeline; a restart goes on "
+                   "from the disk\n")
+
+        def killed(memory_every, step):
+            done = self.train(*where, f"--checkpoint.memory_every={memory_every}", run="disk/run", steps=8,
+                              environment={"LTRAIN_FAULT": f"forward:0:{step}:kill"})
+            self.assertEqual(done.returncode, -signal.SIGKILL, done.stderr)
+            return done.stdout
+
+        killed(1, step=6)
+        copies = self.memory_folder("disk/run")
+        self.addCleanup(program.run, "checkpoint", "free", self.disk / "run")
+        self.assertTrue(copies.exists())
+        self.fill()
+        # It computes step 4 again, so the copies of steps 4 and 5 are not the newest state any more.
+        out = killed(0, step=5)
+        self.assertIn("step-00000003 at step 4\n", out)
+        self.assertNotIn(warning, out)
+        self.assertFalse(copies.exists())
+        out = killed(1, step=6)
+        self.assertIn("step-00000003 at step 4\n", out)
+        self.assertIn(warning, out)
+        self.assertFalse(copies.exists())
+
     def test_a_run_that_goes_on_needs_no_room(self):
         where = f"--checkpoint.dir={self.folder}/checkpoints"
         self.trained(where, run="disk/run", steps=2)

@@ -141,6 +141,10 @@ void announce(Run& run, const std::string& command) {
         run.start.identity.parent);
   }
   if (!run.start.little_room.empty()) say("warning: {}", run.start.little_room);
+  if (run.start.lost_timeline && config.checkpoint.memory_every > 0) {
+    say("warning: copies in memory: none in this start, because run.json cannot record its timeline; a restart goes on "
+        "from the disk");
+  }
   for (const std::string& line : run.start.notes) say("passed over: {}", line);
   const bool resumed = !run.start.checkpoint.folder.empty(), from_memory = run.start.memory_step > 0;
   if (!run.start.starting_over.empty()) say("{}", run.start.starting_over);

@@ -22,6 +22,7 @@
 #include "train/data_tokenizers.h"
 #include "train/device_model.h"
 #include "train/engine_checkpoint.h"
+#include "train/memory_checkpoints.h"
 #include "train/memory_restore.h"
 #include "train/rank_device.h"
 #include "train/run_batches.h"
@@ -86,6 +87,7 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
     collectively(control, [&] { config = with_steps(config, world.size(), steps_done(), engine->samples_done()); });
   }
   const Size bytes = checkpoint_bytes(*engine, control);
+  bool has_timeline = true;
   collectively(control, [&] {
     if (world.rank() != 0) return;
     if (continues_itself()) require_same_data();
@@ -93,7 +95,7 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
     start.identity.data = digest_of(data_files);
     start.identity.checkpoints = std::filesystem::absolute(config.checkpoint.dir).lexically_normal();
     open_run_folder(config, start, bytes);
-    if (!start.complete) write_run_json(config.run.dir, start.identity);
+    if (!start.complete) has_timeline = write_run_json(config.run.dir, start.identity) || start.memory_step > 0;
     log.open(config.run.dir);
     const std::string table = config.run.dir + "/metrics.csv", events = config.run.dir + "/tb";
     if (config.record.csv) log.add(table, make_csv_sink(table));
@@ -102,6 +104,10 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
   for (std::string* text : {&start.identity.id, &start.identity.parent, &start.identity.timeline}) {
     *text = control.broadcast_bytes(*text, 0);
   }
+  // A later start reads the earlier timeline. It would take copies of that one, however much has run since, and none of
+  // this start's.
+  start.lost_timeline = control.broadcast_bytes(has_timeline ? "" : "lost", 0) == "lost";
+  if (start.lost_timeline) remove_memory(control, start.identity.id);
   engine->set_run({start.identity.id, start.identity.parent});
   dense_flops_ = dense_flops_of(config.train.dtype, dense_tflops_bf16(device()));
   device_memory_bytes = system_memory_bytes(device());

@@ -40,6 +40,8 @@ struct Run {
   // Whether its state is its own or initial, and not that of another run from which it begins.
   bool continues_itself() const { return config.checkpoint.resume == "auto" && !start.begins_again; }
   Device device() const { return engine->options().device; }
+  // Whether it keeps copies of its state in the hosts' memory.
+  bool copies_to_memory() const { return config.checkpoint.memory_every > 0 && !start.lost_timeline; }
   // Model FLOPs utilization of a rank; negative if the device's peak is unknown.
   double mfu(double tokens_per_s_per_rank) const;
 

@@ -17,22 +17,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A full disk does not stop a continued run: the file of its earlier start stays.
+// A full disk does not stop a continued run: the file of its earlier start stays, and the result is false.
 template <class Write>
-void replace_file(const std::string& path, const RunIdentity& identity, Write&& write) {
+bool replace_file(const std::string& path, const RunIdentity& identity, Write&& write) {
   remove_pending(path);  // left by a killed start
   try {
     write();
+    return true;
   } catch (const DataError& error) {
     if (identity.is_new || !fs::exists(path)) throw;
     print_note("warning: [record] {}; the file of an earlier start stays\n", error.what());
+    return false;
   }
 }
 
 }  // namespace
 
-void write_run_json(const std::string& run_dir, const RunIdentity& identity) {
-  replace_file(run_dir + "/run.json", identity, [&] { write_identity(run_dir, identity); });
+bool write_run_json(const std::string& run_dir, const RunIdentity& identity) {
+  return replace_file(run_dir + "/run.json", identity, [&] { write_identity(run_dir, identity); });
 }
 
 void write_run_files(const Config& resolved, const RunIdentity& identity, const World& world,

@@ -11,8 +11,9 @@
 
 namespace lt {
 
-// Call it before any other file is written to the folder: a folder with files and no run.json is no run's.
-void write_run_json(const std::string& run_dir, const RunIdentity& identity);
+// Call it before any other file is written to the folder: a folder with files and no run.json is no run's. Returns
+// false if the file of an earlier start stays.
+bool write_run_json(const std::string& run_dir, const RunIdentity& identity);
 // Writes config.toml, env.json and, for the training step among `plans`, arena.svg. Like run.json, each file is written
 // under a temporary name and renamed. Both throw DataError, but a continued run keeps a file that cannot be replaced
 // and prints a warning.

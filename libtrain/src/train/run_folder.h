@@ -21,6 +21,7 @@ struct RunStart {
   checkpoint::Loaded checkpoint;                // the one that the run continues from; no folder: not from disk
   bool begins_data = false;                     // the checkpoint's position is of other data, which is read from 0 on
   Size memory_step = 0;                         // step of the in-memory checkpoint that it continues from; 0: none
+  bool lost_timeline = false;                   // run.json could not take the timeline of this start: no copies
   std::string weights;                          // the step folder that model.from resolved to; empty: none
   std::vector<std::string> notes;               // why newer checkpoints were skipped
   bool moves_aside = false;                     // the folder holds an old run

@@ -49,8 +49,7 @@ checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
 }
 
 std::unique_ptr<StateCopy> state_copy_for(Run& run) {
-  const CheckpointConfig& config = run.config.checkpoint;
-  if (!config.async && config.memory_every == 0) return nullptr;
+  if (!run.config.checkpoint.async && !run.copies_to_memory()) return nullptr;
   return std::make_unique<StateCopy>(*run.engine, saved_state(*run.engine).owned);
 }
 
@@ -111,7 +110,7 @@ Saver::Saver(Run& run)
 
 void Saver::begin_memory_copies() {
   const CheckpointConfig& config = run_.config.checkpoint;
-  if (config.memory_every == 0) return;
+  if (!run_.copies_to_memory()) return;
   if (run_.start.memory_step > 0 && !MemoryCheckpoints::keeps_copies(*copy_, run_.control, run_.start.identity)) {
     save_before_copies_go();
   }
