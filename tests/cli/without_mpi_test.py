@@ -12,16 +12,30 @@ class WithoutMpi(TrainingTest):
         return program.run("launch", "-n", 2, *launch, "--", "train", *LAYERS, f"--data.train={self.folder}/data/train.bin",
                            "--train.micro_batch=2", f"--run.dir={self.folder}/run", *options, environment=environment)
 
+    def ranks(self, *arguments, environment=None):
+        """Starts two ranks of `ltrain arguments` with torchrun's variables."""
+        meeting = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(20000 + os.getpid() % 11000),
+                   "LTRAIN_TOKEN": "ab" * 16, **(environment or {})}
+        return [subprocess.Popen([str(part) for part in (program.ltrain(), *arguments)], stdout=subprocess.PIPE,
+                                 stderr=subprocess.DEVNULL, text=True,
+                                 env=program.clean_environment({"RANK": str(rank), **meeting})) for rank in range(2)]
+
     def with_variables(self, *arguments):
         """Runs two ranks of `ltrain arguments` with torchrun's variables; returns the standard output of rank 0."""
-        meeting = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(20000 + os.getpid() % 11000),
-                   "LTRAIN_TOKEN": "ab" * 16}
-        ranks = [subprocess.Popen([str(part) for part in (program.ltrain(), *arguments)], stdout=subprocess.PIPE,
-                                  stderr=subprocess.DEVNULL, text=True,
-                                  env=program.clean_environment({"RANK": str(rank), **meeting})) for rank in range(2)]
+        ranks = self.ranks(*arguments)
         output = [rank.communicate(timeout=60)[0] for rank in ranks]
         self.assertEqual([rank.returncode for rank in ranks], [0, 0])
         return output[0]
+
+    def test_ranks_leave_together(self):
+        """A launcher may end rank 0 once another has left. Rank 0 removes old checkpoints and writes the end of the record."""
+        rank_0, rank_1 = self.ranks("train", *LAYERS, f"--data.train={self.folder}/data/train.bin", "--train.steps=2",
+                                    "--train.micro_batch=2", f"--run.dir={self.folder}/run",
+                                    environment={"LTRAIN_FAULT": "save-gc:0:2:sleep=0.5"})
+        rank_1.communicate(timeout=60)
+        self.assertEqual(self.lines()[-1].get("event"), "end")
+        rank_0.communicate(timeout=60)
+        self.assertEqual((rank_0.returncode, rank_1.returncode), (0, 0))
 
     def losses(self, run):
         return [(line["step"], line.get("loss_hex"), line.get("loss")) for line in self.lines(run)

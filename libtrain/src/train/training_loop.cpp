@@ -297,6 +297,11 @@ ExitCode run_training(const Config& config, const World& world, const TrainingPa
   Run run(config, world, parts.model, parts.batches);
   folder = run.start.lock;
   watchdog.write_to(config.run.dir);
+  // A launcher may end the others once a rank has left. Rank 0 alone retires checkpoints and writes the record.
+  const auto leave_together = [&](ExitCode code) {
+    run.control.barrier();
+    return code;
+  };
   // With train.steps = 0 the initial state is saved once.
   const Size steps = run.config.train.steps;
   if (run.steps_done() >= steps && (steps > 0 || !run.start.checkpoint.folder.empty()) && run.start.memory_step == 0) {
@@ -305,12 +310,12 @@ ExitCode run_training(const Config& config, const World& world, const TrainingPa
     complete_record(run);
     remove_memory(run.control, run.start.identity.id);
     if (world.rank() == 0) remove_leftovers_of(run.config, run.start.identity);
-    return ExitCode::ok;
+    return leave_together(ExitCode::ok);
   }
   RestartRecord restarted(run, restart);
   announce(run, parts.command);
   try {
-    return TrainingLoop(run, restarted, parts.on_step).train();
+    return leave_together(TrainingLoop(run, restarted, parts.on_step).train());
   } catch (const Error& error) {
     run.log.note(fmt::format("error: [{}] {}", error.component(), error.what()));
     throw;
