@@ -24,7 +24,6 @@ namespace {
 constexpr double kLookSoon_s = 0.25, kSoon_s = 5, kLookLater_s = 5;  // between searches for the ranks' processes
 constexpr double kLastWords_s = 3;       // the other ranks' time to end after a failure without a launcher
 constexpr double kLauncherEnds_s = 2;    // a launcher's time to clean up
-constexpr double kLauncherLate_s = 15;   // a launcher's time after this host's last rank: another host may be cut off
 constexpr double kForwardAgain_s = 0.5;  // doubles; a launcher without ranks yet forwards a signal to nobody
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::size_t kLongestLine = 4096;  // bytes examined per line: the next attempt's environment holds the cause
@@ -131,12 +130,15 @@ class Attempt {
       close(rank.second);
       return true;
     });
-    if (!ranks_.empty()) {
+    if (!ranks_.empty() || awaits_other_hosts()) {
       late_at_ = kNever;
     } else if (first_end_ != kNever && late_at_ == kNever) {
-      late_at_ = monotonic_seconds() + kLauncherLate_s;
+      late_at_ = monotonic_seconds() + spec_.launcher_late_s;
     }
   }
+
+  // Whether ranks of other hosts may still work although those of this host have ended: nobody has told of a failure.
+  bool awaits_other_hosts() const { return ranks_seen_ < spec_.ranks && !children_[0].cause.is_known(); }
 
   void read_errors() {
     for (Child& child : children_) child.read_errors(output_);
@@ -185,7 +187,9 @@ class Attempt {
     for (const pid_t pid : found) {
       if (ranks_.count(pid) > 0) continue;
       const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-      if (descriptor >= 0) ranks_.emplace(pid, descriptor);
+      if (descriptor < 0) continue;
+      ranks_.emplace(pid, descriptor);
+      ++ranks_seen_;
     }
     for (const Child& child : children_) found.push_back(child.process.pid());
     shared_memory_.note(found);
@@ -203,6 +207,7 @@ class Attempt {
   Output& output_;
   const bool has_launcher_;
   std::vector<Child> children_;
+  int ranks_seen_ = 0;
   std::map<pid_t, int> ranks_;  // living ones on this host: process id, and a descriptor that signals its end
   SharedMemoryFiles shared_memory_;
   int code_ = 0;

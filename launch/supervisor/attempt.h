@@ -21,6 +21,11 @@ struct AttemptSpec {
   std::vector<ProcessSpec> processes;  // one launcher, or each rank
   std::string mark;                    // "NAME=value" in the environment of all processes of the attempt
   double grace_s;                      // the ranks' time to save after a signal; 0: no limit
+  int ranks = 1;                       // on all hosts
+  // A launcher's time after this host's last rank, if a rank failed or all ranks were here: another host may be cut
+  // off. Otherwise there is no limit: the launcher waits for ranks of other hosts, whose watchdog judges their
+  // progress.
+  double launcher_late_s = 15;
 };
 
 // Forwards standard error to `output`. The first signal reaches the ranks as SIGUSR1, so that they save. A second one,

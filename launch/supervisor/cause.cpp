@@ -64,6 +64,8 @@ void Cause::read(std::string_view line) {
   if (const auto code = number_after(line, "  Exit code:")) keep_first(exit_, std::to_string(*code));
 }
 
+bool Cause::is_known() const { return !signal_.empty() || !error_.empty() || !host_.empty() || !exit_.empty(); }
+
 std::string Cause::text(int code, const std::string& rank) const {
   for (const std::string* known : {&signal_, &error_, &host_}) {
     if (!known->empty()) return *known;

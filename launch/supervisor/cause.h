@@ -11,6 +11,8 @@ class Cause {
  public:
   // Reads one line of standard error, without its newline.
   void read(std::string_view line);
+  // Whether the lines tell of a failure.
+  bool is_known() const;
   // Returns the reason found in the lines. Without one, describes how `rank` ended by `code`, an exit code as in a
   // shell.
   std::string text(int code, const std::string& rank = "a rank") const;

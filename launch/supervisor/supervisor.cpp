@@ -162,8 +162,9 @@ class Supervisor {
       const Descriptor nothing(open("/dev/null", O_WRONLY | O_CLOEXEC));
       dup2(nothing.get(), STDOUT_FILENO);
     }
-    const AttemptEnd end = run_attempt(
-        {processes_of(options_.launcher, ranks), "LTRAIN_TOKEN=" + token, options_.grace_s}, stop_, output_);
+    const AttemptEnd end =
+        run_attempt({processes_of(options_.launcher, ranks), "LTRAIN_TOKEN=" + token, options_.grace_s, ranks.ranks},
+                    stop_, output_);
     if (attempt > 1) record(metrics_end);
     return end;
   }

@@ -4,12 +4,16 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "comm/tcp_socket.h"
+#include "io/readable.h"
 #include "test_main/catch.h"
 
 using namespace lt::launch;
@@ -83,6 +87,34 @@ TEST_CASE("attempt: of plain processes the first that fails gives code and cause
                                  fmt::format("echo $$ > {0}/{1}; exit 3", pids, says_pid.writes.get())});
   CHECK(end.code == 3);
   CHECK(end.cause == "rank 1 ended with code 3");
+}
+
+// Lives until the supervisor, whose process id is in the mark, holds a descriptor of a process: of this one.
+TEST_CASE("a rank of the next test", "[.rank]") {
+  const std::string folder = fmt::format("/proc/{}/fd", std::getenv("LTRAIN_ATTEMPT_TEST"));
+  const auto is_seen = [&] {
+    std::error_code failed;
+    return std::ranges::any_of(lt::readable_entries(folder), [&](const auto& entry) {
+      return std::filesystem::read_symlink(entry, failed).string().find("pidfd") != std::string::npos;
+    });
+  };
+  while (!is_seen()) ::usleep(1000);
+}
+
+TEST_CASE("attempt: a launcher waits for ranks of other hosts, unless one failed or may be cut off", "[launch]") {
+  const std::string rank = fmt::format("/proc/{}/exe '[.rank]' > /dev/null; ", ::getpid());
+  const auto end_with = [&](const std::string& script, int ranks) {
+    AttemptSpec spec{{shell(script)}, kMark, 0, ranks, 0.1};
+    spec.processes[0].death_signal = SIGTERM;  // a launcher
+    StopSignals stop;
+    Output output(STDERR_FILENO);
+    return run_attempt(spec, stop, output);
+  };
+  CHECK(end_with(rank + "sleep 0.8; exit 0", 2).code == 0);
+  CHECK(end_with(rank + "sleep 60", 1).code == 137);  // no rank is elsewhere
+  const AttemptEnd end = end_with("echo 'error: [watchdog] rank 1 is gone' >&2; " + rank + "sleep 60", 2);
+  CHECK(end.code == 137);
+  CHECK(end.cause == "[watchdog] rank 1 is gone");
 }
 
 TEST_CASE("attempt: a reader that stalls and a line without end hold nothing up", "[launch]") {
