@@ -12,6 +12,7 @@
 #include <limits>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "supervisor/cause.h"
 #include "supervisor/launcher_words.h"
@@ -63,9 +64,15 @@ struct Child {
 
 class Attempt {
  public:
-  Attempt(const AttemptSpec& spec, StopSignals& stop, Output& output)
-      : spec_(spec), stop_(stop), output_(output), has_launcher_(spec.processes[0].death_signal != SIGKILL) {
-    for (const ProcessSpec& process : spec.processes) children_.emplace_back(process);
+  Attempt(AttemptSpec spec, StopSignals& stop, Output& output)
+      : spec_(std::move(spec)),
+        stop_(stop),
+        output_(output),
+        has_launcher_(spec_.processes[0].death_signal != SIGKILL) {
+    for (ProcessSpec& process : spec_.processes) {
+      children_.emplace_back(process);
+      process.inherited.reset();  // the process has it
+    }
   }
   ~Attempt() {
     for (const auto& [pid, descriptor] : ranks_) close(descriptor);
@@ -202,7 +209,7 @@ class Attempt {
     for (const Child& child : children_) remove_session_folder(child.process.pid());
   }
 
-  const AttemptSpec& spec_;
+  AttemptSpec spec_;
   StopSignals& stop_;
   Output& output_;
   const bool has_launcher_;
@@ -221,8 +228,8 @@ class Attempt {
 
 }  // namespace
 
-AttemptEnd run_attempt(const AttemptSpec& spec, StopSignals& stop, Output& output) {
-  return Attempt(spec, stop, output).run();
+AttemptEnd run_attempt(AttemptSpec spec, StopSignals& stop, Output& output) {
+  return Attempt(std::move(spec), stop, output).run();
 }
 
 }  // namespace lt::launch

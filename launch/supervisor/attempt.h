@@ -30,6 +30,6 @@ struct AttemptSpec {
 
 // Forwards standard error to `output`. The first signal reaches the ranks as SIGUSR1, so that they save. A second one,
 // or the end of the grace period, kills them. Throws InternalError if a process cannot be started or does not end.
-AttemptEnd run_attempt(const AttemptSpec& spec, StopSignals& stop, Output& output);
+AttemptEnd run_attempt(AttemptSpec spec, StopSignals& stop, Output& output);
 
 }  // namespace lt::launch

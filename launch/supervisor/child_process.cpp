@@ -27,7 +27,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
-[[noreturn]] void become(char* const* command, char* const* environment, int death_signal, pid_t parent, int errors) {
+[[noreturn]] void become(char* const* command, char* const* environment, int death_signal, pid_t parent, int errors,
+                         int inherited) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -38,6 +39,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(nothing, STDIN_FILENO);
   dup2(errors, STDERR_FILENO);
+  if (inherited >= 0) fcntl(inherited, F_SETFD, 0);
   execve(command[0], command, environment);
   const char* reason = strerrordesc_np(errno);  // takes no lock: another thread may have held one at the fork
   for (const char* text : {"error: [launch] ", static_cast<const char*>(command[0]), ": ", reason, "\n"}) {
@@ -66,7 +68,10 @@ ChildProcess::ChildProcess(const ProcessSpec& spec) {
   if (pipe2(ends.data(), O_CLOEXEC) != 0) throw InternalError("launch", std::string("pipe: ") + std::strerror(errno));
   const pid_t parent = getpid();
   pid_ = fork();
-  if (pid_ == 0) become(arguments.data(), environment.data(), spec.death_signal, parent, ends[1]);
+  if (pid_ == 0) {
+    become(arguments.data(), environment.data(), spec.death_signal, parent, ends[1],
+           spec.inherited == nullptr ? -1 : spec.inherited->get());
+  }
   const int error = errno;
   close(ends[1]);
   errors_ = ends[0];

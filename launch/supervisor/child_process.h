@@ -5,9 +5,12 @@
 #include <sys/types.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "io/descriptor.h"
 
 namespace lt::launch {
 
@@ -18,6 +21,7 @@ struct ProcessSpec {
   std::vector<std::string> command;  // the first word is a path
   Environment environment;
   int death_signal;
+  std::shared_ptr<const Descriptor> inherited = {};  // open in the process too, under the same number; may be null
 };
 
 // Only the main thread may create and use it: a parent-death signal follows the thread that forked.

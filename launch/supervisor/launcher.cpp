@@ -1,18 +1,18 @@
 // Builds the command line of each launcher.
 #include "supervisor/launcher.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <memory>
 #include <sstream>
 
+#include "comm/tcp_socket.h"
+#include "comm/tcp_world.h"
 #include "libtrain/error.h"
 
 namespace lt::launch {
@@ -56,30 +56,19 @@ std::vector<ProcessSpec> over_srun(const RankSpec& spec) {
   return {{command, spec.environment, SIGTERM}};
 }
 
-// A port that is free on this host now.
-int free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const bool found = bind(socket, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                     getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  close(socket);
-  if (!found) throw CommError("no free port on this host for the ranks to meet at");
-  return ntohs(address.sin_port);
-}
-
 std::vector<ProcessSpec> as_processes(const RankSpec& spec) {
   if (spec.ranks == 1) return {{spec.command, spec.environment, SIGKILL}};
-  const std::string port = std::to_string(free_port());
+  const auto listener = std::make_shared<const TcpListener>("127.0.0.1", 0);
+  const auto inherited = std::shared_ptr<const Descriptor>(listener, &listener->handles().front());
   std::vector<ProcessSpec> all;
   for (int rank = 0; rank < spec.ranks; ++rank) {
     Environment environment = spec.environment;
     environment["RANK"] = environment["LOCAL_RANK"] = std::to_string(rank);
     environment["WORLD_SIZE"] = environment["LOCAL_WORLD_SIZE"] = std::to_string(spec.ranks);
-    environment["MASTER_ADDR"] = "127.0.0.1", environment["MASTER_PORT"] = port;
-    all.push_back({spec.command, environment, SIGKILL});
+    environment["MASTER_ADDR"] = "127.0.0.1", environment["MASTER_PORT"] = std::to_string(listener->port());
+    environment.erase(kListenVariable);
+    if (rank == 0) environment[kListenVariable] = std::to_string(inherited->get());
+    all.push_back({spec.command, environment, SIGKILL, rank == 0 ? inherited : nullptr});
   }
   return all;
 }

@@ -33,8 +33,9 @@ constexpr int kInterrupted = 130;
 constexpr int kMostUnproductive = 3;  // attempts in a row that saved nothing new
 constexpr double kMostBackoff_s = 60;
 
-// Variables that would say that each rank is a single one, if this process has them.
-constexpr const char* kOfAnotherLaunch[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "SLURM_STEP_ID"};
+// Variables that would say that each rank is a single one, or meets elsewhere, if this process has them.
+constexpr const char* kOfAnotherLaunch[] = {
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "SLURM_STEP_ID", "TORCHELASTIC_USE_AGENT_STORE"};
 
 // Whether a restart may help: some errors would recur.
 bool may_be_followed(int code) { return code == 1 || code == kRestart || code >= 128; }

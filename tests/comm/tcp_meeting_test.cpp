@@ -152,6 +152,20 @@ TEST_CASE("meeting: rank 0 listens where it was named, and nowhere else", "[comm
   CHECK(refusal(meeting).starts_with("rank 0 cannot listen at no-such-host.invalid: "));
 }
 
+TEST_CASE("meeting: rank 0 takes over the socket that its launcher has opened", "[comm]") {
+  const int port = free_port();
+  TcpListener opened("127.0.0.1", port);
+  TcpMeeting meeting = meeting_at(port, 0, 2);
+  CHECK(refusal(meeting) == fmt::format("127.0.0.1:{}: cannot listen: Address already in use", port));
+  meeting.listening = ::dup(opened.handles().front().get());
+  CHECK(listening_port(meeting.listening) == port);
+  CHECK(listening_port(STDIN_FILENO) == 0);
+  RankThread rank_0(meeting);
+  CHECK(exchanged_by(meeting_at(port, 1, 2), "one") == "zero|one");
+  CHECK(rank_0.result() == "zero|one");
+  CHECK(listening_port(meeting.listening) == 0);  // closed once all are there
+}
+
 TEST_CASE("meeting: nobody takes a connection to itself for rank 0", "[comm]") {
   // Linux gives connections even ports first. So every ten thousandth or so has the port that it asks for.
   const int port = TcpListener("127.0.0.1", 0).port() / 2 * 2;

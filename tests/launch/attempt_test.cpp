@@ -6,14 +6,17 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "comm/tcp_socket.h"
 #include "io/readable.h"
+#include "supervisor/launcher.h"
 #include "test_main/catch.h"
 
 using namespace lt::launch;
@@ -115,6 +118,24 @@ TEST_CASE("attempt: a launcher waits for ranks of other hosts, unless one failed
   const AttemptEnd end = end_with("echo 'error: [watchdog] rank 1 is gone' >&2; " + rank + "sleep 60", 2);
   CHECK(end.code == 137);
   CHECK(end.cause == "[watchdog] rank 1 is gone");
+}
+
+TEST_CASE("launcher: nobody can take the port of plain ranks before rank 0 listens", "[launch]") {
+  RankSpec ranks{2,
+                 "",
+                 0,
+                 {"/bin/sh", "-c", "[ -S /proc/self/fd/${LTRAIN_LISTEN_FD:-none} ]; [ $? = $RANK ]"},
+                 shell("").environment};
+  ranks.environment["LTRAIN_LISTEN_FD"] = "0";  // of another launch
+  AttemptSpec spec{processes_of(Launcher::processes, ranks), kMark, 0, 2};
+  const int port = std::stoi(spec.processes[0].environment.at("MASTER_PORT"));
+  std::string problem;
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  CHECK(lt::tcp_connect("127.0.0.1", port, soon, problem));
+  StopSignals stop;
+  Output output(STDERR_FILENO);
+  CHECK(run_attempt(std::move(spec), stop, output).code == 0);
+  CHECK(lt::TcpListener("127.0.0.1", port).port() == port);  // all have closed it
 }
 
 TEST_CASE("attempt: a reader that stalls and a line without end hold nothing up", "[launch]") {

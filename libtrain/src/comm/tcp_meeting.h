@@ -18,6 +18,7 @@ struct TcpMeeting {
   bool one_host = true;  // all ranks on one machine, so the host may be a loopback address
   TokenSource token;
   std::chrono::milliseconds patience{120'000};  // how long each rank waits for all others
+  int listening = -1;  // for rank 0: a descriptor that listens at the port already, which it takes over; -1: none
 };
 
 // Returns connected sockets by rank: rank 0 has one to each other rank, the others have one to rank 0. All ranks must

@@ -75,7 +75,10 @@ class Guest {
 class Reception {
  public:
   Reception(const TcpMeeting& meeting, const MeetingToken& token)
-      : meeting_(meeting), token_(token), listener_(meeting.host, meeting.port) {
+      : meeting_(meeting),
+        token_(token),
+        listener_(meeting.listening >= 0 ? TcpListener(Descriptor(meeting.listening))
+                                         : TcpListener(meeting.host, meeting.port)) {
     if (!meeting.one_host && !listener_.only_loopback().empty()) {
       throw CommError(fmt::format("MASTER_ADDR: {} is {} on rank 0's host, which other hosts cannot reach",
                                   meeting.host, listener_.only_loopback()),

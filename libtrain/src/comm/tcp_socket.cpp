@@ -145,6 +145,16 @@ std::optional<Descriptor> tcp_connect(const std::string& host, int port, TcpDead
   return std::nullopt;
 }
 
+int listening_port(int fd) {
+  int listens = 0;
+  socklen_t size = sizeof listens;
+  sockaddr_in6 address{};
+  socklen_t address_size = sizeof address;
+  const bool is_known = ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0 &&
+                        ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &address_size) == 0;
+  return is_known ? ntohs(address.sin6_port) : 0;  // the same offset in sockaddr_in
+}
+
 TcpRead tcp_read(const Descriptor& handle, void* to, std::size_t size, TcpDeadline deadline) {
   for (std::size_t got = 0; got < size;) {
     if (!is_ready(handle.get(), POLLIN, deadline)) return TcpRead::late;
@@ -199,13 +209,9 @@ TcpListener::TcpListener(const std::string& host, int port) {
   }
 }
 
-int TcpListener::port() const {
-  sockaddr_in6 address{};
-  socklen_t size = sizeof address;
-  if (::getsockname(handles_.front().get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    throw CommError("the port of a listening socket: " + system_error());
-  }
-  return ntohs(address.sin6_port);  // the same offset in sockaddr_in
+TcpListener::TcpListener(Descriptor listening) : only_loopback_("127.0.0.1") {
+  ::fcntl(listening.get(), F_SETFD, FD_CLOEXEC);
+  handles_.push_back(std::move(listening));
 }
 
 std::optional<Descriptor> TcpListener::accept(const Descriptor& listening, bool& is_full) {

@@ -31,13 +31,18 @@ bool tcp_write(const Descriptor& handle, const void* bytes, std::size_t size);
 // If `blocks` is false, calls return at once instead of waiting.
 void set_blocking(const Descriptor& handle, bool blocks);
 
+// The port of a listening socket; 0 if the descriptor is none.
+int listening_port(int fd);
+
 // Listens only at those addresses of a name that belong to this machine.
 class TcpListener {
  public:
   // Port 0: picks a free one, for a name with one address. Throws CommError if the name has no address here, or the
   // port is taken.
   TcpListener(const std::string& host, int port);
-  int port() const;
+  // Takes over a socket that another process has opened, at an address for this host alone.
+  explicit TcpListener(Descriptor listening);
+  int port() const { return listening_port(handles_.front().get()); }
   // An address such as "127.0.1.1" if other hosts cannot reach this one by the name; otherwise empty.
   const std::string& only_loopback() const { return only_loopback_; }
   const std::vector<Descriptor>& handles() const { return handles_; }

@@ -6,11 +6,24 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 
 #include "comm/meeting_token.h"
 #include "comm/tcp_group.h"
 
 namespace lt {
+namespace {
+
+// The descriptor of kListenVariable; -1: none.
+int handed_listener(int port) {
+  const char* const text = std::getenv(kListenVariable);
+  int handle = -1;
+  if (text == nullptr) return handle;
+  std::from_chars(text, text + std::strlen(text), handle);
+  return listening_port(handle) == port ? handle : -1;
+}
+
+}  // namespace
 
 std::optional<MeetingPlace> meeting_place() {
   const char *const host = std::getenv("MASTER_ADDR"), *const port = std::getenv("MASTER_PORT");
@@ -29,6 +42,7 @@ std::optional<MeetingPlace> meeting_place() {
 std::shared_ptr<GroupBackend> meet_without_mpi(const MeetingPlace& place, const LaunchInfo& info,
                                                const MeetingOptions& options) {
   TcpMeeting meeting{place.host, place.port, info.rank, info.size, info.local_size == info.size, {}};
+  if (info.rank == 0) meeting.listening = handed_listener(place.port);
   std::optional<MeetingTokenFile> file;
   if (const auto given = token_of_environment()) {
     meeting.token = {[given] { return given; }, false, "LTRAIN_TOKEN"};

@@ -32,7 +32,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "LTRAIN_";
 // Variables that the program reads but that are not configuration.
-constexpr std::string_view kReserved[] = {"LTRAIN_FAULT", "LTRAIN_TOKEN", "LTRAIN_RESTART", "LTRAIN_DIE_WITH_PARENT"};
+constexpr std::string_view kReserved[] = {"LTRAIN_FAULT", "LTRAIN_TOKEN", "LTRAIN_RESTART", "LTRAIN_DIE_WITH_PARENT",
+                                          "LTRAIN_LISTEN_FD"};
 
 std::string variable_of(const Key& key) {
   std::string name = fmt::format("{}{}_{}", kPrefix, key.section, key.name);
