@@ -66,8 +66,13 @@ Run set_up_prepare(CLI::App& app, const Models&) {
         fmt::print("{} of the tokens are no targets, as the .mask files say\n", result.masked_tokens);
       }
       if (result.untrained_conversations > 0) {
-        print_note("warning: [data] {} of {} conversations train nothing: none of their messages is the assistant's\n",
+        print_note("warning: [data] {} of {} conversations train nothing: no message of the assistant counts\n",
                    result.untrained_conversations, result.conversations);
+      }
+      for (const auto& [field, count] : result.unused_fields) {
+        const bool is_of_messages = field.starts_with("messages[]") || field == "...";
+        print_note("warning: [data] field \"{}\" of {} has no effect\n", field,
+                   counted(count, is_of_messages ? "message" : "conversation"));
       }
       if (result.train_tokens == 0) {
         print_note("warning: [data] --val-fraction {} of {} leaves none for training: {}/train.bin is empty\n",

@@ -156,11 +156,11 @@ class Prepare(program.CliTest):
         self.assertEqual(self.names(), ["tokenizer.json", "train.bin", "train.mask"])
         asked = self.write("q.jsonl", '{"messages": [{"role": "user", "content": "?"}]}\n' * 2)
         done = self.prepare(lines, asked, options=("--chat", "plain", "--val-fraction", "0", "--force"))
-        self.assertEqual((done.returncode, done.stderr), (0, "warning: [data] 2 of 3 conversations train nothing: none of "
-                                                             "their messages is the assistant's\n"))
+        self.assertEqual((done.returncode, done.stderr), (0, "warning: [data] 2 of 3 conversations train nothing: no message "
+                                                             "of the assistant counts\n"))
         self.assert_error(self.prepare(asked, options=("--chat", "plain", "--force")), 3,
-                          f"[data] {asked}: expected a message of the role assistant, which is what conversations train, "
-                          "found none in 2")
+                          f"[data] {asked}: expected a message of the role assistant that counts, which is what conversations "
+                          "train, found none in 2")
         self.assert_error(self.prepare(lines, options=("--force",)), 3,
                           f'[data] {lines}:1: field "text": expected a string, found none', "--chat TEMPLATE reads conversations")
         bad = self.write("b.jsonl", '\n{"messages": [{"role": "robot", "content": "x"}]}\n')
@@ -168,6 +168,47 @@ class Prepare(program.CliTest):
                           f'[data] {bad}:2: field "messages[0].role": expected one of system, user, assistant, found "robot"')
         self.assert_error(self.prepare(bad, options=("--chat", "alpaca", "--force")), 2,
                           '[tokenizer] chat: expected one of llama3, chatml, plain, got "alpaca"')
+
+    def test_fields_of_conversations_are_honoured_refused_or_counted(self):
+        def conversation(*messages, **beside):
+            return json.dumps({**beside, "messages": [dict(role=role, content=content, **more) for role, content, more in messages]}) + "\n"
+
+        def prepared(text):
+            return self.prepare(self.write("a.jsonl", text), options=("--chat", "plain", "--val-fraction", "0", "--force"))
+
+        def targets(text, warning=""):
+            done = prepared(text)
+            self.assertEqual((done.returncode, done.stderr), (0, warning))
+            count, bits = len(tokens(self.folder / "out/train.bin")), (self.folder / "out/train.mask").read_bytes()[1024:]
+            return count, [i for i in range(count) if bits[i // 8] >> i % 8 & 1]
+
+        for mask, other in (({"weight": 0}, {"weight": 1}), ({"train": False}, {"train": True}), ({"weight": 0.0, "train": True}, {})):
+            turns = (("user", "q", {}), ("assistant", "bad", mask), ("user", "r", {}), ("assistant", "good", other))
+            self.assertEqual(targets(conversation(*turns)), (47, [42, 43, 44, 45, 46]))
+        # Arrow fills absent fields with nulls.
+        empty = {"tool_calls": None, "function_call": {"name": None, "arguments": ""}, "audio": [], "name": "", "weight": None}
+        plain = conversation(("user", "q", empty), ("assistant", "x", empty), tools=[], system=None)
+        self.assertEqual(targets(plain), targets(conversation(("user", "q", {}), ("assistant", "x", {}))))
+        unused = (("messages[].id", "1 message"), ("messages[].name", "2 messages"), ("messages[].weight", "1 message"),
+                  ("tools", "1 conversation"))
+        text = conversation(("user", "q", {"name": "Al", "weight": 1}), ("assistant", "x", {"name": "Bo", "id": 7}),
+                            tools=[{"type": "function"}], id=3, source="s")
+        warnings = "".join(f'warning: [data] field "{field}" of {count} has no effect\n' for field, count in unused)
+        self.assertEqual(targets(text, warnings), (21, [19, 20]))
+        call = {"type": "function", "function": {"name": "mul", "arguments": {"a": 12, "b": 12}}}
+        for more, name, expected, hint in (
+                ({"tool_calls": [call]}, "tool_calls", "none, which no template writes, found array",
+                 'write it into "content", or leave the conversation out'),
+                ({"function_call": {"name": "f", "arguments": "{}"}}, "function_call", "none, which no template writes, found object",
+                 'write it into "content", or leave the conversation out'),
+                ({"reasoning_content": "so"}, "reasoning_content", "none, which no template writes, found string",
+                 'write it into "content", or leave the conversation out'),
+                ({"loss": False}, "loss", "none, which does not choose the targets here, found boolean",
+                 '"train": false says that a message has none'),
+                ({"weight": 0.5}, "weight", "0 or 1, found 0.5", None), ({"weight": True}, "weight", "0 or 1, found boolean", None),
+                ({"train": "no"}, "train", "true or false, found string", None)):
+            self.assert_error(prepared(conversation(("user", "12*12?", {}), ("assistant", "", more))), 3,
+                              f'[data] {self.folder}/a.jsonl:1: field "messages[1].{name}": expected {expected}', hint)
 
     def test_a_killed_run_is_continued_and_says_so(self):
         text = self.write("a.txt", "0123456789")

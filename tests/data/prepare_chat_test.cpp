@@ -104,6 +104,22 @@ TEST_CASE("prepare: broken conversations are refused by file, line and field", "
   CHECK_FALSE(std::filesystem::exists(folder / "out"));
 }
 
+TEST_CASE("prepare: what has no effect in conversations is counted, as few names", "[data]") {
+  const TempFolder folder;
+  std::string text = R"({"messages":[{"role":"assistant","content":"x","a\n":1,"name":[null,{}]}]})"
+                     "\n";
+  for (int i = 0; i < 40; ++i)
+    text += R"({"tools":["f"],"messages":[{"role":"assistant","content":"x","key)" + std::to_string(10 + i) +
+            R"(":{"value":0}}]})"
+            "\n";
+  const std::string lines = folder.write("a.jsonl", text);
+  const PrepareResult result = prepare({.inputs = {lines}, .out = folder / "out", .chat = "plain", .batch_bytes = 100});
+  CHECK(result.unused_fields.size() == 32);
+  CHECK(result.unused_fields.at("tools") == 40);
+  CHECK(result.unused_fields.at("messages[].key10") == 1);
+  CHECK(result.unused_fields.at("...") == 11);
+}
+
 TEST_CASE("packer: every token once, blocks in order, hardly any gaps", "[data]") {
   std::uint32_t x = 1;
   std::vector<Size> documents;

@@ -32,7 +32,7 @@ std::vector<Case> cases(const TempFolder& folder) {
     text += "the " + number + " and so on, which makes a longer text in a line" + (i % 5 == 0 ? "\n" : ", other ");
     lines += "{\"text\":\"the " + number + "\"}\n";
     chats += R"({"messages":[{"role":"user","content":"the )" + number +
-             R"("},{"role":"assistant","content":"no"}]})"
+             R"("},{"role":"assistant","content":"no","id":1}]})"
              "\n";
   }
   const std::string tokenizer = folder.write("t.json", lt_test::byte_level_tokenizer(lt_test::kEndOfText));
@@ -93,13 +93,16 @@ TEST_CASE("prepare: a killed run goes on and writes what an undisturbed one does
       INFO(each.name << ", " << fault);
       each.options.out = folder / "whole";
       each.options.save_seconds = 60;
-      CHECK_FALSE(lt::prepare(each.options).resumed);
+      const lt::PrepareResult undisturbed = lt::prepare(each.options);
+      CHECK_FALSE(undisturbed.resumed);
+      CHECK(undisturbed.unused_fields.size() == (each.options.chat ? 1 : 0));
       REQUIRE(signal_of_child(folder, each.name, fault) == SIGKILL);
       CHECK(std::filesystem::exists(folder / "killed/prepare.tmp"));
       CHECK_FALSE(std::filesystem::exists(folder / "killed/train.bin"));
       each.options.out = folder / "killed";
       const lt::PrepareResult result = lt::prepare(each.options);
       CHECK(result.resumed == (std::string(fault) != "prepare:0:1:kill"));
+      CHECK(result.unused_fields == undisturbed.unused_fields);
       CHECK(names_in(folder / "killed") == names_in(folder / "whole"));
       CHECK((contents(folder / "killed") == contents(folder / "whole")));
       std::filesystem::remove_all(folder / "killed");

@@ -144,10 +144,12 @@ void DocumentReader::append_conversations(const std::vector<JsonLine>& lines, En
   const std::string& path = paths_[static_cast<std::size_t>(position_.input)];
   std::vector<ChatTokens> all(lines.size());
   std::vector<Size> bytes(lines.size());
+  std::vector<UnusedFields> unused(lines.size());
   kernels::for_each_on_threads(lines.size(), [&](std::size_t i) {
-    const std::vector<ChatMessage> messages = conversation_of(path, lines[i]);
-    for (const ChatMessage& message : messages) bytes[i] += static_cast<Size>(message.content.size());
-    all[i] = chat_->encode(messages);
+    Conversation conversation = conversation_of(path, lines[i]);
+    for (const ChatMessage& message : conversation.messages) bytes[i] += static_cast<Size>(message.content.size());
+    all[i] = chat_->encode(conversation.messages);
+    unused[i] = std::move(conversation.unused);
   });
   for (std::size_t i = 0; i < lines.size(); ++i) {
     piece.ids.insert(piece.ids.end(), all[i].ids.begin(), all[i].ids.end());
@@ -155,6 +157,7 @@ void DocumentReader::append_conversations(const std::vector<JsonLine>& lines, En
     end_document(static_cast<Size>(all[i].ids.size()), piece);
     piece.bytes += bytes[i];
     piece.untrained += std::ranges::find(all[i].trained, 1) == all[i].trained.end() ? 1 : 0;
+    for (const auto& [field, count] : unused[i]) count_unused(piece.unused, field, count);
   }
   piece.conversations = static_cast<Size>(lines.size());
 }

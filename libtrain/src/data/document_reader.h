@@ -29,6 +29,7 @@ struct EncodedPiece {
   Size bytes = 0;                     // of text
   Size conversations = 0;             // with options.chat
   Size untrained = 0;                 // those of them without a token that counts
+  UnusedFields unused{};              // of them and their messages
 };
 
 class DocumentReader {

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "libtrain/error.h"
@@ -26,7 +27,43 @@ std::string text_of(const std::string& path, const JsonLine& line, const Json& o
   return found->get<std::string>();
 }
 
+// Fields of a message that templates elsewhere write into the text, or that stand in the place of its content.
+constexpr const char* kUnwritten[] = {
+    "tool_calls", "tool_call", "function_call", "function_calls", "tools",     "functions", "tool_responses",
+    "thinking",   "reasoning", "refusal",       "audio",          "audios",    "image",     "reasoning_content",
+    "images",     "image_url", "video",         "videos",         "documents", "parts",     "input_audio"};
+// Other ways to say which tokens of a message are targets.
+constexpr const char* kOtherMasks[] = {"training", "train_detail", "loss", "loss_scale"};
+// Fields beside the messages that templates write, or that change what is trained.
+constexpr const char* kUnusedBeside[] = {
+    "tools", "functions", "system", "documents", "image",  "images", "video",
+    "audio", "audios",    "videos", "thinking",  "weight", "train",  "chat_template_kwargs"};
+
+// Arrow fills the fields that a message lacks with nulls, down to those of objects.
+bool is_empty(const Json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>().empty();
+  if (value.is_structured()) return std::all_of(value.begin(), value.end(), is_empty);
+  return value.is_null();
+}
+
+// Whether a message's field "weight" or "train" leaves its targets in.
+bool is_trained(const std::string& path, const JsonLine& line, const std::string& key, const std::string& name,
+                const Json& value) {
+  const bool is_weight = key == "weight";
+  if (is_weight ? value == 0 || value == 1 : value.is_boolean()) return is_weight ? value == 1 : value.get<bool>();
+  refuse_line(path, line,
+              fmt::format("field \"{}\": expected {}, found {}", name, is_weight ? "0 or 1" : "true or false",
+                          value.is_number() ? value.dump() : value.type_name()));
+}
+
 }  // namespace
+
+void count_unused(UnusedFields& fields, const std::string& field, Size count) {
+  constexpr std::size_t kMostFields = 32, kLongestName = 100;
+  const auto is_control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
+  const bool is_printable = field.size() <= kLongestName && std::ranges::none_of(field, is_control);
+  fields[fields.contains(field) || (is_printable && fields.size() < kMostFields) ? field : "..."] += count;
+}
 
 std::string document_of(const std::string& path, const JsonLine& line, const std::string& field) {
   const Json object = object_of(path, line);
@@ -37,7 +74,7 @@ std::string document_of(const std::string& path, const JsonLine& line, const std
   return text;
 }
 
-std::vector<ChatMessage> conversation_of(const std::string& path, const JsonLine& line) {
+Conversation conversation_of(const std::string& path, const JsonLine& line) {
   const Json json = object_of(path, line);
   const auto list = json.find("messages");
   if (list == json.end() || !list->is_array() || list->empty()) {
@@ -49,21 +86,43 @@ std::vector<ChatMessage> conversation_of(const std::string& path, const JsonLine
                 list == json.end() ? "without --chat each line is a text" : "");
   }
   const std::vector<std::string> roles = ChatTemplate::roles();
-  std::vector<ChatMessage> messages;
+  Conversation conversation;
+  for (const char* const key : kUnusedBeside) {
+    const auto found = json.find(key);
+    if (found != json.end() && !is_empty(*found)) count_unused(conversation.unused, key, 1);
+  }
   for (const Json& message : *list) {
-    const std::string name = fmt::format("messages[{}]", messages.size());
+    const std::string name = fmt::format("messages[{}]", conversation.messages.size());
     if (!message.is_object()) {
       refuse_line(path, line, fmt::format("field \"{}\": expected an object, found {}", name, message.type_name()));
     }
-    messages.push_back({text_of(path, line, message, "role", name + ".role"),
-                        text_of(path, line, message, "content", name + ".content")});
-    if (std::ranges::find(roles, messages.back().role) == roles.end()) {
-      refuse_line(path, line,
-                  fmt::format("field \"{}.role\": expected one of {}, found \"{}\"", name, fmt::join(roles, ", "),
-                              messages.back().role));
+    ChatMessage read{text_of(path, line, message, "role", name + ".role"), ""};
+    if (std::ranges::find(roles, read.role) == roles.end()) {
+      refuse_line(
+          path, line,
+          fmt::format("field \"{}.role\": expected one of {}, found \"{}\"", name, fmt::join(roles, ", "), read.role));
     }
+    for (const auto& [key, value] : message.items()) {
+      if (key == "role" || key == "content" || is_empty(value)) continue;
+      const std::string field = fmt::format("{}.{}", name, key);
+      const auto refuse = [&, found = value.type_name()](const char* expected, const char* hint) {
+        refuse_line(path, line, fmt::format("field \"{}\": expected {}, found {}", field, expected, found), hint);
+      };
+      if (std::ranges::find(kUnwritten, key) != std::end(kUnwritten))
+        refuse("none, which no template writes", "write it into \"content\", or leave the conversation out");
+      if (std::ranges::find(kOtherMasks, key) != std::end(kOtherMasks))
+        refuse("none, which does not choose the targets here", "\"train\": false says that a message has none");
+      const bool is_mask = key == "weight" || key == "train";
+      if (is_mask && !is_trained(path, line, key, field, value)) {
+        read.is_trained = false;
+      } else if (!is_mask || read.role != "assistant") {  // nothing makes targets of what others say
+        count_unused(conversation.unused, "messages[]." + key, 1);
+      }
+    }
+    read.content = text_of(path, line, message, "content", name + ".content");
+    conversation.messages.push_back(std::move(read));
   }
-  return messages;
+  return conversation;
 }
 
 }  // namespace lt

@@ -99,7 +99,7 @@ std::string identity_of(const PrepareOptions& options, const std::vector<std::st
   const auto text = [](const std::optional<std::string>& option) {
     return option ? nlohmann::json(*option) : nlohmann::json();
   };
-  constexpr int kVersion = 3;  // rises where the same input gets other tokens
+  constexpr int kVersion = 4;  // rises where the same input gets other tokens
   const nlohmann::json identity = {kVersion,
                                    inputs,
                                    tokenizer.size(),
@@ -294,13 +294,14 @@ PrepareResult prepare(const PrepareOptions& given) {
   }
   if (spool.state().masked == spool.state().tokens) {
     throw DataError(
-        "data", fmt::format("{}{}: expected a message of the role assistant, which is what conversations train, found "
-                            "none in {}",
+        "data", fmt::format("{}{}: expected a message of the role assistant that counts, which is what conversations "
+                            "train, found none in {}",
                             options.inputs[0], options.inputs.size() > 1 ? " and the files after it" : "",
                             spool.state().conversations));
   }
   result.bytes = spool.state().bytes;
   result.conversations = spool.state().conversations, result.untrained_conversations = spool.state().untrained;
+  result.unused_fields = spool.state().unused;
   set_fault_step(0);
   remover.keep_if_it_fails<DataError>(
       [&] { write_prepared_files(options, spool, tokenizer->end_of_text(), tokenizer_files, result); });

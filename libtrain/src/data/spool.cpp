@@ -94,6 +94,12 @@ bool Spool::load() {
   const auto highest = json.find("highest");
   if (highest == json.end() || !highest->is_number_unsigned()) return false;
   state_.highest = highest->get<std::uint32_t>();
+  const auto unused = json.find("unused");
+  if (unused == json.end() || !unused->is_object()) return false;
+  for (const auto& [field, count] : unused->items()) {
+    if (!count.is_number_unsigned()) return false;
+    state_.unused[field] = count.get<Size>();
+  }
   const auto holds = [&](bool wanted, const char* name, Size bytes) {
     struct stat status {};
     return !wanted || (::stat(path(name).c_str(), &status) == 0 && status.st_size >= bytes);
@@ -122,6 +128,7 @@ void Spool::append(const EncodedPiece& piece) {
   state_.documents += static_cast<Size>(piece.documents.size());
   state_.bytes += piece.bytes;
   state_.conversations += piece.conversations, state_.untrained += piece.untrained;
+  for (const auto& [field, count] : piece.unused) count_unused(state_.unused, field, count);
 }
 
 void Spool::save(const InputPosition& position) {
@@ -130,7 +137,7 @@ void Spool::save(const InputPosition& position) {
     if (file.is_open()) require(::fdatasync(file.get()) == 0, name, "cannot fsync");
   };
   flush(tokens_, kTokens), flush(targets_, kTargets), flush(documents_, kDocuments);
-  nlohmann::json json = {{"identity", identity_}, {"highest", state_.highest}};
+  nlohmann::json json = {{"identity", identity_}, {"highest", state_.highest}, {"unused", state_.unused}};
   for (const auto& [name, number] : numbers_of(state_)) json[name] = *number;
   write_whole_file("data", path(kState), json.dump() + "\n");
   saved_ = true;

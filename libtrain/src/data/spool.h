@@ -29,6 +29,7 @@ struct SpoolState {
   InputPosition position;
   Size tokens = 0, documents = 0, masked = 0, bytes = 0, conversations = 0, untrained = 0;
   std::uint32_t highest = 0;  // token
+  UnusedFields unused{};
 };
 
 class Spool {

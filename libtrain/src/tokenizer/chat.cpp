@@ -123,7 +123,8 @@ ChatTemplate::Rendered ChatTemplate::rendered(std::span<const ChatMessage> messa
     text.append(row_->before_role).append(message.role).append(row_->before_content);
     const std::size_t begin = text.size() - (space_belongs_to_content() ? 1 : 0);
     text.append(row_->trims ? trimmed(content) : content).append(row_->end);
-    if (message.role == kAssistant) result.trained.insert(result.trained.end(), {begin, text.size() - 1});
+    const bool is_trained = message.role == kAssistant && message.is_trained;
+    if (is_trained) result.trained.insert(result.trained.end(), {begin, text.size() - 1});
     text.append(row_->after_end);
   }
   if (add_generation_prompt) {

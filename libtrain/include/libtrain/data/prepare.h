@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,8 +44,11 @@ struct PrepareResult {
   Size train_tokens = 0, val_tokens = 0;
   Size masked_tokens = 0;  // of all: those that are no targets
   bool resumed = false;    // from the state that a killed run left
-  // With `chat`: how many there are, and those that train nothing, because no message is the assistant's.
+  // With `chat`: how many there are, and those that train nothing, because no message of the assistant counts.
   Size conversations = 0, untrained_conversations = 0;
+  // With `chat`: how many conversations have a value in a field that has no effect ("tools"), and how many messages
+  // ("messages[].name").
+  std::map<std::string, Size> unused_fields{};
 };
 
 // Writes train.bin, val.bin and tokenizer.json into `out`: the tokens of all files one after another. A text file is

@@ -15,12 +15,13 @@ namespace LT_API lt {
 
 struct ChatMessage {
   std::string role, content;
+  bool is_trained = true;  // whether the tokens of an assistant's message are targets
 };
 
 struct ChatTokens {
   Tokenizer::Ids ids;
-  // As many as ids: whether each token has a byte of an assistant's content, of a space before it, or of what ends the
-  // turn.
+  // As many as ids: whether each token has a byte of the content of an assistant's message that is trained, of a space
+  // before it, or of what ends the turn.
   std::vector<bool> trained;
 };
 
