@@ -1,6 +1,8 @@
 """What model.from and its data have in common: tokenizers that are kept and compared, and the shape of the model."""
 
 import json
+import math
+import re
 
 import program
 import training
@@ -24,6 +26,13 @@ def rewritten(tokenizer):
     """The same tokenizer as another version writes it."""
     model = {**tokenizer["model"], "merges": [merge.split(" ") for merge in tokenizer["model"]["merges"]], "byte_fallback": False}
     return json.dumps({"version": "1.0", **tokenizer, "model": model, "post_processor": None}, indent=1)
+
+
+def characters(before, decoder):
+    """A tokenizer.json of characters, with U+2581 for spaces, one of which is put before a text by these parts."""
+    vocab = {token: i for i, token in enumerate(["</s>", *"\u2581HeloWrd", "\u2581H"])}
+    return {**before, "decoder": decoder, "added_tokens": [{"id": 0, "content": "</s>", "special": True}],
+            "model": {"type": "BPE", "vocab": vocab, "merges": ["\u2581 H"]}}
 
 
 class Tokenizers(training.TrainingTest):
@@ -247,6 +256,30 @@ class Tokenizers(training.TrainingTest):
             self.assert_error(evaluated(other, "--tokenizer", given, ranks=2), 2,
                               f"[usage] --tokenizer {name}: expected the tokenizer of the model, {manifest}, got another one",
                               "without --tokenizer it is that of the model")
+
+    def test_bits_are_those_of_a_byte_of_the_text(self):
+        blanks = byte_level("<|endoftext|>", "    ", "  ")
+        for token in blanks["added_tokens"][1:]:
+            token["special"] = False
+        space = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": False}
+        normalizers = [{"type": "Prepend", "prepend": "\u2581"}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]
+        decoders = [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+                    {"type": "Strip", "content": " ", "start": 1, "stop": 0}]
+        hello = '{"text": "Hello World"}\n' * 60
+        for name, tokenizer, text, counted, size in (
+                ("blanks.txt", blanks, "a    b  c\n" * 60, 359, 599),  # bytes but the first, which is no target
+                ("first.jsonl", characters({"pre_tokenizer": space}, space), hello, 719, 659),
+                ("prepend.jsonl", characters({"normalizer": {"type": "Sequence", "normalizers": normalizers}},
+                                             {"type": "Sequence", "decoders": decoders}), hello, 719, 659)):
+            out = self.folder / f"{name}-out"
+            done = program.run("prepare", "--input", self.write(name, text), "--out", out, "--val-fraction", 0,
+                               "--tokenizer", self.write(f"{name}.json", json.dumps(tokenizer)))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.trained(f"--data.train={out}/train.bin", model=MODEL, run=f"{name}-run", steps=0)
+            shown = program.run("eval", "--checkpoint", self.folder / f"{name}-run", "--data", out / "train.bin", "--seq", 1).stdout
+            loss, bits = (float(re.search(rf"^{line} (.*)$", shown, re.M)[1]) for line in ("loss", "bits_per_byte"))
+            self.assertIn(f"\ntokens {counted} in ", shown)
+            self.assertAlmostEqual(loss * counted / math.log(2) / bits, size, delta=0.01, msg=name)
 
     def test_bytes_are_not_exported(self):
         self.trained(steps=1)

@@ -73,7 +73,7 @@ BpeTokenizer::BpeTokenizer(TokenizerDescription description, std::string json)
   std::uint32_t last = 0;
   for (const auto& [token, id] : description.vocabulary) last = std::max(last, id);
   for (const AddedToken& token : description.added) last = std::max(last, token.id);
-  bytes_.resize(std::size_t{last} + 1);
+  bytes_.resize(std::size_t{last} + 1), is_special_.resize(bytes_.size());
   const Normalizer with_spaces{false, "", std::string(kMetaspace), " "};
   for (const auto& [token, id] : description.vocabulary) {
     const auto byte = decoder_.bytes ? std::nullopt : byte_of_token(token);
@@ -81,7 +81,7 @@ BpeTokenizer::BpeTokenizer(TokenizerDescription description, std::string json)
   }
   std::vector<AddedToken> raw, normalized;
   for (AddedToken& token : description.added) {
-    bytes_[token.id] = token.content;
+    bytes_[token.id] = token.content, is_special_[token.id] = token.special;
     longest_added_ = std::max(longest_added_, token.content.size());
     // Nothing else is found inside of a word that is refused for what stands beside it, so texts are not cut there.
     if (token.single_word) may_be_cut_ = may_be_cut_ && !has_cut_place("x" + with_spaces(token.content));
@@ -293,6 +293,18 @@ std::size_t BpeTokenizer::end_of_plain_word(std::string_view text, std::size_t b
 
 std::string BpeTokenizer::bytes_of(std::uint32_t token) const {
   return token < bytes_.size() ? bytes_[token] : std::string();
+}
+
+Size BpeTokenizer::text_bytes(std::uint32_t token, bool begins_document) const {
+  if (token >= bytes_.size() || is_special_[token]) return 0;
+  const std::string& bytes = bytes_[token];
+  std::ptrdiff_t spaces = 0;
+  if (begins_document && decoder_.first_without_spaces) {
+    spaces = std::ranges::count(bytes, ' ');
+  } else if (begins_document && decoder_.strip_first_space) {
+    spaces = bytes.starts_with(' ') ? 1 : 0;
+  }
+  return std::ssize(bytes) - spaces;
 }
 
 std::string BpeTokenizer::decode(const Ids& tokens) const {

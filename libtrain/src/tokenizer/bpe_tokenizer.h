@@ -33,6 +33,7 @@ class BpeTokenizer final : public Tokenizer {
   Located encode_located(std::string_view text, std::span<const std::size_t> positions) const override;
   std::string decode(const Ids& tokens) const override;
   std::string bytes_of(std::uint32_t token) const override;
+  Size text_bytes(std::uint32_t token, bool begins_document) const override;
   Size vocab() const override { return static_cast<Size>(bytes_.size()); }
   double bytes_per_token() const override { return 0; }
   std::optional<std::uint32_t> end_of_text() const override;
@@ -70,6 +71,7 @@ class BpeTokenizer final : public Tokenizer {
                                    // pattern looks behind such a place
   std::size_t longest_added_ = 0;  // bytes of an added token
   std::vector<std::string> bytes_;  // by id
+  std::vector<bool> is_special_;    // by id
   std::unordered_map<std::string, std::uint32_t> added_;
   std::optional<std::uint32_t> end_of_text_;
   std::string json_;

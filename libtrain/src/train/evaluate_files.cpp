@@ -15,16 +15,16 @@
 namespace lt {
 namespace {
 
-// The bytes of text that the counted targets stand for. Added tokens, such as the marks of a chat and the token that
-// ends a text, stand for none.
-Size bytes_of_targets(const Tensor& targets, const Tokenizer& tokenizer) {
+// The bytes of text that the counted targets stand for.
+Size bytes_of_targets(const Batch& batch, const Tokenizer& tokenizer) {
   Size bytes = 0;
-  const std::int32_t* const ids = targets.data<std::int32_t>();
-  for (Size i = 0; i < targets.elements(); ++i) {
-    const auto id = static_cast<std::uint32_t>(ids[i]);
-    if (ids[i] == kIgnoredTarget) continue;
-    const std::string text = tokenizer.bytes_of(id);
-    if (tokenizer.added_token(text) != id) bytes += static_cast<Size>(text.size());
+  const auto end_of_text = tokenizer.end_of_text();
+  const std::int32_t* const targets = batch.targets.data<std::int32_t>();
+  const std::int32_t* const before = batch.inputs.data<std::int32_t>();
+  for (Size i = 0; i < batch.targets.elements(); ++i) {
+    if (targets[i] == kIgnoredTarget) continue;
+    const bool begins_document = end_of_text && static_cast<std::uint32_t>(before[i]) == *end_of_text;
+    bytes += tokenizer.text_bytes(static_cast<std::uint32_t>(targets[i]), begins_document);
   }
   return bytes;
 }
@@ -63,7 +63,7 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
   Size bytes = 0;
   const Evaluation found =
       evaluate(sets, std::numeric_limits<Size>::max(), group.rank(), group.size(), [&](const Batch& batch) {
-        if (loaded.tokenizer != nullptr) bytes += bytes_of_targets(batch.targets, *loaded.tokenizer);
+        if (loaded.tokenizer != nullptr) bytes += bytes_of_targets(batch, *loaded.tokenizer);
         return gather_losses(loss_of(*loaded.model, batch), group);
       });
   collectively(group, [&] {
