@@ -114,6 +114,27 @@ TEST_CASE("bpe: what has no token becomes its bytes, or the unknown token, once 
   CHECK(ids({.by_bytes = false, .byte_fallback = true, .unknown = 0}) == Ids{1, 2, 3, 0, 1});  // <0xA8> is missing
 }
 
+TEST_CASE("tokenizer: a byte without a token is dropped, or becomes the unknown token", "[tokenizer]") {
+  using Ids = std::vector<std::uint32_t>;  // as the tokenizers package has them
+  const auto tokenizer = [](const std::string& model) {
+    return tokenizer_from_json(
+        R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"model":{"type":"BPE",)" + model +
+            R"("vocab":{"a":97,"b":98,"u":117,"\u010a":10,"\u00c3":195,"\u010a\u010a":300},)" +
+            R"("merges":["\u010a \u010a"]}})",
+        "t.json");
+  };
+  const auto dropping = tokenizer("");
+  CHECK(dropping->encode("a\r\n\r\nb\u00e9") == Ids{97, 10, 10, 98, 195});  // the white space before b is two words
+  CHECK(dropping->encode("a\r\n\r\n") == Ids{97, 300});                     // merges cross what is dropped
+  CHECK(tokenizer(R"("unk_token":"u",)")->encode("a\u00a9\u00e9") == Ids{97, 117, 117, 195, 117});
+  CHECK(tokenizer(R"("unk_token":"u","fuse_unk":true,)")->encode("a\u00a9\u00e9") == Ids{97, 117, 195, 117});
+  std::vector<std::size_t> begins;
+  for (const TokenRange& range :
+       dropping->encode_located("a\r\n\r\nb\u00e9", std::vector<std::size_t>{1, 2, 6, 7}).tokens)
+    begins.push_back(range.begin);
+  CHECK(begins == std::vector<std::size_t>{1, 1, 4, 5});
+}
+
 TEST_CASE("tokenizer: an unknown token waits for a character of the vocabulary; bytes pass it", "[tokenizer]") {
   using Ids = std::vector<std::uint32_t>;  // as the tokenizers package has them
   const auto tokenizer = [](const std::string& fused) {

@@ -3,8 +3,9 @@
     python3 identity.py LTRAIN [--bytes N]
     python3 identity.py LTRAIN --write-fixtures      fixtures.json beside this file, for tokenizer_test.cpp
 
-Trains small tokenizers with the settings of GPT-2, Llama 3, Qwen 2, Llama 2 (U+2581 by a normalizer) and Mistral
-(Metaspace), and compares the tokens of N bytes of text: code, thirty scripts, emoji, odd white space, a long word, added
+Trains small tokenizers with the settings of GPT-2, Llama 3, Qwen 2, Llama 2 (U+2581 by a normalizer), Mistral
+(Metaspace), and without fixtures StarCoder and SmolLM (Digits), Falcon, DeepSeek, Phi-4, Gemma, and vocabularies without
+some bytes, and compares the tokens of N bytes of text: code, thirty scripts, emoji, odd white space, a long word, added
 tokens, invalid bytes. Skipped where the package is missing. Exit code 1 names the first token that differs."""
 
 import argparse
@@ -125,6 +126,50 @@ def make_tokenizers(corpus):
                                          decoder=metaspace)
 
 
+def without_bytes(tokenizer, gone, **options):
+    """The tokenizer without the tokens that have these bytes."""
+    described = json.loads(tokenizer.to_str())
+    model = described["model"]
+    names = {pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(chr(b))[0][0] for b in gone if b < 128}
+    names |= {chr(b) for b in gone if b >= 174}
+    model["vocab"] = {token: i for token, i in model["vocab"].items() if not names & set(token)}
+    model["merges"] = [merge for merge in model["merges"] if not names & set("".join(merge))]
+    model.update(options)
+    return tokenizers.Tokenizer.from_str(json.dumps(described))
+
+
+def more_tokenizers(corpus):
+    pre = pre_tokenizers
+    bytes_alone, words = pre.ByteLevel(add_prefix_space=False, use_regex=False), pre.ByteLevel(add_prefix_space=False)
+    split = lambda pattern, behavior="isolated", **more: pre.Split(Regex(pattern), behavior, **more)
+    sequences = {
+        "digits, words": [pre.Digits(True), words],
+        "numbers, words": [pre.Digits(False), words],
+        "words, digits": [words, pre.Digits(True)],
+        "words, numbers": [words, pre.Digits(False)],
+        "bytes, numbers": [bytes_alone, pre.Digits(False)],
+        "digits, bytes": [pre.Digits(True), bytes_alone],
+        "falcon": [pre.Punctuation("contiguous"), words, pre.Digits(False), split("[0-9][0-9][0-9]")],
+        "punctuation removed": [pre.Punctuation("removed"), pre.Digits(True), words, pre.Punctuation()],
+        "deepseek": [split("[\r\n]"), split(r"\s?\p{L}+"), split(r"\s?\p{P}+"), split("[\u4e00-\u9fa5]+"), pre.Digits(True), bytes_alone],
+        "digits, llama3": [pre.Digits(True), split(LLAMA3), bytes_alone],
+        "phi4": [split(LLAMA3, "removed", invert=True), bytes_alone],
+        "letters alone": [split(r"\s?\p{L}+", "removed", invert=True), pre.Digits(True), bytes_alone],
+        "spaces removed": [split(r"\s+", "removed"), words],
+    }
+    for name, parts in sequences.items():
+        yield name, byte_level(pre.Sequence(parts), corpus)
+    some = (0x0D, 0x0A, 0x41, *range(0xC3, 0xC9), 0xE3, 0xF0)
+    yield "without some bytes", without_bytes(byte_level(words, corpus), some)
+    for fused in (False, True):
+        yield f"without some bytes, unknown, fused {fused}", without_bytes(byte_level(words, corpus), some, unk_token="<|end|>", fuse_unk=fused)
+    yield "numbers of characters", characters(corpus, pre_tokenizer=pre.Digits(False))
+    gemma = characters(corpus, pre_tokenizer=pre.Metaspace())
+    gemma.normalizer = normalizers.Replace(" ", "\u2581")
+    gemma.pre_tokenizer = pre.Split(" ", "merged_with_previous")
+    yield "gemma", gemma
+
+
 def tokens_of(path):
     data = pathlib.Path(path).read_bytes()
     magic, _, count = struct.unpack_from("<3i", data)
@@ -164,7 +209,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder, "text.txt")
         source.write_bytes(data)
-        for name, tokenizer in make_tokenizers(corpus):
+        for name, tokenizer in [*make_tokenizers(corpus), *more_tokenizers(corpus)]:
             file = pathlib.Path(folder, "tokenizer.json")
             tokenizer.save(str(file))
             begin = time.monotonic()

@@ -71,6 +71,9 @@ TEST_CASE("byte alphabet: every byte has one character", "[tokenizer]") {
   CHECK(bytes_of_alphabet("\u0100\u0143") == std::string("\0\xad", 2));
   CHECK_FALSE(bytes_of_alphabet("a b"));
   CHECK_FALSE(bytes_of_alphabet("\u0144"));
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+  CHECK(bytes_of_alphabet(written_in_alphabet(all)) == all);
 }
 
 TEST_CASE("regex: Unicode's white space, and errors that name the pattern", "[tokenizer]") {
@@ -211,6 +214,75 @@ TEST_CASE("tokenizer: a text that comes in pieces has the tokens of the whole", 
       CHECK(most < 2 * piece + 200'000);
       CHECK(calls > 4);
     }
+  }
+}
+
+// Ids 0 to 255 are the bytes; the texts of more tokens follow, each merged of two.
+std::unique_ptr<Tokenizer> bytes_with(const std::vector<std::pair<std::string, std::string>>& merges,
+                                      const std::string& pretokenizers) {
+  nlohmann::json described{{"model", {{"type", "BPE"}}}};
+  auto& model = described["model"];
+  for (int byte = 0; byte < 256; ++byte)
+    model["vocab"][written_in_alphabet(std::string(1, static_cast<char>(byte)))] = byte;
+  for (const auto& [left, right] : merges) {
+    model["merges"].push_back({written_in_alphabet(left), written_in_alphabet(right)});
+    model["vocab"][written_in_alphabet(left + right)] = model["vocab"].size();
+  }
+  described["pre_tokenizer"] = {{"type", "Sequence"},
+                                {"pretokenizers", nlohmann::json::parse("[" + pretokenizers + "]")}};
+  return tokenizer_from_json(described.dump(), "t.json");
+}
+
+const std::string kWords = R"({"type":"ByteLevel","add_prefix_space":false})";
+const std::string kDigit = R"({"type":"Digits","individual_digits":true})", kNumber = R"({"type":"Digits"})";
+const std::string kPunctuation = R"({"type":"Punctuation","behavior":"Contiguous"})";
+
+TEST_CASE("tokenizer: digits and punctuation are words of their own; splits may drop text", "[tokenizer]") {
+  // The ids are those of the tokenizers package.
+  const std::vector<std::pair<std::string, std::string>> merges{
+      {"1", "2"}, {"12", "3"}, {" ", "1"}, {"0", "0"}, {" 1", "2"}};
+  const std::string text = "room 123, 1200 x 12; ½ ٣ Ⅷ a12b";
+  const Tokenizer::Ids one_by_one = {114, 111, 111, 109, 32,  49, 50,  51,  44, 32,  49,  50,  48, 48, 32, 120, 32, 49,
+                                     50,  59,  32,  194, 189, 32, 217, 163, 32, 226, 133, 167, 32, 97, 49, 50,  98};
+  const Tokenizer::Ids together = {114, 111, 111, 109, 32,  257, 44, 32,  256, 259, 32, 120, 32,  256, 59,
+                                   32,  194, 189, 32,  217, 163, 32, 226, 133, 167, 32, 97,  256, 98};
+  const auto ids = [&](const std::string& pretokenizers, std::string_view of) {
+    return bytes_with(merges, pretokenizers)->encode(of);
+  };
+  CHECK(ids(kDigit + "," + kWords, text) == one_by_one);
+  CHECK(ids(kWords + "," + kDigit, text) == one_by_one);
+  CHECK(ids(kNumber + "," + kWords, text) == together);
+  // Behind ByteLevel the characters are those of the byte alphabet, of which 0xBD is a digit.
+  const std::vector<std::pair<std::string, std::string>> half{{"\xC2", "\xBD"}};
+  CHECK(bytes_with(half, kWords)->encode("½") == Tokenizer::Ids{256});
+  CHECK(bytes_with(half, kNumber + "," + kWords)->encode("½") == Tokenizer::Ids{256});
+  CHECK(bytes_with(half, kWords + "," + kNumber)->encode("½") == Tokenizer::Ids{0xC2, 0xBD});
+  const std::vector<std::pair<std::string, std::string>> marks{{"!", "?"}, {" ", "!"}, {"1", "2"}, {"12", "3"}};
+  const std::string three = R"({"type":"Split","pattern":{"Regex":"[0-9][0-9]"},"behavior":"Isolated","invert":false})";
+  CHECK(bytes_with(marks, kPunctuation + "," + kWords + "," + three)->encode("a !?1234") ==
+        Tokenizer::Ids{97, 32, 256, 258, 51, 52});
+  const std::string letters = R"({"type":"Split","pattern":{"Regex":"\\p{L}+"},"behavior":"Removed","invert":)";
+  const auto kept = bytes_with(merges, letters + "true}," + kWords),
+             dropped = bytes_with(merges, letters + "false}," + kWords);
+  CHECK(kept->encode("ab 12 c") == Tokenizer::Ids{97, 98, 99});
+  CHECK(dropped->encode("ab 12 c") == Tokenizer::Ids{32, 256, 32});
+  std::vector<std::pair<std::size_t, std::size_t>> ranges;
+  for (const TokenRange& range : kept->encode_located("ab 12 c1", std::vector<std::size_t>{1, 3, 6, 7}).tokens)
+    ranges.emplace_back(range.begin, range.end);
+  CHECK(ranges == std::vector<std::pair<std::size_t, std::size_t>>{{1, 2}, {2, 2}, {2, 3}, {3, 3}});
+}
+
+TEST_CASE("tokenizer: texts are cut between digits and marks that are words of their own", "[tokenizer]") {
+  std::string text;
+  while (text.size() < 600'000) text += text.size() % 70'000 < 100 ? "a 12, b!? 3\n" : "one more\nline of words  \n\n";
+  for (const std::string& pretokenizers : {kDigit + "," + kWords, kPunctuation + "," + kNumber + "," + kWords}) {
+    const auto tokenizer = bytes_with({{" ", "\n"}, {"\n", "\n"}, {"\n", "l"}, {"1", "2"}}, pretokenizers);
+    const EncodedPieces pieces = encode_in_pieces(*tokenizer, text, 200'000);
+    const int threads = kernels::threads();
+    kernels::set_threads(1);
+    CHECK(pieces.ids == tokenizer->encode(text));
+    kernels::set_threads(threads);
+    CHECK(pieces.most_left < 200'000);
   }
 }
 

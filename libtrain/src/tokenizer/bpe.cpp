@@ -35,9 +35,11 @@ Bpe::Bpe(const Tokens& vocabulary, const Merges& merges, const BpeOptions& optio
     const std::string name =
         options.by_bytes ? std::string(1, static_cast<char>(byte)) : fmt::format("<0x{:02X}>", byte);
     bytes_[static_cast<std::size_t>(byte)] = find(name);
-    if (options.by_bytes && !find(name)) {
+    if (options.by_bytes && options.byte_fallback && !find(name)) {
       throw UsageError("tokenizer",
-                       fmt::format("model.vocab: expected a token for each byte, found none for {:#04x}", byte));
+                       fmt::format("model.byte_fallback: expected false, as model.vocab has no token for the byte "
+                                   "{:#04x}, found true",
+                                   byte));
     }
   }
   merges_.resize(std::bit_ceil(std::max<std::size_t>(16, 2 * merges.size())), {kNone, {}});
@@ -136,10 +138,6 @@ void Bpe::add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, s
     ids.push_back(id);
     if (places != nullptr) places->push_back({from, from + bytes});
   };
-  if (options_.by_bytes) {
-    for (const char c : word) add(*bytes_[static_cast<unsigned char>(c)], begin++, 1);
-    return;
-  }
   std::optional<Place> unknown;  // a character without a token, which waits as in the tokenizers package
   const auto add_unknown = [&] {
     if (unknown) add(*options_.unknown, unknown->begin, unknown->end - unknown->begin);
@@ -147,9 +145,10 @@ void Bpe::add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, s
   };
   while (begin < word.size()) {
     const std::string_view rest = word.substr(begin);
-    const std::string_view character = rest.substr(0, std::max<std::size_t>(1, utf8_length(rest)));
+    const std::size_t length = options_.by_bytes ? 1 : std::max<std::size_t>(1, utf8_length(rest));
+    const std::string_view character = rest.substr(0, length);
     const auto byte = [&](char c) { return bytes_[static_cast<unsigned char>(c)]; };
-    if (const auto id = find(character)) {
+    if (const auto id = options_.by_bytes ? byte(character[0]) : find(character)) {
       add_unknown();
       add(*id, begin, character.size());
     } else if (options_.byte_fallback && std::ranges::all_of(character, [&](char c) { return byte(c).has_value(); })) {

@@ -33,7 +33,7 @@ class Bpe {
   using Merges = std::vector<std::pair<std::string, std::string>>;
 
   // With by_bytes, tokens are bytes, else UTF-8. Throws DataError that names a merge of what is no token, and
-  // UsageError if by_bytes and a byte has no token.
+  // UsageError if by_bytes, byte_fallback and a byte has no token.
   Bpe(const Tokens& vocabulary, const Merges& merges, const BpeOptions& options);
 
   // Appends the tokens of a word to `ids`.
@@ -64,9 +64,10 @@ class Bpe {
   struct Place {
     std::size_t begin, end;  // bytes
   };
-  // A character that has no token, and may become none, is dropped. The unknown token stands before the next character
-  // of the vocabulary, so behind the bytes of characters that come between. `places`, if not null, receives where in
-  // the word each token stands: one that stands for several characters ends with the last of them.
+  // A character, or with by_bytes a byte, that has no token, and may become none, is dropped. The unknown token stands
+  // before the next character of the vocabulary, so behind the bytes of characters that come between. `places`, if not
+  // null, receives where in the word each token stands: one that stands for several characters ends with the last of
+  // them.
   void add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, std::vector<Place>* places) const;
   const Merge* find_merge(std::uint32_t left, std::uint32_t right) const;
   void merge_short(std::vector<std::uint32_t>& ids, std::size_t begin) const;

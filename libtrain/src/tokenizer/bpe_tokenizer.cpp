@@ -31,7 +31,7 @@ struct BpeTokenizer::Worker {
   explicit Worker(const PreTokenizer& rules) : cutter(rules) {}
   WordCutter cutter;
   WordCache cache;
-  std::vector<std::size_t> ends;
+  std::vector<WordCutter::WordEnd> ends;
 };
 
 // Takes an idle worker, or makes one, and gives it back.
@@ -68,7 +68,8 @@ BpeTokenizer::BpeTokenizer(TokenizerDescription description, std::string json)
       decoder_(description.decoder),
       cuts_between_neighbours_(!description.bpe.by_bytes && !description.bpe.ignore_merges && bpe_.can_be_cut()),
       may_be_cut_(!has_cut_place(description.normalizer.replaced) &&
-                  std::ranges::none_of(description.pre_tokenizer.splits, &Regex::looks_behind)),
+                  std::ranges::none_of(description.pre_tokenizer.splits,
+                                       [](const Split& split) { return split.pattern.looks_behind(); })),
       json_(std::move(json)) {
   std::uint32_t last = 0;
   for (const auto& [token, id] : description.vocabulary) last = std::max(last, id);
@@ -220,7 +221,7 @@ bool BpeTokenizer::encode_prepared(std::size_t stop, std::string_view text, cons
     Ids ids{};
   };
   // Text that is one word must not be looked through from every stretch.
-  const bool has_words = !pre_tokenizer_.splits.empty() || pre_tokenizer_.split_metaspace || cuts_between_neighbours_;
+  const bool has_words = pre_tokenizer_.cuts_text() || pre_tokenizer_.split_metaspace || cuts_between_neighbours_;
   const bool on_all_threads = manner.on_all_threads && has_words;
   std::vector<Stretch> stretches;
   for (std::size_t begin = 0; begin < stop;) {
@@ -260,18 +261,18 @@ std::size_t BpeTokenizer::encode_words(Worker& worker, std::string_view text, st
     }
     worker.cache.append(word, ids, [&](std::string_view unknown, Ids& to) { bpe_.encode(unknown, to); });
   };
-  if (pre_tokenizer_.splits.empty()) {
+  if (!pre_tokenizer_.cuts_text()) {
     while (begin < end) {
       const std::size_t word_end = end_of_plain_word(text, begin);
-      encode_word(text.substr(begin, word_end - begin));
+      worker.cutter.refine(text.substr(begin, word_end - begin), encode_word);
       begin = word_end;
     }
     return begin;
   }
   worker.ends.clear();
   worker.cutter.cut(text, begin, end, worker.ends);
-  for (const std::size_t word_end : worker.ends) {
-    worker.cutter.refine(text.substr(begin, word_end - begin), encode_word);
+  for (const auto& [word_end, is_dropped] : worker.ends) {
+    if (!is_dropped) worker.cutter.refine(text.substr(begin, word_end - begin), encode_word);
     begin = word_end;
   }
   return begin;

@@ -39,6 +39,24 @@ std::optional<std::string> bytes_of_alphabet(std::string_view text) {
   return bytes;
 }
 
+std::string written_in_alphabet(std::string_view bytes) {
+  static const auto characters = [] {
+    std::array<std::string, 256> all;
+    int next = 256;
+    for (int byte = 0; byte < 256; ++byte) {
+      const int character = stands_for_itself(byte) ? byte : next++;
+      std::string& text = all[static_cast<std::size_t>(byte)];
+      if (character >= 0x80) text += static_cast<char>(0xc0 | character >> 6);
+      text += static_cast<char>(character < 0x80 ? character : 0x80 | (character & 0x3f));
+    }
+    return all;
+  }();
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const char byte : bytes) text += characters[static_cast<unsigned char>(byte)];
+  return text;
+}
+
 std::optional<char> byte_of_token(std::string_view token) {
   const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; };
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;

@@ -1,6 +1,9 @@
 // Normalizes and cuts text.
 #include "tokenizer/pre_tokenizer.h"
 
+#include <algorithm>
+
+#include "tokenizer/byte_alphabet.h"
 #include "tokenizer/normalize.h"
 
 namespace lt {
@@ -36,23 +39,56 @@ std::string PreTokenizer::prepared(std::string text, bool begins_text, bool cont
   return text;
 }
 
-WordCutter::WordCutter(const PreTokenizer& rules) {
-  for (const Regex& split : rules.splits) matchers_.emplace_back(split);
+WordCutter::WordCutter(const PreTokenizer& rules) : splits_(rules.splits) {
+  for (const Split& split : splits_) matchers_.emplace_back(split.pattern);
+  bool is_first = rules.cuts_text();
+  for (; is_first && first_splits_ < splits_.size() && !splits_[first_splits_].is_of_alphabet; ++first_splits_) {
+    is_first = splits_[first_splits_].is_of_class;
+  }
 }
 
-void WordCutter::cut(std::string_view text, std::size_t begin, std::size_t end, std::vector<std::size_t>& ends) {
+void WordCutter::cut(std::string_view text, std::size_t begin, std::size_t end, std::vector<WordEnd>& ends) {
   cut_by(0, text, begin, end, ends);
 }
 
 void WordCutter::cut_by(std::size_t split, std::string_view text, std::size_t begin, std::size_t end,
-                        std::vector<std::size_t>& ends) {
-  for (std::size_t at = begin; at < end;) {
+                        std::vector<WordEnd>& ends) {
+  std::size_t at = begin;
+  const auto add = [&](std::size_t to, bool is_dropped) {
+    if (is_dropped || split + 1 >= first_splits_) {
+      ends.push_back({to, is_dropped});
+    } else {
+      cut_by(split + 1, text.substr(0, to), at, std::min(end, to), ends);
+    }
+    at = ends.back().end;
+  };
+  while (at < end) {
     const auto match = matchers_[split].find(text, at);
-    if (!match || match->begin > at) ends.push_back(match ? match->begin : text.size());
-    if (!match) return;
-    if (match->begin >= end) return;
-    ends.push_back(match->end);
-    at = match->end;
+    const std::size_t next = match ? match->begin : text.size();
+    if (at < next) add(next, splits_[split].drops == Split::Drops::others);
+    if (at < next || at >= end) return;
+    add(match->end, splits_[split].drops == Split::Drops::matches);
+  }
+}
+
+void WordCutter::cut_word(std::size_t split, std::string_view word, std::vector<WordEnd>& ends) {
+  const Split& rule = splits_[split];
+  std::string written;
+  if (rule.is_of_alphabet) written = written_in_alphabet(word);
+  const std::string_view text = rule.is_of_alphabet ? written : word;
+  std::size_t at = 0, end = 0;  // in the text, in the word
+  const auto add = [&](std::size_t to, bool is_dropped) {
+    const auto is_first_byte = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
+    const std::string_view piece = text.substr(at, to - at);
+    end += rule.is_of_alphabet ? static_cast<std::size_t>(std::ranges::count_if(piece, is_first_byte)) : piece.size();
+    ends.push_back({end, is_dropped});
+    at = to;
+  };
+  while (at < text.size()) {
+    const auto match = matchers_[split].find(text, at);
+    const std::size_t next = match ? match->begin : text.size();
+    if (at < next) add(next, rule.drops == Split::Drops::others);
+    if (match) add(match->end, rule.drops == Split::Drops::matches);
   }
 }
 

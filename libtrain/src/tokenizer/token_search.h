@@ -19,14 +19,16 @@ class TokenSearch {
   void found(std::size_t end, std::size_t token) {
     for (; is_before(end); ++next_) tokens_.push_back({token, token + 1});
   }
-  // The positions in a word, which `tokens_before` tokens precede.
+  // The positions in a word, which `tokens_before` tokens precede. Those before it are in words that were dropped.
   void find_in(const Bpe& bpe, std::string_view word, std::size_t begin, std::size_t tokens_before) {
+    for (; is_before(begin); ++next_) tokens_.push_back({tokens_before, tokens_before});
     for (; is_before(begin + word.size()); ++next_) {
       const TokenRange found = bpe.token_at(word, positions_[next_] - begin);
       tokens_.push_back({tokens_before + found.begin, tokens_before + found.end});
     }
   }
-  // The positions that are left are in no token, because normalization removed what stood there to the end.
+  // The positions that are left are in no token, because normalization removed what stood there to the end, or a split
+  // dropped it.
   void finish(std::size_t tokens_before) {
     for (; next_ < positions_.size(); ++next_) tokens_.push_back({tokens_before, tokens_before});
   }

@@ -20,7 +20,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kHint = "docs/data.md lists the tokenizers that are supported";
+constexpr const char* kHint =
+    "docs/data.md lists the tokenizers that are supported, and says how to train a model of another one";
 // The pattern of the ByteLevel pre-tokenizer (Radford et al. 2019).
 constexpr const char* kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -136,29 +137,50 @@ std::string quoted(const std::string& literal) {
   return pattern;
 }
 
+Split::Drops drops_of(const Part& part, const std::string& behavior, bool inverted) {
+  if (behavior == "Isolated") return Split::Drops::nothing;
+  if (behavior == "Removed") return inverted ? Split::Drops::others : Split::Drops::matches;
+  part.refuse("behavior", "Isolated or Removed", behavior);
+}
+
 void read_pre_tokenizer(const Part& part, TokenizerDescription& to) {
   PreTokenizer& rules = to.pre_tokenizer;
   if (part.is_null()) return;
   const std::string type = part.type();
   if (type == "Sequence") {
     for (const Part& each : part.list("pretokenizers")) read_pre_tokenizer(each, to);
-  } else if (type == "Split" && !to.bpe.by_bytes && !rules.metaspace) {
-    part.require("behavior", "Isolated");
-    part.require("invert", false);
+  } else if (type == "Split" && !rules.metaspace) {
     const Part given = part.child("pattern");
-    const std::string pattern = given.has("Regex") ? given.text("Regex", "") : quoted(literal_pattern(part));
+    const std::string literal = given.has("Regex") ? "" : literal_pattern(part);
+    const Normalizer& normalizer = to.normalizer;
+    if (literal.size() == 1 && literal == normalizer.replaced && !to.bpe.by_bytes &&
+        normalizer.replacement.find(literal) == std::string::npos) {
+      return;  // the normalizer leaves none to match, as in Gemma's
+    }
+    const auto drops = drops_of(part, part.text("behavior", "Isolated"), part.flag("invert", false));
     try {
-      rules.splits.emplace_back(pattern);
+      const Regex pattern(given.has("Regex") ? given.text("Regex", "") : quoted(literal));
+      rules.splits.push_back({pattern, drops, false, to.bpe.by_bytes});
     } catch (const UsageError& e) {
       part.refuse_pattern(e);
+    }
+  } else if (type == "Digits" && !rules.metaspace) {
+    const bool one_by_one = part.flag("individual_digits", false);
+    rules.splits.push_back({Regex(one_by_one ? "\\p{N}" : "\\p{N}+"), Split::Drops::nothing, true, to.bpe.by_bytes});
+  } else if (type == "Punctuation" && !rules.metaspace) {
+    const std::string behavior = part.text("behavior", "Isolated"), one = "[\\p{P}$+<=>^`|~]";
+    if (behavior == "Contiguous") {
+      rules.splits.push_back({Regex(one + "+"), Split::Drops::nothing, true, to.bpe.by_bytes});
+    } else {
+      rules.splits.push_back({Regex(one), drops_of(part, behavior, false), true, to.bpe.by_bytes});
     }
   } else if (type == "ByteLevel" && !to.bpe.by_bytes && !rules.metaspace) {
     to.bpe.by_bytes = true;
     rules.add_prefix_space = part.flag("add_prefix_space", true);
     if (rules.add_prefix_space && !rules.splits.empty()) {
-      part.refuse("add_prefix_space", "false after a Split", true);
+      part.refuse("add_prefix_space", "false after what splits", true);
     }
-    if (part.flag("use_regex", true)) rules.splits.emplace_back(kGpt2Pattern);
+    if (part.flag("use_regex", true)) rules.splits.push_back({Regex(kGpt2Pattern)});
   } else if (type == "Metaspace" && !to.bpe.by_bytes && !rules.metaspace && rules.splits.empty()) {
     part.require("replacement", kMetaspace);
     part.require("str_rep", kMetaspace);
@@ -166,7 +188,7 @@ void read_pre_tokenizer(const Part& part, TokenizerDescription& to) {
     rules.prepend = prepend_of(part);
     rules.split_metaspace = part.flag("split", true);
   } else {
-    part.refuse_type("Split and then ByteLevel, or Metaspace, each at most once but Split");
+    part.refuse_type("Split, Digits, Punctuation and at most one ByteLevel, or Metaspace alone");
   }
 }
 
@@ -313,11 +335,8 @@ TokenizerDescription read_tokenizer_json(const Json& json, const std::string& wh
   const Part file(json, where, "");
   TokenizerDescription description;
   description.bpe.by_bytes = false;
-  read_pre_tokenizer(file.child("pre_tokenizer"), description);
-  if (!description.pre_tokenizer.splits.empty() && !description.bpe.by_bytes) {
-    file.refuse("pre_tokenizer", "a ByteLevel after Split", json.at("pre_tokenizer"));
-  }
   read_normalizer(file.child("normalizer"), description.normalizer);
+  read_pre_tokenizer(file.child("pre_tokenizer"), description);
   description.decoder.bytes = description.bpe.by_bytes;
   read_decoder(file.child("decoder"), description.decoder);
   description.added = read_added(file);
