@@ -86,6 +86,16 @@ class Tokenizers(training.TrainingTest):
 
         check(0, ("/tokenizer.json: model.type: expected \"BPE\", found \"Unigram\"",
                   ": model.type: expected \"BPE\", found \"Unigram\""))
+        data, model = self.folder / "base-data", ("--train.seq=16",)
+        tune = (f"--model.from={hf}", f"--data.train={data}/train.bin")
+        self.assert_error(self.train(*tune, run="refused", model=model, steps=1), 2,
+                          f"[data] data.train: expected the tokenizer of model.from, {hf}/tokenizer.json, found {data}/tokenizer.json",
+                          "`ltrain prepare` does not support that tokenizer: copy its tokenizer.json beside token files that another "
+                          "program made with it, or put the same tokenizer in a form that docs/data.md lists into the model's folder")
+        (self.folder / "copied").mkdir()
+        for name, source in (("train.bin", data), ("tokenizer.json", hf)):
+            (self.folder / "copied" / name).write_bytes((source / name).read_bytes())
+        self.trained(tune[0], f"--data.train={self.folder}/copied/train.bin", run="tuned", model=model, steps=1)
         (hf / "tokenizer.json").unlink()
         only = ": expected a tokenizer.json, found only tokenizer.model, tokenizer_config.json"
         check(1, (only, only))

@@ -12,6 +12,7 @@
 #include "io/whole_file.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
+#include "libtrain/tokenizer/tokenizer.h"
 #include "libtrain/train/run_options.h"
 #include "tokenizer/same_tokenizer.h"
 #include "tokenizer/tokenizer_json.h"
@@ -32,6 +33,10 @@ std::string shown(const NamedTokenizer& tokenizer) {
 
 // What a user can do where `other` is not of the tokenizer of `expected`.
 std::string hint_of(const NamedTokenizer& expected, const NamedTokenizer& other) {
+  if (!expected.text.empty() && supported_tokenizer(expected.text, expected.place) == nullptr) {
+    return "`ltrain prepare` does not support that tokenizer: copy its tokenizer.json beside token files that another "
+           "program made with it, or put the same tokenizer in a form that docs/data.md lists into the model's folder";
+  }
   if (other.text.empty()) return "token files without a tokenizer.json count as bytes: put theirs beside them";
   if (expected.text.empty() && expected.key == "model.from")
     return "a model without a tokenizer.json counts as one of bytes: put its file into its folder";
