@@ -155,6 +155,7 @@ def more_tokenizers(corpus):
         "digits, llama3": [pre.Digits(True), split(LLAMA3), bytes_alone],
         "phi4": [split(LLAMA3, "removed", invert=True), bytes_alone],
         "letters alone": [split(r"\s?\p{L}+", "removed", invert=True), pre.Digits(True), bytes_alone],
+        "bloom": [split(" ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"), bytes_alone],
         "spaces removed": [split(r"\s+", "removed"), words],
     }
     for name, parts in sequences.items():

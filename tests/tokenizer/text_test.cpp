@@ -92,14 +92,18 @@ TEST_CASE("regex: Unicode's white space, and errors that name the pattern", "[to
 }
 
 TEST_CASE("regex: what other libraries read differently is refused", "[tokenizer]") {
-  for (const char* const pattern : {"\\w+", "a\\b", "\\h", "[\\S]", "^a", "a$", "[a[b]]", "[a&&b]", "\\p{N}{1,3}+",
-                                    "a{2}?", "\\d{2}?", "a{,3}", "(?m:.)", "(?i-m)a", "\\p{N}*", "a|", "(?=a)"}) {
+  for (const char* const pattern :
+       {"\\w+",    "a\\b",    "\\h",     "[\\S]",   "^a",      "a$",        "[a&&b]",      "\\p{N}{1,3}+",
+        "[a[^b]]", "[a-[b]]", "[a[-b]]", "[[a-]b]", "[[a]-b]", "[a[b[c]]]", "[[:alpha:]]", "[a[]]",
+        "a{2}?",   "\\d{2}?", "a{,3}",   "(?m:.)",  "(?i-m)a", "\\p{N}*",   "a|",          "(?=a)"}) {
     INFO(pattern);
     CHECK(message_of<UsageError>([&] {
             Regex{pattern};
           }).starts_with("pattern \"" + std::string(pattern) + "\": expected what has one"));
   }
   CHECK_NOTHROW(Regex("[^\\s\\p{L}]\\d\\$\\^\\[[.\\]]"));
+  Regex::Matcher joined(Regex("[^(\\s|[.,c-e\\]])]"));  // as BLOOM has them
+  CHECK(joined.find("(|).,cde] ab", 0)->begin == 10);
   CHECK_NOTHROW(Regex("\\x{61}+a{2,3}?b{2}[{,3}+]\\{,3}+a{x}+(?i:m)"));
 }
 

@@ -68,7 +68,8 @@ void check_options(const std::string& pattern, std::size_t at) {
 // Writes \s and \S out. Refuses what Oniguruma, which other tokenizers use, reads in another way than PCRE2.
 std::string with_spaces(const std::string& pattern) {
   std::string written;
-  bool in_class = false;
+  bool in_class = false, in_inner_class = false;
+  const auto has_dash = [&](std::size_t at) { return at < pattern.size() && pattern[at] == '-'; };
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     const char c = pattern[i];
     if (c == '\\' && i + 1 < pattern.size()) {
@@ -87,7 +88,17 @@ std::string with_spaces(const std::string& pattern) {
       }
       continue;
     }
-    if (in_class && c == '[') refuse(pattern, "a class in a class");
+    if (in_class && c == '[') {
+      const bool is_plain = i + 1 < pattern.size() && std::string_view("^:]").find(pattern[i + 1]) == std::string::npos;
+      if (in_inner_class || !is_plain || has_dash(i - 1) || has_dash(i + 1)) refuse(pattern, "such a class in a class");
+      in_inner_class = true;  // Oniguruma joins the two
+      continue;
+    }
+    if (in_inner_class && c == ']') {
+      if (has_dash(i - 1) || has_dash(i + 1)) refuse(pattern, "such a class in a class");
+      in_inner_class = false;
+      continue;
+    }
     if (in_class && pattern.substr(i, 2) == "&&") refuse(pattern, "&& in a class");
     if (!in_class && (c == '^' || c == '$')) refuse(pattern, std::string(1, c));
     if (!in_class && c == '{') check_interval(pattern, i);
