@@ -275,9 +275,12 @@ class Tokenizers(training.TrainingTest):
         normalizers = [{"type": "Prepend", "prepend": "\u2581"}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]
         decoders = [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
                     {"type": "Strip", "content": " ", "start": 1, "stop": 0}]
+        prefixed = byte_level("</s>")
+        prefixed["pre_tokenizer"]["add_prefix_space"] = True
         hello = '{"text": "Hello World"}\n' * 60
         for name, tokenizer, text, counted, size in (
                 ("blanks.txt", blanks, "a    b  c\n" * 60, 359, 599),  # bytes but the first, which is no target
+                ("prefixed.jsonl", prefixed, hello, 779, 660),
                 ("first.jsonl", characters({"pre_tokenizer": space}, space), hello, 719, 659),
                 ("prepend.jsonl", characters({"normalizer": {"type": "Sequence", "normalizers": normalizers}},
                                              {"type": "Sequence", "decoders": decoders}), hello, 719, 659)):

@@ -302,7 +302,7 @@ Size BpeTokenizer::text_bytes(std::uint32_t token, bool begins_document) const {
   std::ptrdiff_t spaces = 0;
   if (begins_document && decoder_.first_without_spaces) {
     spaces = std::ranges::count(bytes, ' ');
-  } else if (begins_document && decoder_.strip_first_space) {
+  } else if (begins_document && (decoder_.strip_first_space || pre_tokenizer_.add_prefix_space)) {
     spaces = bytes.starts_with(' ') ? 1 : 0;
   }
   return std::ssize(bytes) - spaces;

@@ -52,7 +52,7 @@ class Tokenizer {
   // The bytes that a token stands for within a text; empty for an id outside the vocabulary.
   virtual std::string bytes_of(std::uint32_t token) const = 0;
   // How many bytes of a text a token stands for: 0 for a special one. A token that begins a document stands for none of
-  // the space that encode() puts before a text and decode() leaves out.
+  // the space that encode() puts before a text.
   virtual Size text_bytes(std::uint32_t token, bool /*begins_document*/) const {
     return static_cast<Size>(bytes_of(token).size());
   }
