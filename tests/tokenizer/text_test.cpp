@@ -12,6 +12,7 @@
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/normalize.h"
 #include "tokenizer/regex.h"
+#include "tokenizer/same_tokenizer.h"
 
 using namespace lt;
 using lt_test::message_of;
@@ -256,6 +257,10 @@ TEST_CASE("tokenizer: digits and punctuation are words of their own; splits may 
   CHECK(ids(kDigit + "," + kWords, text) == one_by_one);
   CHECK(ids(kWords + "," + kDigit, text) == one_by_one);
   CHECK(ids(kNumber + "," + kWords, text) == together);
+  const std::string split = R"({"type":"Split","pattern":{"Regex":"\\p{N}"},"behavior":"Isolated"})";
+  const auto digits = bytes_with(merges, kDigit + "," + kWords), splits = bytes_with(merges, split + "," + kWords);
+  CHECK(extends_tokenizer(digits->to_json(), splits->to_json()));
+  CHECK_FALSE(extends_tokenizer(digits->to_json(), bytes_with(merges, kWords + "," + kDigit)->to_json()));
   // Behind ByteLevel the characters are those of the byte alphabet, of which 0xBD is a digit.
   const std::vector<std::pair<std::string, std::string>> half{{"\xC2", "\xBD"}};
   CHECK(bytes_with(half, kWords)->encode("½") == Tokenizer::Ids{256});

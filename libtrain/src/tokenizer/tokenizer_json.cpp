@@ -25,6 +25,10 @@ constexpr const char* kHint =
 // The pattern of the ByteLevel pre-tokenizer (Radford et al. 2019).
 constexpr const char* kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
+// The patterns of Digits and Punctuation.
+constexpr const char *kDigit = R"(\p{N})", *kDigits = R"(\p{N}+)";
+constexpr const char *kMark = R"([\p{P}$+<=>^`|~])", *kMarks = R"([\p{P}$+<=>^`|~]+)";
+
 // A value in a message: an object by its type, and no more than a line.
 std::string shown(const Json& value) {
   const std::string text = value.is_object()  ? value.value("type", Json("an object")).dump()
@@ -145,6 +149,10 @@ Split::Drops drops_of(const Part& part, const std::string& behavior, bool invert
 
 void read_pre_tokenizer(const Part& part, TokenizerDescription& to) {
   PreTokenizer& rules = to.pre_tokenizer;
+  const auto add = [&](const std::string& pattern, Split::Drops drops) {
+    const bool is_of_class = pattern == kDigit || pattern == kDigits || pattern == kMark || pattern == kMarks;
+    rules.splits.push_back({Regex(pattern), drops, is_of_class, to.bpe.by_bytes});
+  };
   if (part.is_null()) return;
   const std::string type = part.type();
   if (type == "Sequence") {
@@ -159,28 +167,26 @@ void read_pre_tokenizer(const Part& part, TokenizerDescription& to) {
     }
     const auto drops = drops_of(part, part.text("behavior", "Isolated"), part.flag("invert", false));
     try {
-      const Regex pattern(given.has("Regex") ? given.text("Regex", "") : quoted(literal));
-      rules.splits.push_back({pattern, drops, false, to.bpe.by_bytes});
+      add(given.has("Regex") ? given.text("Regex", "") : quoted(literal), drops);
     } catch (const UsageError& e) {
       part.refuse_pattern(e);
     }
   } else if (type == "Digits" && !rules.metaspace) {
-    const bool one_by_one = part.flag("individual_digits", false);
-    rules.splits.push_back({Regex(one_by_one ? "\\p{N}" : "\\p{N}+"), Split::Drops::nothing, true, to.bpe.by_bytes});
+    add(part.flag("individual_digits", false) ? kDigit : kDigits, Split::Drops::nothing);
   } else if (type == "Punctuation" && !rules.metaspace) {
-    const std::string behavior = part.text("behavior", "Isolated"), one = "[\\p{P}$+<=>^`|~]";
+    const std::string behavior = part.text("behavior", "Isolated");
     if (behavior == "Contiguous") {
-      rules.splits.push_back({Regex(one + "+"), Split::Drops::nothing, true, to.bpe.by_bytes});
+      add(kMarks, Split::Drops::nothing);
     } else {
-      rules.splits.push_back({Regex(one), drops_of(part, behavior, false), true, to.bpe.by_bytes});
+      add(kMark, drops_of(part, behavior, false));
     }
   } else if (type == "ByteLevel" && !to.bpe.by_bytes && !rules.metaspace) {
-    to.bpe.by_bytes = true;
     rules.add_prefix_space = part.flag("add_prefix_space", true);
     if (rules.add_prefix_space && !rules.splits.empty()) {
       part.refuse("add_prefix_space", "false after what splits", true);
     }
-    if (part.flag("use_regex", true)) rules.splits.push_back({Regex(kGpt2Pattern)});
+    if (part.flag("use_regex", true)) add(kGpt2Pattern, Split::Drops::nothing);
+    to.bpe.by_bytes = true;
   } else if (type == "Metaspace" && !to.bpe.by_bytes && !rules.metaspace && rules.splits.empty()) {
     part.require("replacement", kMetaspace);
     part.require("str_rep", kMetaspace);
