@@ -155,7 +155,9 @@ MemoryCopy::MemoryCopy(const fs::path& path, const CopyOwner& owner, const std::
   const Size payload_offset = whole_pages(kPage + static_cast<Size>(text.size()));
   const Size bytes = whole_pages(payload_offset + payload_bytes_);
   // Takes all memory now. Otherwise a full file system would end the process at a later write.
-  if (const int error = ::posix_fallocate(file.get(), 0, bytes); error != 0) {
+  int error = EINTR;  // a signal's
+  while (error == EINTR) error = ::posix_fallocate(file.get(), 0, bytes);
+  if (error != 0) {
     ::unlink(path.c_str());
     fail(path, fmt::format("cannot take {} bytes of shared memory", bytes), error, kWithoutMemory);
   }

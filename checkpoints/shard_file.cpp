@@ -134,13 +134,17 @@ std::vector<DatasetEntry> write_groups(hid_t access, const std::filesystem::path
     Hdf5Group(LT_HDF5(H5Gcreate2(file, kind.name.c_str(), H5P_DEFAULT, creation(H5P_GROUP_CREATE), H5P_DEFAULT)))
         .close();
   }
+  const auto path_of = [](const StateRange& range) { return fmt::format("/{}/{}", range.kind, range.parameter); };
+  // The names of parameters are taken: a further range of x must not have that of a parameter x@64.
+  std::unordered_set<std::string> taken, written;
+  for (const StateRange& range : shards.owned) taken.insert(path_of(range));
   std::vector<DatasetEntry> datasets;
-  std::unordered_set<std::string> paths;
   Transfer transfer(device_of(shards.owned));
   for (const StateRange& range : shards.owned) {
     if (range.begin == range.end) continue;
-    std::string link = fmt::format("/{}/{}", range.kind, range.parameter);
-    if (!paths.insert(link).second) paths.insert(link += fmt::format("@{}", range.begin));
+    std::string link = path_of(range);
+    const bool is_further = !written.insert(link).second;
+    while (is_further && !taken.insert(link).second) link += fmt::format("@{}", range.begin);
     datasets.push_back(write_dataset(file, range, shapes.at(range.parameter), std::move(link),
                                      find_kind(shards.kinds, range.kind)->dtype, transfer));
   }

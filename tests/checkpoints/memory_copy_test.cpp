@@ -1,9 +1,11 @@
 // Copies in shared memory. A sealed copy is found again unchanged; an unsealed or changed copy does not count.
 #include "memory_folder.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 
 #include "checkpoints/fixture.h"
@@ -13,6 +15,18 @@
 using namespace lt;
 using namespace lt::checkpoint;
 using namespace lt_test;
+
+namespace {
+
+int interruptions = 0;  // of the next calls of posix_fallocate()
+
+}  // namespace
+
+// In place of the C library's.
+extern "C" int posix_fallocate(int file, off_t offset, off_t bytes) {
+  if (interruptions > 0) return --interruptions, EINTR;
+  return ::fallocate(file, 0, offset, bytes) == 0 ? 0 : errno;
+}
 
 namespace {
 
@@ -121,4 +135,12 @@ TEST_CASE("memory copy: foreign and damaged files do not count as copies", "[che
   CHECK(taken > 0);  // a changed seal or checksum leaves the layout valid
   write(4096, "master f32 0 99999999999 0 w\n");
   CHECK(memory_copies(run.id).empty());
+}
+
+TEST_CASE("memory copy: a signal while its memory is taken is no failure", "[checkpoints]") {
+  const MemoryRun run;
+  make_memory_folder(run.id);
+  interruptions = 2;
+  const MemoryCopy copy(run.file, run.owner, run.layout);
+  CHECK(interruptions == 0);
 }
