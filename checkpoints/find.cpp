@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "files.h"
+#include "hf_folder.h"
 #include "io/crc32c.h"
 #include "io/descriptor.h"
 #include "known_folders.h"
@@ -84,7 +85,7 @@ Listing examine(const std::filesystem::path& folder, bool checksums) {
 // A run at work may have removed the folder since it was listed.
 bool is_gone(const std::filesystem::path& folder) {
   std::error_code failed;
-  return !std::filesystem::exists(folder, failed) && !failed;
+  return std::filesystem::symlink_status(folder, failed).type() == std::filesystem::file_type::not_found;
 }
 
 std::vector<Listing> examine_all(const std::vector<std::filesystem::path>& folders, bool checksums) {
@@ -236,6 +237,8 @@ DataError no_valid_checkpoint(const std::string& path, const std::vector<std::st
                               const std::string& named) {
   const std::string subject = subject_of(path, named);
   if (!std::filesystem::exists(path)) return {"checkpoint", subject + ": no such file or folder"};
+  if (const FoundInstead other = found_instead(path); notes.empty() && !other.found.empty())
+    return {"checkpoint", fmt::format("{}: expected a valid checkpoint, found {}", subject, other.found), other.hint};
   return {"checkpoint",
           fmt::format("{}: expected a valid checkpoint, found none{}{}", subject, notes.empty() ? "" : ": ",
                       fmt::join(notes, "; ")),

@@ -2,6 +2,7 @@
 #include "hf_folder.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -15,6 +16,9 @@
 #include "files.h"
 #include "hf_config.h"
 #include "io/json_problem.h"
+#include "io/presence.h"
+#include "io/readable.h"
+#include "io/whole_file.h"
 #include "layout.h"
 #include "libtrain/error.h"
 #include "tokenizer/tokenizer_files.h"
@@ -27,6 +31,7 @@ using Index = nlohmann::json;
 
 constexpr const char *kConfig = "config.json", *kOneFile = "model.safetensors",
                      *kIndex = "model.safetensors.index.json", *kTokenizer = "tokenizer.json";
+constexpr const char* kAdapter = "adapter_config.json";
 constexpr Size kMostTextBytes = Size{256} << 20;
 // Values that are read and transposed at a time.
 constexpr Size kTransposedValues = Size{16} << 20;
@@ -47,9 +52,15 @@ bool is_derived(const std::string& name) {
   return false;
 }
 
+// Null for text that is no JSON or nests too deeply.
+Index json_or_null(const std::string& text) {
+  const Index json = json_depth(text) > kMaxJsonDepth ? Index() : Index::parse(text, nullptr, false);
+  return json.is_discarded() ? Index() : json;
+}
+
 // The names of the files in the index, each once. They must lie in the folder itself.
 std::vector<std::string> files_of_index(const std::string& text) {
-  const Index json = json_depth(text) > kMaxJsonDepth ? Index() : Index::parse(text, nullptr, false);
+  const Index json = json_or_null(text);
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
   if (!json.is_object()) {
     throw DataError("checkpoint", fmt::format("{}: expected a JSON object, found {}", kIndex, json_problem(text)));
@@ -89,32 +100,74 @@ bool has_values_of(const Source& one, const Source& other) {
 
 }  // namespace
 
-bool is_hf_folder(const std::string& path) { return fs::is_regular_file(fs::path(path) / kConfig); }
+bool is_hf_folder(const std::string& path) {
+  return fs::is_regular_file(status_of("checkpoint", fs::path(path) / kConfig));
+}
+
+FoundInstead found_instead(const std::string& path) {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  const FileText adapter = read_file((fs::path(path) / kAdapter).string(), true, kMostBytes);
+  if (adapter.problem.empty()) {
+    const Index json = json_or_null(adapter.text);
+    const auto base = json.is_object() ? json.find("base_model_name_or_path") : json.end();
+    const bool names_base = json.is_object() && base != json.end() && base->is_string() && *base != "";
+    return {"an adapter" + (names_base ? " of " + base->get<std::string>() : ""),
+            "merge it into its base first (PEFT's merge_and_unload), or export a run of adapters without --adapter"};
+  }
+  std::vector<std::string> snapshots;
+  for (const fs::path& entry : readable_entries(fs::path(path) / "snapshots")) snapshots.push_back(entry.string());
+  if (snapshots.empty()) return {};
+  std::ranges::sort(snapshots);
+  return {"the root of a Hugging Face cache, with the model in " + fmt::format("{}", fmt::join(snapshots, " or ")), ""};
+}
 
 nn::TransformerSpec read_hf_spec(const std::string& path) {
+  if (const FoundInstead other = is_hf_folder(path) ? FoundInstead() : found_instead(path); !other.found.empty())
+    throw DataError("checkpoint", path + ": expected a Hugging Face folder, found " + other.found, other.hint);
   return within(path, [&] { return parse_hf_config(read_text(fs::path(path) / kConfig, kMostTextBytes)); });
 }
 
 HfFolder::HfFolder(const std::string& path) : path_(path), spec_(read_hf_spec(path)), tensors_(hf_tensors(spec_)) {
   for (const HfTensor& tensor : tensors_) by_parameter_[tensor.ours].push_back(&tensor);
   within(path_, [&] {
-    open_files();
-    match_tensors();
+    try {
+      open_files();
+      match_tensors();
+    } catch (const DataError& e) {
+      if (!has_unread_index()) throw;
+      throw DataError(e.component(), fmt::format("{}; {} beside it names other files", e.what(), kIndex),
+                      fmt::format("{} is read first, as by transformers: remove it if it is out of date", kOneFile));
+    }
   });
+}
+
+bool HfFolder::has(const std::string& name) const { return is_present("checkpoint", path_ / name, name); }
+
+// Whether an index of other files stands beside the one file, which is read in its place.
+bool HfFolder::has_unread_index() const {
+  try {
+    return has(kOneFile) && has(kIndex) &&
+           files_of_index(read_text(path_ / kIndex, kMostTextBytes)) != std::vector<std::string>{kOneFile};
+  } catch (const DataError&) {
+    return false;
+  }
 }
 
 void HfFolder::open_files() {
   std::vector<std::string> names{kOneFile};
   // One file comes before an index, as in transformers.
-  const bool has_one = fs::exists(path_ / kOneFile), has_index = !has_one && fs::exists(path_ / kIndex);
+  const bool has_one = has(kOneFile), has_index = !has_one && has(kIndex);
   if (has_index) names = files_of_index(read_text(path_ / kIndex, kMostTextBytes));
   if (!has_one && !has_index) {
+    const FoundInstead other = found_instead(path_.string());
+    if (!other.found.empty())
+      throw DataError("checkpoint", fmt::format("{}: expected weights, found {}", kOneFile, other.found), other.hint);
     throw DataError("checkpoint",
                     fmt::format("{}: expected weights in this file or in those of {}, found neither", kOneFile, kIndex),
                     "weights in other formats (pytorch_model.bin) must be converted to safetensors first");
   }
   for (const std::string& name : names) {
-    if (has_index && !fs::exists(path_ / name)) {
+    if (has_index && !has(name)) {
       throw DataError("checkpoint", fmt::format("{}: expected this file, which {} names, found none", name, kIndex),
                       "a download that was cut short? the folder needs all files of its index");
     }
@@ -167,7 +220,7 @@ void HfFolder::match_tensors() {
 }
 
 std::string HfFolder::tokenizer() const {
-  if (!fs::exists(path_ / kTokenizer)) return "";
+  if (!is_present("checkpoint", path_ / kTokenizer)) return "";
   return within(path_, [&] { return read_text(path_ / kTokenizer, kMostTextBytes); });
 }
 

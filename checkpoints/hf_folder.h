@@ -16,10 +16,16 @@
 
 namespace lt::checkpoint {
 
-// Whether the path is such a folder, by its config.json.
+// Whether the path is such a folder, by its config.json. Throws DataError if that is a link to nothing.
 bool is_hf_folder(const std::string& path);
 // The model of such a folder, complete and valid. Throws DataError.
 nn::TransformerSpec read_hf_spec(const std::string& path);
+
+// What a folder holds in place of a model, for messages: an adapter of PEFT, or the snapshots of a Hugging Face cache.
+struct FoundInstead {
+  std::string found, hint;  // empty: nothing that is known
+};
+FoundInstead found_instead(const std::string& path);
 
 class HfFolder {
  public:
@@ -47,6 +53,8 @@ class HfFolder {
     const SafetensorsEntry* entry;
   };
 
+  bool has(const std::string& name) const;
+  bool has_unread_index() const;
   void open_files();
   void match_tensors();
   // Elements [begin, end) of our parameter that lie in one of their tensors and in one range.

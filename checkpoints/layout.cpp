@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "files.h"
+#include "io/presence.h"
 #include "libtrain/error.h"
 
 namespace lt::checkpoint {
@@ -46,21 +47,10 @@ fs::path move_aside(const fs::path& folder) {
   }
 }
 
-namespace {
-
-// What `path` is, or that there is no such file. Throws DataError if the system does not say: a run that takes a folder
-// of checkpoints for none starts over.
-fs::file_status status_of(const fs::path& path) {
-  std::error_code failed;
-  const fs::file_status status = fs::status(path, failed);
-  if (fs::status_known(status)) return status;
-  throw DataError("checkpoint", fmt::format("{}: cannot be looked at: {}", path.string(), failed.message()));
-}
-
-}  // namespace
-
+// Throws DataError if the system does not say whether there is such a folder, and for a link to nothing: a run that
+// takes a folder of checkpoints for none starts over.
 std::vector<fs::path> steps_in(const fs::path& directory) {
-  if (!fs::is_directory(status_of(directory))) return {};
+  if (!fs::is_directory(status_of("checkpoint", directory))) return {};
   std::vector<std::pair<Size, fs::path>> found;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
     if (const auto step = parse_step(entry.path().filename().string())) found.emplace_back(*step, entry.path());
@@ -74,10 +64,10 @@ std::vector<fs::path> steps_in(const fs::path& directory) {
 std::vector<fs::path> step_folders(const std::string& path) {
   fs::path root = fs::path(path).lexically_normal();
   if (root.filename().empty()) root = root.parent_path();
-  if (!fs::exists(status_of(root))) return {};
+  if (!is_present("checkpoint", root)) return {};
   const fs::path name = fs::absolute(root).lexically_normal().filename();
-  if (parse_step(name.string()) || fs::exists(status_of(root / kManifestName))) return {root};
-  return steps_in(fs::is_directory(status_of(root / "checkpoints")) ? root / "checkpoints" : root);
+  if (parse_step(name.string()) || is_present("checkpoint", root / kManifestName)) return {root};
+  return steps_in(fs::is_directory(status_of("checkpoint", root / "checkpoints")) ? root / "checkpoints" : root);
 }
 
 }  // namespace lt::checkpoint

@@ -1,9 +1,12 @@
 // Which checkpoint a path selects, and the reasons given for skipping newer ones.
+#include <fmt/format.h>
+
 #include "checkpoints/fixture.h"
 #include "layout.h"
 #include "libtrain/error.h"
 #include "run_id.h"
 #include "test_main/catch.h"
+#include "test_main/message_of.h"
 #include "verify.h"
 
 using namespace lt;
@@ -84,6 +87,12 @@ TEST_CASE("find_newest: nothing there", "[checkpoints]") {
   Strings notes;
   CHECK(!find_newest(temp.text(), kAnyRun, &notes, false));
   CHECK(!find_newest(temp.text() + "/missing", kAnyRun, &notes, false));
+  // A disk that is not mounted: a run must not begin anew.
+  fs::create_directory_symlink("/gone/checkpoints", temp.path() / "link");
+  for (const RunFilter& runs : {kAnyRun, RunFilter{kRun}}) {
+    CHECK(message_of<DataError>([&] { find_newest(temp.text() + "/link", runs, &notes, false); }) ==
+          temp.text() + "/link: expected a file or folder, found a link to /gone/checkpoints, which is not there");
+  }
   CHECK(list(temp.text(), true).empty());
   CHECK_THROWS_AS(list(temp.text() + "/missing", true), DataError);
   CHECK(notes.empty());
@@ -100,6 +109,16 @@ TEST_CASE("newest: a hint names what is expected if nothing of that kind exists,
     }
   };
   CHECK(hint() == "a step's folder, a checkpoints folder or a run's folder is expected");
+  const auto found = [&] { return message_of<DataError>([&] { newest(temp.text()); }); };
+  fs::create_directories(temp.path() / "snapshots/abc");
+  CHECK(found() ==
+        fmt::format("{0}: expected a valid checkpoint, found the root of a Hugging Face cache, with the model "
+                    "in {0}/snapshots/abc",
+                    temp.text()));
+  fs::remove_all(temp.path() / "snapshots");
+  write_text(temp.path() / "adapter_config.json", R"({"base_model_name_or_path":"org/base"})");
+  CHECK(found() == temp.text() + ": expected a valid checkpoint, found an adapter of org/base");
+  fs::remove(temp.path() / "adapter_config.json");
   write_text(temp.path() / "config.json", "{}");
   write_text(temp.path() / "model.safetensors", "");
   CHECK(hint() == "this is a Hugging Face folder: ltrain checkpoint import makes a checkpoint of it");
@@ -120,14 +139,16 @@ TEST_CASE("find_newest: says why it passed each one over, newest first", "[check
   fs::remove(file("step-00000005", "manifest.json"));
   fs::remove_all(temp.path() / "step-00000006");
   fs::copy(temp.path() / "step-00000001", temp.path() / "step-00000006");
+  fs::create_directory_symlink("gone", temp.path() / "step-00000007");
   Strings notes;
   CHECK(find_newest(temp.text(), kAnyRun, &notes, false) == (temp.path() / "step-00000001").string());
-  CHECK(notes == Strings{"step-00000006: manifest.json: step: expected 6, found 1",
+  CHECK(notes == Strings{"step-00000007: manifest.json: cannot open: No such file or directory",
+                         "step-00000006: manifest.json: step: expected 6, found 1",
                          "step-00000005: manifest.json: cannot open: No such file or directory",
                          "step-00000004: manifest.json: is empty",
                          "step-00000003: rank-00000.h5: cannot open: No such file or directory",
                          "step-00000002: rank-00000.h5: expected " + bytes + " bytes, found 17"});
-  CHECK(verify(temp.text()).size() == 5);
+  CHECK(verify(temp.text()).size() == 6);
   CHECK(list(temp.text(), false)[1].reason == "rank-00000.h5: expected " + bytes + " bytes, found 17");
 }
 

@@ -252,3 +252,55 @@ TEST_CASE("hf import: beside tied embeddings each value of a head is compared", 
     CHECK(refusal(hf).ends_with("as config.json has tied embeddings, found others"));
   }
 }
+
+TEST_CASE("hf import: links to nothing, adapters and caches are named", "[checkpoints]") {
+  const TempFolder temp;
+  const std::vector<HfCase> cases = hf_cases();
+  const fs::path hf = exported(case_named(cases, "llama-untied"), temp.path()), out = temp.path() / "out";
+  const auto message = [&] { return message_of<DataError>([&] { import_hf(hf.string(), out.string()); }); };
+  const auto link = [](const char* name) {
+    return fmt::format("{}: expected a file or folder, found a link to ../gone, which is not there", name);
+  };
+  const std::string all = read_text(hf / "model.safetensors"), config = read_text(hf / "config.json");
+  for (const char* const name :
+       {"tokenizer.json", "tokenizer_config.json", "additional_chat_templates", "model.safetensors"}) {
+    fs::remove(hf / name);
+    fs::create_symlink("../gone", hf / name);
+    CHECK(message() == (hf / link(name)).string());
+    if (name != std::string("model.safetensors")) fs::remove(hf / name);
+  }
+  fs::rename(hf / "model.safetensors", hf / "part.safetensors");
+  write_text(hf / "model.safetensors.index.json", R"({"weight_map": {"a": "part.safetensors"}})");
+  CHECK(message() == (hf / link("part.safetensors")).string());
+  fs::remove(hf / "part.safetensors");
+
+  // An older file beside the index of those that were downloaded later.
+  write_text(hf / "model.safetensors", all);
+  CHECK(refusal(hf) == "no error was thrown");
+  change_weights(hf, [](Weights& weights) { weights.header["model.norm.weight"]["shape"] = {4, 6}; });
+  CHECK(
+      refusal(hf) ==
+      "model.safetensors: model.norm.weight: expected shape [24], found [4, 6]; model.safetensors.index.json beside it "
+      "names other files");
+  write_text(hf / "model.safetensors.index.json", R"({"weight_map": {"a": "model.safetensors"}})");
+  CHECK(refusal(hf) == "model.safetensors: model.norm.weight: expected shape [24], found [4, 6]");
+  fs::remove(hf / "model.safetensors.index.json");
+  fs::remove(hf / "model.safetensors");
+
+  write_text(hf / "adapter_config.json", R"({"peft_type":"LORA","base_model_name_or_path":"org/base"})");
+  CHECK(refusal(hf) == "model.safetensors: expected weights, found an adapter of org/base");
+  fs::remove(hf / "config.json");
+  CHECK(message() == hf.string() + ": expected a Hugging Face folder, found an adapter of org/base");
+  write_text(hf / "adapter_config.json", R"({"base_model_name_or_path":null})");
+  CHECK(message() == hf.string() + ": expected a Hugging Face folder, found an adapter");
+  fs::remove(hf / "adapter_config.json");
+  fs::create_directories(hf / "snapshots/abc");
+  fs::create_directories(hf / "snapshots/abd");
+  CHECK(message() ==
+        fmt::format("{0}: expected a Hugging Face folder, found the root of a Hugging Face cache, with the "
+                    "model in {0}/snapshots/abc or {0}/snapshots/abd",
+                    hf.string()));
+  fs::create_symlink("../gone", hf / "config.json");
+  CHECK(message() == (hf / link("config.json")).string());
+  CHECK_FALSE(fs::exists(out));
+}

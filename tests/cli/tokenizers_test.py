@@ -195,9 +195,11 @@ class Tokenizers(training.TrainingTest):
     def test_a_folder_that_is_no_model_is_named_before_the_data(self):
         data = self.prepared("data-of-merges", byte_level("</s>"))
         (self.folder / "adapter").mkdir()
-        self.write("adapter/adapter_config.json", "{}")
+        self.write("adapter/adapter_config.json", '{"base_model_name_or_path":"org/base"}')
+        (self.folder / "cache/snapshots/abc").mkdir(parents=True)
         for path, found, hint in (("nowhere", "none", None), ("text.txt", "a file", "the folder of config.json and the weights, or that of a run or a step"),
-                                  ("adapter", "adapters without their base", None)):
+                                  ("adapter", "an adapter of org/base", "merge it into its base first (PEFT's merge_and_unload), or export a run of adapters without --adapter"),
+                                  ("cache", f"the root of a Hugging Face cache, with the model in {self.folder}/cache/snapshots/abc", None)):
             done = self.train(f"--model.from={self.folder / path}", f"--data.train={data}/train.bin", run="refused", model=("--train.seq=16",))
             self.assert_error(done, 3, f"[checkpoint] model.from: {self.folder / path}: expected a Hugging Face folder or a checkpoint, found {found}", hint)
 

@@ -145,6 +145,10 @@ TEST_CASE("TokenFile: the mask beside it says which tokens are targets", "[data]
   std::filesystem::create_directory(folder / "a.mask");
   CHECK_THAT(message_of<DataError>([&] { TokenFile(folder / "a.bin", TokenFormat::automatic); }),
              EndsWith("a.mask: expected a regular file, found a folder"));
+  std::filesystem::remove(folder / "a.mask");
+  std::filesystem::create_symlink("gone.mask", folder / "a.mask");  // not every token is a target
+  CHECK_THAT(message_of<DataError>([&] { TokenFile(folder / "a.bin", TokenFormat::automatic); }),
+             EndsWith("a.mask: expected a file or folder, found a link to gone.mask, which is not there"));
 }
 
 TEST_CASE("TokenFile: refuses what cannot be read", "[data]") {

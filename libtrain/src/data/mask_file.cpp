@@ -2,11 +2,11 @@
 #include "data/mask_file.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <string_view>
 #include <vector>
 
 #include "data/token_header.h"
+#include "io/presence.h"
 #include "libtrain/tensor/batch.h"
 
 namespace lt {
@@ -55,9 +55,7 @@ std::optional<std::string> mask_beside(const std::string& token_file) {
   constexpr std::string_view kEnd = ".bin";
   if (!token_file.ends_with(kEnd)) return std::nullopt;
   const std::string path = token_file.substr(0, token_file.size() - kEnd.size()) + ".mask";
-  std::error_code error;
-  // A path that cannot be examined is opened, which says why.
-  return std::filesystem::exists(path, error) || error ? std::optional(path) : std::nullopt;
+  return is_present("data", path) ? std::optional(path) : std::nullopt;
 }
 
 }  // namespace lt

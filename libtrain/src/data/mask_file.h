@@ -24,7 +24,8 @@ class MaskFile {
   DataFile file_;
 };
 
-// The mask beside NAME.bin is NAME.mask. Returns nullopt for other names and where there is none.
+// The mask beside NAME.bin is NAME.mask. Returns nullopt for other names and where there is none. Throws
+// DataError for a link to nothing.
 std::optional<std::string> mask_beside(const std::string& token_file);
 
 }  // namespace lt

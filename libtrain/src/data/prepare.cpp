@@ -19,6 +19,7 @@
 #include "data/token_header.h"
 #include "device/fault.h"
 #include "io/crc32c.h"
+#include "io/presence.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 #include "tokenizer/tokenizer_files.h"
@@ -143,7 +144,8 @@ std::map<std::string, std::string> files_of(const PrepareOptions& options, const
 void require_no_others(const PrepareOptions& options, const std::map<std::string, std::string>& files) {
   std::map<std::string, std::string> there = read_tokenizer_files("data", options.out);
   const std::string json = options.out + "/tokenizer.json";
-  if (fs::exists(json) && !fs::exists(options.out + "/train.bin")) there["tokenizer.json"] = read_file(json).text;
+  if (is_present("data", json) && !fs::exists(options.out + "/train.bin"))
+    there["tokenizer.json"] = read_file(json).text;
   for (const auto& [path, bytes] : there) {
     const auto ours = files.find(path);
     if (ours != files.end() && ours->second == bytes) continue;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "io/presence.h"
 #include "io/readable.h"
 #include "io/utf8.h"
 #include "io/whole_file.h"
@@ -46,14 +47,16 @@ bool is_tokenizer_file(std::string_view path) {
 
 std::map<std::string, std::string> read_tokenizer_files(const std::string& component, const std::string& folder) {
   std::vector<std::string> paths(std::begin(kNames), std::end(kNames));
-  for (const fs::path& entry : readable_entries(fs::path(folder) / kTemplates)) {
-    paths.push_back(std::string(kTemplates) + entry.filename().string());
+  const fs::path templates = (fs::path(folder) / kTemplates).parent_path();  // without the slash at its end
+  if (is_present(component, templates)) {
+    for (const fs::path& entry : readable_entries(templates)) {
+      paths.push_back(std::string(kTemplates) + entry.filename().string());
+    }
   }
   std::map<std::string, std::string> files;
   for (const std::string& path : paths) {
     const fs::path whole = fs::path(folder) / path;
-    std::error_code missing;
-    if (!is_tokenizer_file(path) || !fs::exists(whole, missing)) continue;
+    if (!is_tokenizer_file(path) || !is_present(component, whole)) continue;
     FileText file = read_file(whole.string(), true, kMostBytes);
     if (!file.problem.empty())
       throw DataError(component, whole.string() + ": expected a readable file, found: " + file.problem);

@@ -12,7 +12,7 @@ namespace lt {
 bool is_tokenizer_file(std::string_view path);
 
 // Those that a folder has: their bytes by path in the folder. Throws DataError with the component `component` for one
-// that cannot be read or has more than 64 MiB.
+// that cannot be read, is a link to nothing or has more than 64 MiB.
 std::map<std::string, std::string> read_tokenizer_files(const std::string& component, const std::string& folder);
 
 }  // namespace lt

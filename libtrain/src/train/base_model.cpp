@@ -113,14 +113,15 @@ void require_model_at(const std::string& from) {
                                   listing.valid ? "no transformer" : listing.reason));
     }
   }
-  const bool is_file = fs::is_regular_file(from), is_adapter = fs::exists(fs::path(from) / "adapter_config.json");
+  const bool is_file = fs::is_regular_file(from);
+  const checkpoint::FoundInstead other = checkpoint::found_instead(from);
   throw DataError("checkpoint",
                   fmt::format("model.from: {}: expected a Hugging Face folder or a checkpoint, found {}", from,
-                              !found.empty() ? fmt::format("{}", fmt::join(found, "; "))
-                              : is_file      ? "a file"
-                              : is_adapter   ? "adapters without their base"
-                                             : "none"),
-                  is_file ? "the folder of config.json and the weights, or that of a run or a step" : "");
+                              !found.empty()         ? fmt::format("{}", fmt::join(found, "; "))
+                              : is_file              ? "a file"
+                              : !other.found.empty() ? other.found
+                                                     : "none"),
+                  is_file ? "the folder of config.json and the weights, or that of a run or a step" : other.hint);
 }
 
 void require_same_model(const Config& resolved) {

@@ -9,6 +9,7 @@
 
 #include "data/file_list.h"
 #include "hf_folder.h"
+#include "io/presence.h"
 #include "io/whole_file.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
@@ -23,7 +24,7 @@ namespace {
 
 NamedTokenizer tokenizer_in(const std::string& key, const fs::path& folder) {
   const fs::path path = folder / "tokenizer.json";
-  if (!fs::exists(path)) return {key, "no tokenizer.json in " + (folder.empty() ? "." : folder.string()), ""};
+  if (!is_present("data", path)) return {key, "no tokenizer.json in " + (folder.empty() ? "." : folder.string()), ""};
   return {key, path.string(), read_tokenizer(path.string())};
 }
 

@@ -9,6 +9,7 @@
 #include "base_weights.h"
 #include "hf_folder.h"
 #include "io/entropy.h"
+#include "io/presence.h"
 #include "io/utf8.h"
 #include "io/whole_file.h"
 #include "libtrain/checkpoints/checkpoint.h"
@@ -205,7 +206,7 @@ void Run::open_data() {
 
 void Run::open_tokenizer(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / "tokenizer.json").string();
-  if (!std::filesystem::exists(path)) return;
+  if (!is_present("data", path)) return;
   tokenizer_text = read_tokenizer(path);
   const bool is_needed = config.train.sample_every > 0 || config.data.documents == "mask";
   tokenizer = is_needed ? tokenizer_from_json(tokenizer_text, path) : supported_tokenizer(tokenizer_text, path);
