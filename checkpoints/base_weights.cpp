@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 #include "files.h"
 #include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
+#include "nn/lora.h"
 #include "read_ranges.h"
 
 namespace lt::checkpoint {
@@ -23,6 +26,14 @@ nn::TransformerSpec without_adapters(nn::TransformerSpec model) {
   return model;
 }
 
+// Whether a path is that of the folder or of something in it.
+bool holds(const fs::path& folder, const fs::path& path) {
+  std::error_code unknown;
+  const auto canonical = [&](const fs::path& any) { return fs::weakly_canonical(fs::absolute(any), unknown); };
+  const fs::path inside = canonical(path).lexically_relative(canonical(folder));
+  return !inside.empty() && *inside.begin() != "..";
+}
+
 std::vector<ParameterInfo> parameters_of(const nn::Model& model) {
   std::vector<ParameterInfo> all;
   for (const auto& [name, parameter] : model.all_parameters()) all.push_back({name, parameter->shape()});
@@ -31,15 +42,36 @@ std::vector<ParameterInfo> parameters_of(const nn::Model& model) {
 
 }  // namespace
 
-std::string find_base(const std::string& path) {
+std::optional<std::string> base_at(const std::string& path) {
+  if (path.empty()) return std::nullopt;
   if (is_hf_folder(path)) return path;
   const std::vector<Listing> found = candidates(path, kAnyRun);
-  if (const Listing* const newest = newest_valid(found)) return newest->path;
+  const Listing* const newest = newest_valid(found);
+  return newest == nullptr ? std::nullopt : std::optional(newest->path);
+}
+
+std::string find_base(const std::string& path) {
+  if (const auto found = base_at(path)) return *found;
+  const FoundInstead other = found_instead(path);
   throw DataError("checkpoint",
-                  fmt::format("{}: expected the base of the adapters, a Hugging Face folder or a checkpoint, found "
-                              "neither",
-                              path),
-                  "adapters change the weights of their base, which must stay where it was");
+                  fmt::format("{}: expected the base of the adapters, a Hugging Face folder or a checkpoint, found {}",
+                              path, other.found.empty() ? "neither" : other.found),
+                  "--model.from=FOLDER says where the base is now");
+}
+
+std::string find_base(const RunState& state, const fs::path& step, const std::string& given) {
+  if (!given.empty() && (state.base.empty() || !holds(given, state.base))) return find_base(given);
+  if (state.base.empty()) return "";
+  std::vector<std::string> places{state.base};
+  if (!state.base_beside.empty()) {
+    const fs::path checkpoints = fs::absolute(step / "").lexically_normal().parent_path().parent_path();
+    places.push_back((checkpoints / state.base_beside).lexically_normal());
+  }
+  places.push_back(given);
+  for (const std::string& place : places) {
+    if (const auto found = base_at(place)) return *found;
+  }
+  return find_base(state.base);  // throws
 }
 
 BaseWeights::BaseWeights(const std::string& folder, const nn::TransformerSpec& model, std::uint64_t seed)
@@ -98,10 +130,19 @@ void BaseWeights::require_digest(const RunState& state) const {
                               state.base.empty() ? "" : ", " + state.base, state.base_digest, found));
 }
 
-BaseWeights base_of(const RunState& state, const nn::TransformerSpec& model) {
-  BaseWeights base(state.base, model, state.seed);
-  base.require_digest(state);
-  return base;
+std::optional<BaseWeights> base_of(const RunState& state, const fs::path& step, const nn::TransformerSpec& model,
+                                   const std::string& given) {
+  if (nn::has_adapters(model)) {
+    std::optional<BaseWeights> base(std::in_place, find_base(state, step, given), model, state.seed);
+    base->require_digest(state);
+    return base;
+  }
+  if (given.empty()) return std::nullopt;
+  throw DataError("checkpoint",
+                  fmt::format("{}/manifest.json: model.lora: expected adapters of the given base {}, found "
+                              "none",
+                              step.string(), given),
+                  "the checkpoint is a whole model: leave --model.from out");
 }
 
 }  // namespace lt::checkpoint

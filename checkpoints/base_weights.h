@@ -2,6 +2,7 @@
 // hold a digest of it. The base is a folder in Hugging Face's format, a checkpoint, or the initial weights of a seed.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,9 +17,15 @@
 
 namespace lt::checkpoint {
 
-// The folder that `path` means as a base: itself in Hugging Face's format, else its newest valid step. Throws DataError
-// that names it if it is neither.
+// The folder that `path` means as a base: itself in Hugging Face's format, else its newest valid step. Nullopt if it is
+// neither, or empty.
+std::optional<std::string> base_at(const std::string& path);
+// The same. Throws DataError that names the path if it is neither.
 std::string find_base(const std::string& path);
+// The base of the adapters that the checkpoint in `step` holds; empty: the initial weights. `given` says where it is
+// now, unless the folder that the checkpoint names lies in it, or it is empty. Then it is that folder; if that is gone,
+// the one at the same place relative to the checkpoint; then `given`. Throws DataError if there is none.
+std::string find_base(const RunState& state, const std::filesystem::path& step, const std::string& given);
 
 class BaseWeights {
  public:
@@ -42,7 +49,9 @@ class BaseWeights {
   std::optional<Manifest> manifest_;
 };
 
-// Opens the base of a checkpoint's adapters and checks its digest.
-BaseWeights base_of(const RunState& state, const nn::TransformerSpec& model);
+// Opens the base of a checkpoint's adapters, find_base(state, step, given), and checks its digest. Nullopt for a model
+// without adapters; throws DataError if a base is given for one.
+std::optional<BaseWeights> base_of(const RunState& state, const std::filesystem::path& step,
+                                   const nn::TransformerSpec& model, const std::string& given);
 
 }  // namespace lt::checkpoint

@@ -33,12 +33,12 @@ std::vector<float> b_of(const AdapterSource& from, const HfTensor& tensor) {
   return adapter_rows(from, tensor.lora_b(), tensor.lora_b_begin, tensor.rows, from.lora.rank);
 }
 
-std::string config_text(const AdapterSource& from, bool transposed) {
+std::string config_text(const AdapterSource& from, bool transposed, const std::string& base) {
   const double alpha = from.lora.alpha;
   Json config;
   config["peft_type"] = "LORA";
   config["task_type"] = "CAUSAL_LM";
-  config["base_model_name_or_path"] = from.manifest.state.base.empty() ? Json() : Json(from.manifest.state.base);
+  config["base_model_name_or_path"] = base.empty() ? Json() : Json(base);
   config["r"] = from.lora.rank;
   config["lora_alpha"] = alpha == std::floor(alpha) && alpha < 1e15 ? Json(static_cast<Size>(alpha)) : Json(alpha);
   config["lora_dropout"] = 0.0;
@@ -66,7 +66,7 @@ void add_adapter(const AdapterSource& from, const HfTensor& tensor, std::vector<
 }
 
 void write_adapters(const AdapterSource& from, const std::vector<HfTensor>& tensors,
-                    const std::filesystem::path& folder, DType dtype) {
+                    const std::filesystem::path& folder, DType dtype, const std::string& base) {
   std::vector<ParameterInfo> announced;
   bool transposed = false;
   for (const HfTensor& tensor : tensors) {
@@ -76,7 +76,7 @@ void write_adapters(const AdapterSource& from, const std::vector<HfTensor>& tens
     announced.push_back({module + ".lora_A.weight", {from.lora.rank, tensor.columns()}});
     announced.push_back({module + ".lora_B.weight", {tensor.rows, from.lora.rank}});
   }
-  write_durably(folder / "adapter_config.json", config_text(from, transposed));
+  write_durably(folder / "adapter_config.json", config_text(from, transposed, base));
   SafetensorsWriter writer(folder / "adapter_model.safetensors", announced, dtype);
   for (const HfTensor& tensor : tensors) {
     if (!tensor.is_adapted()) continue;

@@ -22,8 +22,9 @@ struct AdapterSource {
 // weight += alpha / rank B A, for the rows of one tensor.
 void add_adapter(const AdapterSource& from, const HfTensor& tensor, std::vector<float>& weight);
 
-// Writes adapter_config.json and adapter_model.safetensors into a folder that exists.
+// Writes adapter_config.json, which names `base` unless it is empty, and adapter_model.safetensors into a folder that
+// exists.
 void write_adapters(const AdapterSource& from, const std::vector<HfTensor>& tensors,
-                    const std::filesystem::path& folder, DType dtype);
+                    const std::filesystem::path& folder, DType dtype, const std::string& base);
 
 }  // namespace lt::checkpoint

@@ -136,15 +136,27 @@ Exported read_exported(const std::string& step_directory, const HfExportOptions&
     read.kinds = weight_kinds(read.manifest, options.weights);
     read.model = model_from_json(state.model).spec;
     read.tensors = hf_tensors(read.model);
+    if (with_base) read.base = base_of(state, step, read.model, options.base);
     if (nn::has_adapters(read.model)) {
       check_adapters(read.manifest, read.model);
-      if (with_base) read.base.emplace(base_of(state, read.model));
     } else {
       require_expressible(read.model);  // a field may add parameters to the name table's, or take some away
       check_parameters(read.manifest, read.tensors);
     }
     return read;
   });
+}
+
+// The path of a base that PEFT can load; empty for a checkpoint, and for initial weights.
+std::string name_of_base(const Exported& from, const std::string& given) {
+  std::string base = from.manifest.state.base;
+  try {
+    base = find_base(from.manifest.state, from.step, given);
+  } catch (const DataError&) {  // the export does not need it
+  }
+  const bool is_checkpoint =
+      parse_step(fs::path(base).filename().string()) || fs::exists(fs::path(base) / kManifestName);
+  return base.empty() || is_checkpoint ? "" : fs::absolute(base).lexically_normal().string();
 }
 
 std::vector<float> read_values(const Exported& from, const HfTensor& tensor) {
@@ -245,14 +257,14 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
 void export_adapters(const std::string& step_directory, const std::string& out_directory,
                      const HfExportOptions& options) {
   write_folder(out_directory, [&](const fs::path& folder) {
-    const Exported from = read_exported(step_directory, options, false);
+    const Exported from = read_exported(step_directory, options, !options.base.empty());
     if (!nn::has_adapters(from.model)) {
       throw DataError("checkpoint", from.step.string() + "/manifest.json: model.lora: expected adapters, found none",
                       "without --adapter the export writes the whole model");
     }
     within(folder, [&] {
       make_folders_durably(folder);
-      write_adapters(from.adapters(), from.tensors, folder, options.dtype);
+      write_adapters(from.adapters(), from.tensors, folder, options.dtype, name_of_base(from, options.base));
     });
   });
 }

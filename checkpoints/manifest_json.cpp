@@ -267,7 +267,9 @@ std::string detail::open_object_text(const Manifest& manifest) {
     add("world_size", Json(manifest.world_size).dump());
     add("config_hash", Json(state.config_hash).dump());
     add("model", model.dump());
-    if (!state.base_digest.empty()) add("base", Json{{"from", state.base}, {"digest", state.base_digest}}.dump());
+    if (!state.base_digest.empty()) {
+      add("base", Json{{"from", state.base}, {"beside", state.base_beside}, {"digest", state.base_digest}}.dump());
+    }
     if (!state.data_files.empty()) add("data_files", lines_of(state.data_files, "  ", data_file_text));
     add("parameters", lines_of(manifest.parameters, "  ", parameter_text));
     add("files", lines_of(manifest.files, "  ", file_text));
@@ -327,7 +329,9 @@ Manifest detail::parse_object(const std::string& text) {
     if (!model.is_object()) fail_field("model", "an object", model.type_name());
     state.model = model.empty() ? "" : model.dump();
     if (json.contains("base")) {
-      state.base = text_of(json["base"], "from"), state.base_digest = text_of(json["base"], "digest");
+      const Json& base = json["base"];
+      state.base = text_of(base, "from"), state.base_digest = text_of(base, "digest");
+      if (base.contains("beside")) state.base_beside = text_of(base, "beside");  // older manifests have none
     }
     if (json.contains("data_files")) {
       for (const Json& file : array_of(json, "data_files", kMaxFiles)) state.data_files.push_back(data_file_from(file));

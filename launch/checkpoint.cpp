@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "checkpoints/base_weights.h"
 #include "checkpoints/memory_folder.h"
 #include "checkpoints/model_json.h"
 #include "command.h"
@@ -85,11 +86,12 @@ void warn_of_bytes(const std::string& folder, const std::string& out) {
 }
 
 // PEFT's format has no fields for positions, so PEFT takes those of the base.
-void warn_of_positions(const std::string& folder, const std::string& out) {
+void warn_of_positions(const std::string& folder, const std::string& given, const std::string& out) {
   const checkpoint::RunState state = checkpoint::read_state(folder);
   std::optional<nn::TransformerSpec> base;
   try {
-    if (!state.base.empty()) base = model_at(state.base);
+    const std::string found = checkpoint::find_base(state, folder, given);
+    if (!found.empty()) base = model_at(found);
   } catch (const DataError&) {  // the export does not need the base
   }
   if (!base) return;
@@ -118,7 +120,7 @@ ExitCode free_memory(const std::string& run_dir) {
 
 Run set_up_checkpoint(CLI::App& app, const Models& models) {
   struct Options {
-    std::string path, format = "safetensors", out, weights = kMaster, dtype = "f32";
+    std::string path, format = "safetensors", out, weights = kMaster, dtype = "f32", base;
     bool adapter = false;
   };
   const auto o = std::make_shared<Options>();
@@ -144,10 +146,10 @@ Run set_up_checkpoint(CLI::App& app, const Models& models) {
         add("export", "writes the newest valid checkpoint in Hugging Face format", [](const Options& options) {
           const std::string folder = newest(options.path);
           const DType dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
-          const checkpoint::HfExportOptions chosen{.weights = options.weights, .dtype = dtype};
+          const checkpoint::HfExportOptions chosen{.weights = options.weights, .dtype = dtype, .base = options.base};
           options.adapter ? checkpoint::export_adapters(folder, options.out, chosen)
                           : checkpoint::export_hf(folder, options.out, chosen);
-          options.adapter ? warn_of_positions(folder, options.out) : warn_of_bytes(folder, options.out);
+          options.adapter ? warn_of_positions(folder, options.base, options.out) : warn_of_bytes(folder, options.out);
           fmt::print("{}: exported {}\n", options.out, folder);
           return ExitCode::ok;
         });
@@ -158,6 +160,7 @@ Run set_up_checkpoint(CLI::App& app, const Models& models) {
         ->option_text("f32|bf16 = f32");
     to->add_flag("--adapter", o->adapter, "of a run with model.lora: the adapters alone, as PEFT's folder");
     add_weights_option(*to, o->weights);
+    add_base_option(*to, o->base);
     CLI::App* from = add(
         "import", "makes a checkpoint of a Hugging Face folder, for model.from, sample and eval",
         [](const Options& options) {

@@ -21,6 +21,11 @@ void add_weights_option(CLI::App& app, std::string& weights) {
       ->option_text("master|ema = master");
 }
 
+void add_base_option(CLI::App& app, std::string& base) {
+  app.add_option("--model.from", base, "of a checkpoint of adapters: where their base is, if it was moved")
+      ->option_text("FOLDER");
+}
+
 void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--checkpoint", options.checkpoint, "a step's folder, a checkpoints folder or a run's folder")
       ->required()
@@ -29,6 +34,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
                  "byte, a tokenizer.json, or a folder that holds one, for a checkpoint without a usable one")
       ->option_text("byte|FILE.json");
   add_weights_option(app, options.weights);
+  add_base_option(app, options.base);
   app.add_option("--train.device", options.device, "auto: cuda if this build and this machine have it")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->option_text("auto|cpu|cuda = auto");
@@ -62,9 +68,10 @@ LoadedModel load_model(const ModelOptions& options, const World& world) {
   const DeviceType type = options.device == "auto"   ? best_device()
                           : options.device == "cuda" ? DeviceType::cuda
                                                      : DeviceType::cpu;
-  LoadedModel loaded = lt::load_model(
-      options.checkpoint,
-      {.weights = options.weights, .device = world.device(type), .dtype = find_state_dtype(options.dtype)});
+  LoadedModel loaded = lt::load_model(options.checkpoint, {.weights = options.weights,
+                                                           .device = world.device(type),
+                                                           .dtype = find_state_dtype(options.dtype),
+                                                           .base = options.base});
   if (world.rank() == 0) {
     for (const std::string& note : loaded.passed_over) print_note("passed over: {}\n", note);
   }

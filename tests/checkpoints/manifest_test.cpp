@@ -52,8 +52,10 @@ TEST_CASE("manifest: what is written is read", "[checkpoints]") {
   CHECK(read.state.base_digest.empty());
   Manifest of_adapters = written;
   of_adapters.state.base = "/models/\"llama\"", of_adapters.state.base_digest = "0123456789abcdef";
+  of_adapters.state.base_beside = "../../llama";
   const RunState state = parse_manifest(manifest_text(of_adapters)).state;
   CHECK((state.base == of_adapters.state.base && state.base_digest == of_adapters.state.base_digest));
+  CHECK(state.base_beside == of_adapters.state.base_beside);
   CHECK(read.state.data_files.empty());
   Manifest of_files = written;
   of_files.state.data_files = {{0, "data/\"a\".bin", 3000, "0123456789abcdef"}, {1, "b.bin", 1 << 30, "f"}};

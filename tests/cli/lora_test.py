@@ -138,7 +138,7 @@ class Lora(training.TrainingTest):
         shutil.rmtree(moved)
         gone = (f"[checkpoint] {moved}: expected the base of the adapters, a Hugging Face folder or a checkpoint, found "
                 "neither")
-        self.assert_error(self.train(f"--model.from={moved}", LORA, model=("--train.seq=16",), steps=8), 3, gone)
+        self.assert_error(self.train(f"--model.from={moved}", LORA, "--optim.lr=0.01", model=("--train.seq=16",), steps=8), 3, gone)
         self.assert_error(program.run("sample", "--checkpoint", self.folder / "run", "--prompt", "a"), 3, gone)
         self.assert_error(program.run("checkpoint", "export", self.folder / "run", "--out", self.folder / "hf"), 3, gone)
         self.assertFalse((self.folder / "hf").exists())
@@ -150,6 +150,59 @@ class Lora(training.TrainingTest):
         wrong = program.run("eval", "--checkpoint", self.folder / "run", "--data", self.folder / "data/val.bin")
         self.assertEqual(wrong.returncode, 3)
         self.assertIn(f"{moved}: expected the base on which the adapters were trained", wrong.stderr)
+
+    def exported(self, run, *options, out="hf"):
+        done = program.run("checkpoint", "export", run, "--out", self.folder / out, *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {file.name: file.read_bytes() for file in (self.folder / out).iterdir()}
+
+    def test_a_base_that_was_moved_is_found_beside_the_run_or_where_it_is_said_to_be(self):
+        base = self.base("project/base")
+        constant = "--optim.schedule=constant"
+        self.tune(base, constant, run="project/run")
+        before, run, elsewhere = self.exported(self.folder / "project/run"), self.folder / "project2/run", self.folder / "elsewhere"
+        (self.folder / "project").rename(self.folder / "project2")
+        self.assertEqual(self.exported(run, out="beside"), before)
+        out = self.tune(base, constant, run="project2/run", steps=7)  # as its configuration has it
+        self.assertIn(f"resuming from {run}/checkpoints/step-00000006 at step 7", out)
+        self.assertIn(f"adapters of {self.folder}/project2/base/checkpoints/step-00000002, digest ",
+                      program.run("checkpoint", "inspect", run).stdout)
+        (self.folder / "project2/base").rename(elsewhere)
+        step = run / "checkpoints/step-00000006"
+        gone = program.run("checkpoint", "export", step, "--out", self.folder / "none")
+        self.assert_error(gone, 3, f"[checkpoint] {base}: expected the base of the adapters, a Hugging Face folder or a checkpoint, "
+                          "found neither", "--model.from=FOLDER says where the base is now")
+        given = f"--model.from={elsewhere}"
+        self.assertEqual(self.exported(step, given, out="given"), before)
+        evaluated = program.run("eval", "--checkpoint", run, "--data", self.folder / "data/val.bin", "--seq", 16, given)
+        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        # Another base ends nothing but its own attempt.
+        other = f"--model.from={self.folder}/other"
+        self.trained("--train.seed=5", run="other", steps=0, model=LLAMA)
+        for done in (self.train(other, LORA, "--optim.lr=0.01", constant, run="project2/run", model=("--train.seq=16",), steps=9),
+                     program.run("checkpoint", "export", run, "--out", self.folder / "none", other)):
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertRegex(done.stderr, r"expected the base on which the adapters were trained, \S+, of digest [0-9a-f]{16}, "
+                             r"found other weights, of digest [0-9a-f]{16}\n")
+        out = self.tune(elsewhere, constant, run="project2/run", steps=8)
+        self.assertIn(f"resuming from {run}/checkpoints/step-00000007 at step 8", out)
+        self.assert_error(program.run("checkpoint", "export", elsewhere, "--out", self.folder / "none", given), 3,
+                          f"[checkpoint] {elsewhere}/checkpoints/step-00000002/manifest.json: model.lora: expected adapters of the "
+                          f"given base {elsewhere}, found none", "the checkpoint is a whole model: leave --model.from out")
+
+    def test_a_folder_for_peft_names_a_base_that_peft_can_load(self):
+        base, hf = self.base(), self.folder / "base-hf"
+        self.exported(self.folder / "base", out="base-hf")
+        for path, run in ((base, "of-checkpoint"), (hf, "of-folder")):
+            self.tune(path, run=run, steps=1)
+        hf.rename(self.folder / "moved-hf")
+
+        def name(run, *options):
+            files = self.exported(self.folder / run, "--adapter", *options, out=f"{run}{len(options)}")
+            return json.loads(files["adapter_config.json"])["base_model_name_or_path"]
+
+        self.assertEqual([name("of-checkpoint"), name("of-folder"), name("of-folder", f"--model.from={self.folder}/moved-hf")],
+                         [None, str(hf), f"{self.folder}/moved-hf"])
 
     def test_a_base_that_no_manifest_could_name_is_refused(self):
         odd = self.folder / os.fsdecode(b"caf\xe9")

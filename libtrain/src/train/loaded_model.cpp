@@ -59,8 +59,8 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
   }
   checkpoint::require_parameters(step_directory, map.parameters);  // before they are allocated
   const auto kinds = checkpoint::weight_kinds(step_directory, options.weights);
-  std::optional<checkpoint::BaseWeights> base;
-  if (has_base) base.emplace(checkpoint::base_of(state, description.spec));
+  const std::optional<checkpoint::BaseWeights> base =
+      checkpoint::base_of(state, step_directory, description.spec, options.base);
   const DType dtype = options.dtype ? *options.dtype : compute_dtype(config);
   loaded.model->materialize_buffers(options.device, dtype);
   const MemoryScope owner(MemoryOwner::parameters);

@@ -123,7 +123,8 @@ void fill_in_model(Config& config) {
     return;
   }
   const std::string& from = config.model.from;
-  if (nn::has_adapters(config.model) && !from.empty()) checkpoint::find_base(from);  // here it is an error of its own
+  // Here it is an error of its own, except in a run that goes on, whose base may have been moved with it.
+  if (nn::has_adapters(config.model) && !from.empty() && !model_of_run(config)) checkpoint::find_base(from);
   const nn::TransformerSpec base = base_of(config), spec = completed(base, config);
   nn::validate(spec);
   ModelConfig& model = config.model;

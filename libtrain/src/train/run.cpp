@@ -326,23 +326,28 @@ void Run::begin_again() {
   start.notes.insert(start.notes.end(), notes.begin(), notes.end());
 }
 
-// A run that goes on takes the base that its checkpoint or its run.json names, because model.from may name a folder of
-// checkpoints that has a newer one now.
+// A run that goes on takes the base that its checkpoint or its run.json names if model.from holds it, because a folder
+// of checkpoints may have a newer one now.
 void Run::load_base_of_adapters() {
   checkpoint::RunState state = start.checkpoint.state;
   collectively(control, [&] {
     if (world.rank() != 0) return;
     const checkpoint::Listing* const newest = checkpoint::newest_valid(start.candidates);
-    if (start.memory_step > 0 && newest != nullptr) state = checkpoint::read_state(newest->path);
+    std::string step = start.checkpoint.folder;
+    if (start.memory_step > 0 && newest != nullptr) step = newest->path, state = checkpoint::read_state(step);
     // Not what another run's checkpoint names.
     if (start.begins_again || (start.memory_step > 0 && newest == nullptr)) {
       state.base = start.identity.base, state.base_digest = start.identity.base_digest;
+      state.base_beside.clear();
     }
     if (config.checkpoint.resume == "auto" && !state.base.empty()) {
-      base = checkpoint::find_base(state.base);
+      // In a configuration from before a move, model.from names no base any more.
+      const bool is_there = checkpoint::base_at(config.model.from).has_value();
+      base = checkpoint::find_base(state, step, is_there ? config.model.from : "");
     } else if (!config.model.from.empty()) {
-      base = std::filesystem::absolute(checkpoint::find_base(config.model.from)).lexically_normal();
+      base = checkpoint::find_base(config.model.from);
     }
+    if (!base.empty()) base = std::filesystem::absolute(base).lexically_normal();
     if (valid_utf8_bytes(base) < base.size()) {  // manifest.json could not name it
       throw UsageError("config",
                        fmt::format("model.from {}: expected a path in UTF-8, found {}", config.model.from, base),

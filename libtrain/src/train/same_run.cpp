@@ -12,6 +12,7 @@
 #include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
 #include "libtrain/train/run_options.h"
+#include "nn/lora.h"
 #include "nn/spec_fields.h"
 #include "train/base_model.h"
 #include "train/open_fields.h"
@@ -54,10 +55,13 @@ void require_same_run(const Config& resolved, const std::string& earlier, const 
   }
   const auto now = flatten(resolved), before = flatten(earlier_config);
   const bool same_sources = same_files && shares_of(resolved) == shares_of(earlier_config);
+  // The digest in the checkpoints says whether it is the same base.
+  const bool moves_base =
+      nn::has_adapters(resolved.model) && !resolved.model.from.empty() && !earlier_config.model.from.empty();
   std::string differences;
   for (const auto& [key, value] : now) {
     if (!decides_the_run(key) || (same_sources && (key == "data.train" || key == "data.sources"))) continue;
-    if (key == "model.from" && begin_from_one_path(resolved, earlier_config)) continue;
+    if (key == "model.from" && (moves_base || begin_from_one_path(resolved, earlier_config))) continue;
     const auto found = before.find(key);
     if (found != before.end() && found->second != value) {
       differences += fmt::format("{}{}: {} there, {} now", differences.empty() ? "" : "; ", key, found->second, value);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -44,6 +45,10 @@ checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
   state.model = model_description(run.model, run.config);
   state.tokenizer = run.tokenizer_text, state.tokenizer_files = run.tokenizer_files;
   state.base = run.base, state.base_digest = run.base_digest;
+  if (!run.base.empty()) {
+    const auto checkpoints = std::filesystem::absolute(run.config.checkpoint.dir).lexically_normal();
+    state.base_beside = std::filesystem::path(run.base).lexically_relative(checkpoints);
+  }
   state.eval_loss = run.eval_loss;
   return state;
 }

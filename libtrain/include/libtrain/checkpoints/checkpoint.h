@@ -53,8 +53,9 @@ struct RunState {
   // The files beside tokenizer.json in a Hugging Face folder, as they came: bytes by path in the folder.
   std::map<std::string, std::string> tokenizer_files = {};
   // A run that saves adapters alone has here the absolute path of the weights beneath them (empty: the initial weights
-  // of `seed`) and a digest of these weights. The digest of any other run is empty.
-  std::string base = {}, base_digest = {};
+  // of `seed`), the same path relative to the folder of its checkpoints, and a digest of these weights. The digest of
+  // any other run is empty.
+  std::string base = {}, base_beside = {}, base_digest = {};
   // The training files in their order. Empty: unknown.
   std::vector<DataFile> data_files = {};
   // The run's evaluation loss of this very state; nullopt if it was not evaluated at this step.
@@ -182,6 +183,7 @@ struct HfExportOptions {
   std::string weights = kMaster;                   // or kAverage
   DType dtype = DType::f32;                        // of the tensors: f32 or bf16
   Size file_bytes = Size{5} * 1000 * 1000 * 1000;  // most bytes of a file's tensors; more than that takes several
+  std::string base = {};                           // of adapters: where their base is now; empty: where it was
 };
 
 // Writes `out_directory` with config.json and model.safetensors, or several files with an index, which `transformers`
@@ -191,8 +193,9 @@ struct HfExportOptions {
 void export_hf(const std::string& step_directory, const std::string& out_directory,
                const HfExportOptions& options = {});
 
-// Writes the adapters of a checkpoint as PEFT's folder, adapter_config.json and adapter_model.safetensors. Does not
-// read the base. Throws DataError as export_hf() does, and if the checkpoint has no adapters.
+// Writes the adapters of a checkpoint as PEFT's folder, adapter_config.json and adapter_model.safetensors, which names
+// the base if that is a Hugging Face folder. Reads the base only if one is given. Throws DataError as export_hf() does,
+// and if the checkpoint has no adapters.
 void export_adapters(const std::string& step_directory, const std::string& out_directory,
                      const HfExportOptions& options = {});
 

@@ -106,6 +106,7 @@ struct LoadOptions {
   std::string weights = kMaster;  // or kAverage, for a run that keeps one
   Device device = kCpu;
   std::optional<DType> dtype = DType::f32;  // nullopt: train.dtype of the checkpoint's run; f32 where it is not known
+  std::string base = {};                    // of adapters: where their base is now; empty: where it was
 };
 
 // Weights are converted block by block while they are read, so the model is in memory once. Throws DataError if there
