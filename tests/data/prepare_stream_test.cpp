@@ -3,6 +3,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "libtrain/data/prepare.h"
 #include "libtrain/error.h"
@@ -63,6 +64,11 @@ TEST_CASE("prepare: compressed files hold the same tokens, members and frames on
   CHECK(expected.size() == text.size());
   CHECK(tokens("a.txt.gz", gzipped(half) + gzipped("") + gzipped(rest)) == expected);
   CHECK(tokens("a.txt.zst", zstd_compressed(half) + zstd_compressed(rest)) == expected);
+  // Tapes and disks pad files with zeros.
+  for (const std::size_t zeros : {1, 512, 200'000}) {
+    CHECK(tokens("a.txt.gz", gzipped(half) + gzipped(rest) + std::string(zeros, '\0')) == expected);
+    CHECK(tokens("a.txt.zst", zstd_compressed(text) + std::string(zeros, '\0')) == expected);
+  }
   const std::string lines = json_line("one") + json_line("two");
   CHECK(tokens("b.jsonl.zst", zstd_compressed(lines)) == std::vector<std::int32_t>{'o', 'n', 'e', 't', 'w', 'o'});
   CHECK(tokens("b.jsonl.gz", gzipped(lines)) == std::vector<std::int32_t>{'o', 'n', 'e', 't', 'w', 'o'});
@@ -85,6 +91,13 @@ TEST_CASE("prepare: truncated and corrupt files are refused by file and offset",
   CHECK(refusal("a.gz", half(gz)) == truncated("gzip", gz.size() / 2));
   CHECK(refusal("a.gz", gz + gz.substr(0, 12)) == truncated("gzip", gz.size() + 12));
   CHECK(refusal("a.gz", "") == truncated("gzip", 0));
+  for (const auto& [name, whole, kind] : {std::tuple{"a.gz", gz, "gzip"}, {"a.zst", zst, "zstd"}}) {
+    const std::string junk = ": offset " + std::to_string(whole.size()) + ": expected " + kind +
+                             " data, found bytes behind the end of the data";
+    CHECK(refusal(name, whole + "JUNK") == junk);
+    CHECK(refusal(name, whole + "J") == junk);
+    CHECK(refusal(name, whole + std::string(200'000, '\0') + whole) == junk);
+  }
   CHECK(refusal("a.gz", "plain text").find(": expected gzip data, found incorrect header check") != std::string::npos);
   std::string broken = gz;
   broken[broken.size() - 6] ^= 1;  // of the checksum

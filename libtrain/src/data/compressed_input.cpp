@@ -22,6 +22,21 @@ class Pieces {
  public:
   explicit Pieces(std::unique_ptr<StoredBytes> file) : file_(std::move(file)) {}
 
+  // After the end of the data: passes over zeros up to the end of the file, as tapes and disks pad files. `rest` is
+  // what is left of the piece. Throws DataError if there is anything else.
+  void pass_over_padding(const char* format, std::string_view rest) {
+    const Size end = offset() - static_cast<Size>(rest.size());
+    while (!rest.empty()) {
+      if (rest.find_first_not_of('\0') != std::string_view::npos) {
+        throw DataError("data",
+                        fmt::format("{}: offset {}: expected {} data, found bytes behind the end of the data",
+                                    file_->path(), end, format),
+                        fmt::format("`head -c {} FILE` is the file without them", end));
+      }
+      const auto [piece, size] = next();
+      rest = {piece, size};
+    }
+  }
   // The next piece; empty at the end.
   std::pair<char*, std::size_t> next() { return {bytes_.data(), file_->read(bytes_.data(), bytes_.size())}; }
   Size offset() const { return file_->offset(); }
@@ -35,6 +50,10 @@ class Pieces {
   std::unique_ptr<StoredBytes> file_;
   std::array<char, std::size_t{1} << 17> bytes_;
 };
+
+// The first byte of a member, and of a frame or one that is skipped (RFC 1952, RFC 8878).
+constexpr unsigned char kGzipBegins = 0x1f;
+bool begins_zstd(unsigned char first) { return first == 0x28 || (first >= 0x50 && first < 0x60); }
 
 constexpr const char* kTruncated = "the end of the file: it is truncated";
 
@@ -56,6 +75,11 @@ class GzipInput final : public InputStream {
         if (size == 0 && inside_) pieces_.fail("gzip", 0, kTruncated);
         if (size == 0) return 0;
         state_.next_in = reinterpret_cast<Bytef*>(piece), state_.avail_in = static_cast<uInt>(size);
+      }
+      if (!inside_ && *state_.next_in != kGzipBegins) {
+        pieces_.pass_over_padding("gzip", {reinterpret_cast<const char*>(state_.next_in), state_.avail_in});
+        state_.avail_in = 0;
+        return 0;
       }
       inside_ = true;
       const int result = inflate(&state_, Z_NO_FLUSH);
@@ -97,6 +121,12 @@ class ZstdInput final : public InputStream {
         if (size == 0 && inside_) pieces_.fail("zstd", 0, kTruncated);
         if (size == 0) return 0;
         in_ = {piece, size, 0};
+      }
+      const std::string_view rest(static_cast<const char*>(in_.src) + in_.pos, in_.size - in_.pos);
+      if (!inside_ && !begins_zstd(static_cast<unsigned char>(rest.front()))) {
+        pieces_.pass_over_padding("zstd", rest);
+        in_.pos = in_.size;
+        return 0;
       }
       const std::size_t result = ZSTD_decompressStream(state_, &out, &in_);
       if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation) throw std::bad_alloc();
