@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "io/descriptor.h"
+#include "io/lacks_locks.h"
 
 namespace lt::checkpoint {
 namespace fs = std::filesystem;
@@ -75,9 +76,8 @@ class Lock {
 
 // Null for reasons to go on without a lock: no folder, no right or room for the file, no locks.
 std::shared_ptr<void> no_lock(const fs::path& path) {
-  constexpr int kReasons[] = {ENOENT, ENOTDIR, EACCES, EPERM,      EROFS,  ENOSPC,
-                              EDQUOT, ENOLCK,  ENOSYS, EOPNOTSUPP, EINVAL, EBADF};
-  if (std::ranges::find(kReasons, errno) != std::end(kReasons)) return nullptr;
+  constexpr int kReasons[] = {ENOENT, ENOTDIR, EACCES, EPERM, EROFS, ENOSPC, EDQUOT, EBADF};
+  if (lacks_locks(errno) || std::ranges::find(kReasons, errno) != std::end(kReasons)) return nullptr;
   throw DataError("checkpoint", fmt::format("{}: cannot be locked: {}", path.string(), std::strerror(errno)));
 }
 

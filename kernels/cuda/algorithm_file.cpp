@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "device/cuda.h"
+#include "io/lacks_locks.h"
 #include "libtrain/error.h"
 
 namespace lt::kernels {
@@ -108,7 +109,8 @@ void AlgorithmFile::take_lock() {
   lock_ = Descriptor(::open((path_ + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!lock_.is_open()) return;
   const auto deadline = std::chrono::steady_clock::now() + kMostWaiting;
-  while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && std::chrono::steady_clock::now() < deadline) {
+  while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && !lacks_locks(errno) &&
+         std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   read();

@@ -15,6 +15,7 @@
 #include "libtrain/error.h"
 #include "manifest.h"
 #include "test_main/catch.h"
+#include "test_main/failing_flock.h"
 #include "verify.h"
 
 using namespace lt;
@@ -107,6 +108,18 @@ TEST_CASE("runs: one process at a time has a folder, and others wait for it", "[
     return taken;
   };
   CHECK(taken_elsewhere());
+}
+
+TEST_CASE("runs: a file system without locks is written to without one", "[checkpoints]") {
+  const TempFolder temp;
+  for (const int error : {ENOLCK, EOPNOTSUPP, 524}) {
+    error_of_flock = error;
+    const auto lock = try_lock_folder(temp.path(), LockOn::folder_and_file);
+    CHECK((lock && *lock == nullptr));
+  }
+  error_of_flock = EIO;
+  CHECK_THROWS_WITH(try_lock_folder(temp.path()), ContainsSubstring("cannot be locked: Input/output error"));
+  error_of_flock = 0;
 }
 
 TEST_CASE("runs: a save waits for the folder until another process lets go", "[checkpoints]") {

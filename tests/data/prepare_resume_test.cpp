@@ -12,6 +12,7 @@
 #include "libtrain/error.h"
 #include "prepared.h"
 #include "test_main/catch.h"
+#include "test_main/failing_flock.h"
 #include "test_main/message_of.h"
 #include "test_main/resource_limit.h"
 
@@ -220,4 +221,24 @@ TEST_CASE("prepare: an error leaves no state behind", "[data]") {
   CHECK_THROWS_AS(lt::prepare({.inputs = {lines}, .out = folder / "out/deep", .batch_bytes = 1, .save_seconds = 0}),
                   lt::DataError);
   CHECK_FALSE(std::filesystem::exists(folder / "out"));
+}
+
+TEST_CASE("prepare: file systems without locks do without, and other failures are told from a lock", "[data]") {
+  const TempFolder folder;
+  lt::PrepareOptions options{
+      .inputs = {folder.write("a.txt", "some text\n")}, .out = folder / "with", .val_fraction = 0};
+  lt::prepare(options);
+  const auto message_with = [&](int error) {
+    lt_test::error_of_flock = error;
+    options.out = folder / std::to_string(error);
+    const std::string message = lt_test::message_of<lt::Error>([&] { lt::prepare(options); });
+    lt_test::error_of_flock = 0;
+    return message;
+  };
+  for (const int error : {ENOLCK, ENOSYS, EOPNOTSUPP, EINVAL, 524}) {
+    CHECK(message_with(error) == "no error was thrown");
+    CHECK(contents(options.out) == contents(folder / "with"));
+  }
+  CHECK(message_with(EWOULDBLOCK) == folder / "11/prepare.tmp: another `prepare` is writing there");
+  CHECK(message_with(EIO) == folder / "5/prepare.tmp/lock: cannot lock: Input/output error");
 }

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/token_header.h"
+#include "io/lacks_locks.h"
 #include "io/pending_file.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
@@ -55,11 +56,13 @@ Spool::Spool(const std::string& folder, std::string identity, const SpoolShape& 
   require(::mkdir(folder.c_str(), 0755) == 0 || errno == EEXIST, "", "cannot create the folder");
   lock_ = open_spool_file(path("lock"));
   require(lock_.is_open(), "lock", "cannot open");
+  const bool is_locked = ::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0, is_taken = !is_locked && errno == EWOULDBLOCK;
+  require(is_locked || is_taken || lacks_locks(errno), "lock", "cannot lock");
   // Another process may have removed the folder between the opening and the lock.
   struct stat held {
   }, there{};
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 || ::fstat(lock_.get(), &held) != 0 ||
-      ::stat(path("lock").c_str(), &there) != 0 || held.st_ino != there.st_ino || held.st_dev != there.st_dev) {
+  if (is_taken || ::fstat(lock_.get(), &held) != 0 || ::stat(path("lock").c_str(), &there) != 0 ||
+      held.st_ino != there.st_ino || held.st_dev != there.st_dev) {
     throw UsageError("data", fmt::format("{}: another `prepare` is writing there", folder));
   }
   resumed_ = load();
