@@ -127,6 +127,17 @@ class Prepare(program.CliTest):
                           "while parsing value - invalid literal; last read: 'h'")
         self.assertIsNone(self.names())
 
+    def test_a_long_line_of_json_takes_less_than_8_bytes_a_byte(self):
+        size = 24_000_000
+        lines = self.write("long.jsonl", b'{"text":"' + b"x" * size + b'"}\n')
+        child = program.started("prepare", "--input", lines, "--out", self.folder / "out", "--val-fraction", 0)
+        with child.stdout, child.stderr:
+            self.assertIn(f"{size} training tokens", child.stdout.read(), child.stderr.read())
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, 0)
+        self.assertLess(usage.ru_maxrss * 1024, 8 * size)
+
     def test_standard_input_is_text_or_json_lines(self):
         def fed(data, *options):
             command = program.launched(program.ltrain(), "prepare", "--input", "-", "--out", self.folder / "out",

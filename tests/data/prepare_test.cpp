@@ -97,6 +97,19 @@ TEST_CASE("prepare: half a surrogate pair in a JSON string becomes U+FFFD", "[da
   CHECK_THROWS_AS(text("\\ud83d\\u00"), DataError);
 }
 
+TEST_CASE("prepare: fields of JSON lines that are not read may hold any number and many levels", "[data]") {
+  const TempFolder folder;
+  const std::string levels = std::string(999, '[') + std::string(999, ']');
+  std::string lines;
+  for (const std::string& value : {std::string("NaN"), std::string("-Infinity"),
+                                   std::string("[Infinity, -1e999,1e-999]"), "1" + std::string(400, '0'), levels}) {
+    lines += "{\"text\":\"A\",\"score\":" + value + "}\n";
+  }
+  lines += "{\"score\":NaN,\"text\":\"NaN \\\"1e999\\\" \\ud83d\"}\n";
+  lt::prepare({.inputs = {folder.write("a.jsonl", lines)}, .out = folder / "out", .val_fraction = 0});
+  CHECK(text_of(folder / "out/train.bin") == "AAAAANaN \"1e999\" \xEF\xBF\xBD");
+}
+
 TEST_CASE("prepare: broken JSON lines are refused by file, line and field", "[data]") {
   const TempFolder folder;
   std::string hint;
@@ -115,8 +128,12 @@ TEST_CASE("prepare: broken JSON lines are refused by file, line and field", "[da
   };
   const std::string broken = "expected a JSON object on one line, found broken JSON";
   CHECK(refusal("{\"text\":\"x\"}\n{\"text\":").starts_with(":2: " + broken + " at column 9: syntax error"));
-  CHECK(refusal("{\"text\":\"\\ud83d\",\"a\":NaN}").starts_with(":1: " + broken + " at column 22: syntax error"));
-  CHECK(refusal("{\"text\":\"x\",\"a\":1e400}") == ":1: " + broken + ": number overflow parsing '1e400'");
+  CHECK(refusal("{\"text\":\"\\ud83d\",\"a\":nan}").starts_with(":1: " + broken + " at column 23: syntax error"));
+  CHECK(refusal("{\"a\":-Infinity,\"b\":1e400,\"text\":\"x\",}")
+            .starts_with(":1: " + broken + " at column 37: syntax error"));
+  CHECK(refusal("{\"text\":NaN}") == ":1: field \"text\": expected a string, found array");
+  CHECK(refusal("{\"text\":" + std::string(1000, '[') + std::string(1000, ']') + "}") ==
+        ":1: expected a JSON object on one line, found JSON nested more than 1000 levels deep");
   CHECK(refusal("{\"text\":\"x\",}").starts_with(":1: " + broken + " at column 13: syntax error"));
   CHECK(hint.empty());
   CHECK(

@@ -43,7 +43,7 @@ TEST_CASE("make_tokenizer: refuses other files by file and field", "[tokenizer]"
   CHECK(refusal("").starts_with(no_object + "broken JSON at line 1, column 1: "));
   CHECK(refusal("[]") == no_object + "array");
   CHECK(refusal("{\"type\":" + std::string(300000, '[') + std::string(300000, ']') + "}") ==
-        no_object + "too deeply nested JSON");
+        no_object + "JSON nested more than 32 levels deep");
   CHECK(refusal("{}") == ": expected a tokenizer.json, with a field \"model\", found none");
   CHECK(refusal(R"({"type":"char"})") == ": field \"type\": expected \"byte\", found \"char\"");
   CHECK(refusal(R"({"type":"byte","vocab":300})") == ": field \"vocab\": expected 256, found 300");

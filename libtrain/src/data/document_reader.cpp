@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/for_each_on_threads.h"
 #include "libtrain/error.h"
@@ -58,13 +59,15 @@ void DocumentReader::open_current() {
 void DocumentReader::fill(std::size_t bytes) {
   std::size_t size = buffer_.size();
   if (at_end_ || size >= bytes) return;
-  buffer_.resize(bytes);
+  buffer_.reserve(bytes);
   while (size < bytes && !at_end_) {
-    const std::size_t got = stream_->read(buffer_.data() + size, bytes - size);
+    constexpr std::size_t kMostAtOnce = std::size_t{1} << 20;  // memory that no text reaches is not touched
+    buffer_.resize(size + std::min(kMostAtOnce, bytes - size));
+    const std::size_t got = stream_->read(buffer_.data() + size, buffer_.size() - size);
     at_end_ = got == 0;
     size += got;
+    buffer_.resize(size);
   }
-  buffer_.resize(size);
 }
 
 std::size_t DocumentReader::encode_text(EncodedPiece& piece) {
@@ -121,11 +124,31 @@ std::size_t DocumentReader::encode_lines(EncodedPiece& piece) {
 
 // The byte tokenizer has no token that ends documents: they follow each other with nothing between them.
 void DocumentReader::append_documents(const std::vector<std::string_view>& texts, EncodedPiece& piece) const {
-  const std::vector<Tokenizer::Ids> all = tokenizer_.encode_each(texts);
+  const auto is_long = [&](std::string_view text) { return static_cast<Size>(text.size()) > options_.batch_bytes; };
+  std::vector<std::string_view> short_ones = texts;
+  std::ranges::replace_if(short_ones, is_long, std::string_view());
+  const std::vector<Tokenizer::Ids> all = tokenizer_.encode_each(short_ones);
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    piece.ids.insert(piece.ids.end(), all[i].begin(), all[i].end());
-    end_document(static_cast<Size>(all[i].size()), piece);
+    const std::size_t before = piece.ids.size();
+    if (is_long(texts[i])) {
+      append_long(texts[i], piece.ids);
+    } else {
+      piece.ids.insert(piece.ids.end(), all[i].begin(), all[i].end());
+    }
+    end_document(static_cast<Size>(piece.ids.size() - before), piece);
     piece.bytes += static_cast<Size>(texts[i].size());
+  }
+}
+
+// A batch at a time, so that the ids, which the system gives memory as they come, are all that a long text takes.
+void DocumentReader::append_long(std::string_view text, Tokenizer::Ids& ids) const {
+  ids.reserve(ids.size() + text.size() + 1);
+  const auto batch = static_cast<std::size_t>(options_.batch_bytes);
+  for (std::size_t done = 0, wanted = batch; done < text.size();) {
+    const std::string_view part = text.substr(done, wanted);
+    const std::size_t got = tokenizer_.encode_front(part, done > 0, done + part.size() == text.size(), ids);
+    wanted = got == 0 ? 2 * wanted : batch;
+    done += got;
   }
 }
 
@@ -152,12 +175,17 @@ void DocumentReader::append_conversations(const std::vector<JsonLine>& lines, En
     unused[i] = std::move(conversation.unused);
   });
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    piece.ids.insert(piece.ids.end(), all[i].ids.begin(), all[i].ids.end());
-    piece.targets.insert(piece.targets.end(), all[i].trained.begin(), all[i].trained.end());
-    end_document(static_cast<Size>(all[i].ids.size()), piece);
-    piece.bytes += bytes[i];
+    const auto tokens = static_cast<Size>(all[i].ids.size());
     piece.untrained += std::ranges::find(all[i].trained, 1) == all[i].trained.end() ? 1 : 0;
     for (const auto& [field, count] : unused[i]) count_unused(piece.unused, field, count);
+    if (piece.ids.empty()) {
+      piece.ids = std::move(all[i].ids);  // those of one long line are most of the memory
+    } else {
+      piece.ids.insert(piece.ids.end(), all[i].ids.begin(), all[i].ids.end());
+    }
+    piece.targets.insert(piece.targets.end(), all[i].trained.begin(), all[i].trained.end());
+    end_document(tokens, piece);
+    piece.bytes += bytes[i];
   }
   piece.conversations = static_cast<Size>(lines.size());
 }

@@ -56,6 +56,7 @@ class DocumentReader {
   std::size_t encode_separated(EncodedPiece& piece);
   std::size_t encode_lines(EncodedPiece& piece);
   void append_documents(const std::vector<std::string_view>& texts, EncodedPiece& piece) const;
+  void append_long(std::string_view text, Tokenizer::Ids& ids) const;
   void append_conversations(const std::vector<JsonLine>& lines, EncodedPiece& piece) const;
   // Appends the token that ends a document, whose other tokens are the last `tokens` of the piece and of those before.
   void end_document(Size tokens, EncodedPiece& piece) const;

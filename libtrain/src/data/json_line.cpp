@@ -45,12 +45,41 @@ std::string with_whole_characters(std::string_view rest) {
   return whole;
 }
 
+// The bytes at the beginning of the text that are a number which JSON lacks or double does not hold; 0 if none.
+std::size_t odd_number_bytes(std::string_view text) {
+  for (const std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
+    if (text.starts_with(word)) return word.size();
+  }
+  if (text.front() != '-' && (text.front() < '0' || text.front() > '9')) return 0;
+  double value = 0;
+  const std::size_t size = std::min(text.find_first_not_of("+-.0123456789eE"), text.size());
+  const auto [end, error] = std::from_chars(text.data(), text.data() + size, value);
+  return error == std::errc::result_out_of_range && end == text.data() + size ? size : 0;
+}
+
+// Replaces such numbers by `[]` and blanks, which keeps the columns.
+std::string without_odd_numbers(std::string text) {
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') in_string = !in_string;
+    if (in_string) {
+      i += text[i] == '\\' ? 1 : 0;
+    } else if (const std::size_t size = odd_number_bytes(std::string_view(text).substr(i)); size > 0) {
+      text.replace(i, size, "[]" + std::string(size - 2, ' '));
+      i += size - 1;
+    } else if (const std::size_t end = text.find_first_not_of("+-.0123456789eE", i); end > i) {
+      i = std::min(end, text.size()) - 1;  // the rest of a number is none of its own
+    }
+  }
+  return text;
+}
+
 // What a line is instead of an object.
 std::string problem_of(std::string_view line) {
   if (const std::size_t at = valid_utf8_bytes(line); at < line.size()) {
     return fmt::format("bytes that are not UTF-8, {:#04x} at column {}", static_cast<unsigned char>(line[at]), at + 1);
   }
-  std::string problem = json_problem(with_whole_characters(line));
+  std::string problem = json_problem(without_odd_numbers(with_whole_characters(line)), kMaxLineDepth);
   constexpr std::string_view kLine = "line 1, ";  // of the text, which is none but this one
   if (const std::size_t at = problem.find(kLine); at != std::string::npos) problem.erase(at, kLine.size());
   return problem;
@@ -68,12 +97,12 @@ std::string hint_for(const JsonLine& line) {
 }  // namespace
 
 nlohmann::json object_of(const std::string& path, const JsonLine& line) {
-  const bool is_deep = json_depth(line.text) > kMaxJsonDepth;
+  const bool is_deep = json_depth(line.text) > kMaxLineDepth;
   const auto parsed = [](std::string_view text) {
     return nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
   };
   nlohmann::json json = is_deep ? nlohmann::json(nlohmann::json::value_t::discarded) : parsed(line.text);
-  if (!is_deep && json.is_discarded()) json = parsed(with_whole_characters(line.text));
+  if (!is_deep && json.is_discarded()) json = parsed(without_odd_numbers(with_whole_characters(line.text)));
   if (!json.is_object())
     refuse_line(path, line, "expected a JSON object on one line, found " + problem_of(line.text), hint_for(line));
   return json;

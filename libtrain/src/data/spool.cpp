@@ -113,12 +113,16 @@ bool Spool::load() {
 
 void Spool::append(const EncodedPiece& piece) {
   const auto width = static_cast<std::size_t>(shape_.width);
-  bytes_.resize(piece.ids.size() * width);
-  for (std::size_t i = 0; i < piece.ids.size(); ++i) {
-    store_uint(bytes_.data() + i * width, piece.ids[i], shape_.width);
-    state_.highest = std::max(state_.highest, piece.ids[i]);
+  constexpr std::size_t kIdsAtOnce = std::size_t{1} << 18;
+  for (std::size_t begin = 0; begin < piece.ids.size(); begin += kIdsAtOnce) {
+    const std::size_t count = std::min(kIdsAtOnce, piece.ids.size() - begin);
+    bytes_.resize(count * width);
+    for (std::size_t i = 0; i < count; ++i) {
+      store_uint(bytes_.data() + i * width, piece.ids[begin + i], shape_.width);
+      state_.highest = std::max(state_.highest, piece.ids[begin + i]);
+    }
+    require(tokens_.write(bytes_.data(), bytes_.size()), kTokens, "cannot write");
   }
-  require(tokens_.write(bytes_.data(), bytes_.size()), kTokens, "cannot write");
   if (shape_.has_targets) {
     require(targets_.write(piece.targets.data(), piece.targets.size()), kTargets, "cannot write");
     state_.masked += std::count(piece.targets.begin(), piece.targets.end(), 0);

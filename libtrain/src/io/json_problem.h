@@ -1,6 +1,8 @@
 // Says what is wrong with a text that should be a JSON object.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -10,10 +12,10 @@
 
 namespace lt {
 
-// "too deeply nested JSON", "broken JSON at line 3, column 5: ...", "broken JSON: number overflow ...", or the type of
-// JSON that is no object. For messages: it parses the text once more.
-inline std::string json_problem(std::string_view text) {
-  if (json_depth(text) > kMaxJsonDepth) return "too deeply nested JSON";
+// "JSON nested more than 32 levels deep", "broken JSON at line 3, column 5: ...", "broken JSON: number overflow ...",
+// or the type of JSON that is no object. For messages: it parses the text once more.
+inline std::string json_problem(std::string_view text, int most_levels = kMaxJsonDepth) {
+  if (json_depth(text) > most_levels) return fmt::format("JSON nested more than {} levels deep", most_levels);
   try {
     return nlohmann::json::parse(text.begin(), text.end()).type_name();
   } catch (const nlohmann::json::exception& error) {
