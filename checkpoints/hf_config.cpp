@@ -13,6 +13,7 @@
 #include <span>
 #include <utility>
 
+#include "hf_harmless_keys.h"
 #include "io/json_problem.h"
 #include "libtrain/error.h"
 #include "model_json.h"
@@ -31,66 +32,6 @@ constexpr nn::HfEntry kCommon[] = {
     {"bos_token_id", nullptr, "null"},       {"eos_token_id", nullptr, "null"},
     {"torch_dtype", nullptr, "\"float32\""},
 };
-
-// Keys that change nothing of what a model computes: where it came from, how it was initialised, its dropout, defaults
-// of generation, names of special tokens, heads for other tasks.
-constexpr std::string_view kHarmless[] = {"_name_or_path",
-                                          "architectures",
-                                          "model_type",
-                                          "transformers_version",
-                                          "torch_dtype",
-                                          "dtype",
-                                          "use_cache",
-                                          "initializer_range",
-                                          "attention_dropout",
-                                          "attn_pdrop",
-                                          "embd_pdrop",
-                                          "resid_pdrop",
-                                          "bos_token_id",
-                                          "eos_token_id",
-                                          "pad_token_id",
-                                          "unk_token_id",
-                                          "sep_token_id",
-                                          "decoder_start_token_id",
-                                          "tokenizer_class",
-                                          "prefix",
-                                          "task_specific_params",
-                                          "id2label",
-                                          "label2id",
-                                          "problem_type",
-                                          "summary_activation",
-                                          "summary_first_dropout",
-                                          "summary_proj_to_labels",
-                                          "summary_type",
-                                          "summary_use_proj",
-                                          "n_ctx",
-                                          "max_window_layers",
-                                          "return_dict",
-                                          "chunk_size_feed_forward",
-                                          "do_sample",
-                                          "max_length",
-                                          "min_length",
-                                          "num_beams",
-                                          "num_beam_groups",
-                                          "temperature",
-                                          "top_k",
-                                          "top_p",
-                                          "typical_p",
-                                          "repetition_penalty",
-                                          "length_penalty",
-                                          "diversity_penalty",
-                                          "no_repeat_ngram_size",
-                                          "encoder_no_repeat_ngram_size",
-                                          "num_return_sequences",
-                                          "reorder_and_upcast_attn",
-                                          "n_special",
-                                          "predict_special_tokens",
-                                          "output_past",
-                                          "num_labels",
-                                          "_num_labels",
-                                          "is_llama_config",
-                                          "transformers.js_config",
-                                          "is_encoder_decoder"};
 
 // Keys that must have this value where they are there, beside the families' own. transformers takes null for a missing
 // number, and for false.
@@ -245,9 +186,8 @@ void read_entries(const Json& config, const nn::HfFormat& format, nn::Transforme
     for (const nn::HfEntry& entry : entries) {
       const std::string key = entry.key;
       const Json* const value = find(config, key);
-      const bool is_harmless = known.contains(key);
       known.insert(key.substr(0, key.find('.')));
-      if (is_harmless || key.starts_with("rope_parameters.")) continue;  // read below
+      if (is_harmless(key) || key.starts_with("rope_parameters.")) continue;  // read below
       if (entry.field != nullptr && std::string_view(entry.field) == "dropout") continue;
       if (entry.field != nullptr) {
         const Json absent = entry.absent == nullptr ? Json() : Json::parse(entry.absent);
@@ -364,7 +304,7 @@ nn::TransformerSpec parse_hf_config(const std::string& text) {
       (*architectures != Json::array({family.hf.architecture}))) {
     refuse("architectures", Json::array({family.hf.architecture}).dump(), *architectures);
   }
-  Keys known(std::begin(kHarmless), std::end(kHarmless));
+  Keys known;
   nn::TransformerSpec spec;
   spec.family = family.name;
   spec.norm_eps = family.rotary ? 1e-6f : 1e-5f;  // what transformers assumes
@@ -379,7 +319,8 @@ nn::TransformerSpec parse_hf_config(const std::string& text) {
   if (family.rotary) read_rope(config, spec, known);
   require_equal_layers(config, spec, known);
   for (const auto& [key, value] : config.items()) {
-    if (!known.contains(key) && !says_nothing(value)) refuse(key, "no such key, since it may change the model", value);
+    if (!known.contains(key) && !is_harmless(key) && !says_nothing(value))
+      refuse(key, "no such key, since it may change the model", value);
   }
   try {
     spec = nn::with_defaults(spec);

@@ -35,6 +35,27 @@ TEST_CASE("hf import: a config.json that says another model is refused by key", 
   CHECK(with("/predict_special_tokens", true) == "no error was thrown");
   CHECK(with("/n_special", 0) == "no error was thrown");
   CHECK(with("/is_llama_config", true) == "no error was thrown");
+  // Tools that tune models leave these.
+  const ordered_json harmless = {{"unsloth_fixed", true},
+                                 {"unsloth_version", "2025.1.5"},
+                                 {"_attn_implementation_autoset", true},
+                                 {"_attn_implementation", "flash_attention_2"},
+                                 {"max_sequence_length", 64},
+                                 {"trl_version", "0.9"},
+                                 {"mask_token_id", 5},
+                                 {"hidden_dropout", 0.1},
+                                 {"gradient_checkpointing", true}};
+  for (const auto& [key, value] : harmless.items()) CHECK(with(("/" + key).c_str(), value) == "no error was thrown");
+  const ordered_json may_change = {{"attention_multiplier", 0.5},
+                                   {"sliding_window", 4},
+                                   {"_sliding_window_pattern", 6},
+                                   {"quantization_config", {{"bits", 4}}},
+                                   {"auto_map", {{"AutoModel", "m.M"}}}};
+  for (const auto& [key, value] : may_change.items()) {
+    CHECK(with(("/" + key).c_str(), value) ==
+          fmt::format("config.json: {}: expected no such key, since it may change the model, found {}", key,
+                      value.dump()));
+  }
   CHECK(with("/rms_norm_eps", 0) == "config.json: rms_norm_eps: expected a number above 0 and at most 1, found 0");
   CHECK(with("/rms_norm_eps", 1e-50) ==
         "config.json: rms_norm_eps: expected a number that f32 does not round to 0, found 1e-50");

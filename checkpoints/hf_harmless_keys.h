@@ -1,0 +1,10 @@
+// Keys of config.json that change nothing of what a model computes.
+#pragma once
+
+#include <string_view>
+
+namespace lt::checkpoint {
+
+bool is_harmless(std::string_view key);
+
+}  // namespace lt::checkpoint
