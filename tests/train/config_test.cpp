@@ -58,6 +58,17 @@ TEST_CASE("config: command line over environment over file over default", "[conf
   CHECK(lt::config_from_toml(file, "an earlier run").train.steps == 1);
 }
 
+TEST_CASE("config: commas separate entries, but for those in the name of a file that exists", "[config]") {
+  const TempFolder folder;
+  const std::string both = folder.write("a,b", ""), longer = folder.write("a,b,c", "");
+  const auto files = [](const std::string& text) { return load_config("", {{"data.train", text}}).data.train; };
+  using Files = std::vector<std::string>;
+  CHECK(files(both) == Files{both});
+  CHECK(files(longer + ",c") == Files{longer, "c"});
+  CHECK(files("x,y," + both + "," + longer) == Files{"x", "y", both, longer});
+  CHECK(files(folder / "b,c") == Files{folder / "b", "c"});
+}
+
 TEST_CASE("config: every type from text and from TOML", "[config]") {
   const Config text = load_config("", {{"data.train", "a.bin,b*.bin"},
                                        {"data.shuffle", "false"},
@@ -183,7 +194,8 @@ TEST_CASE("config: wrong types and values, with where they came from", "[config]
   CHECK(cl("model.preset", "gpt3").starts_with("model.preset: expected one of gpt2-124m, "));
   CHECK(cl("model.family", "") == "no error was thrown");
   CHECK(cl("run.dir", "") == "run.dir: expected text that is not empty, got \"\"");
-  CHECK(cl("run.name", "\xff") == "run.name: expected text, got \"\xff\"");
+  CHECK(cl("run.name", "\xff") == "run.name: expected text in UTF-8, got \"\xff\"");
+  CHECK(cl("data.train", "a,\xff") == "data.train: expected text in UTF-8, got \"a,\xff\"");
   CHECK(cl("checkpoint.keep", "1") == "checkpoint.keep: expected an integer of at least 2, got \"1\"");
 
   CHECK(of_file("[train]\nsteps = \"5\"").message ==

@@ -1,5 +1,6 @@
 // Reads values of configuration keys from text or TOML, checks them against the key's rule and prints them as TOML.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -106,15 +107,16 @@ std::optional<T> number(const std::string& text) {
   return error == std::errc{} && end == text.data() + text.size() ? std::optional<T>(value) : std::nullopt;
 }
 
+// Cuts a text at its commas, except for those in the name of a file that exists. The longest name counts.
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
-  if (text.empty()) return parts;
-  for (std::size_t begin = 0;;) {
-    const std::size_t comma = text.find(',', begin);
-    parts.push_back(text.substr(begin, comma - begin));
-    if (comma == std::string::npos) return parts;
-    begin = comma + 1;
+  for (std::size_t begin = 0, end = 0; !text.empty() && end < text.size(); begin = end + 1) {
+    const auto part = [&] { return text.substr(begin, end - begin); };
+    end = text.size();
+    while (text.find(',', begin) < end && ::access(part().c_str(), F_OK) != 0) end = text.rfind(',', end - 1);
+    parts.push_back(part());
   }
+  return parts;
 }
 
 // Returns nullopt if the value's type or text does not fit T.
@@ -204,6 +206,10 @@ std::string expected(const Rule& rule, const Value& value) {
     if (highest_of<T>(rule) == kMaxCount && given.value_or(0) <= kMaxCount) {
       return fmt::format("an integer of at least {}", rule.low);
     }
+  }
+  if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, std::vector<std::string>>) {
+    const auto* text = std::get_if<Text>(&value);
+    if (text != nullptr && !is_utf8(text->text)) return "text in UTF-8";
   }
   if constexpr (std::is_same_v<T, std::string>) {
     const auto* text = std::get_if<Text>(&value);
