@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "io/pending_file.h"
+#include "io/print_note.h"
 #include "libtrain/error.h"
 #include "record/short_text.h"
 #include "train/machine.h"
@@ -84,12 +85,12 @@ void save_result(Json result, Json rows, const std::string& out) {
 void write_result(Json result, Json rows, const std::string& out) {
   if (out.empty()) {
     std::fputs(text_of(std::move(result), std::move(rows)).c_str(), stdout);
+    std::fflush(stdout);
   } else {
     const auto count = static_cast<Size>(rows.size());
     save_result(std::move(result), std::move(rows), out);
-    fmt::print("{}: {}\n", out, counted(count, "row"));
+    print_done("{}: {}\n", out, counted(count, "row"));
   }
-  std::fflush(stdout);
 }
 
 }  // namespace lt::bench

@@ -16,6 +16,7 @@
 #include "bench/tune.h"
 #include "command.h"
 #include "config_options.h"
+#include "io/print_note.h"
 #include "libtrain/error.h"
 #include "numbers.h"
 #include "output_file.h"
@@ -39,6 +40,7 @@ void add_length(CLI::App& app, bench::Options& o, const std::string& what, Size 
 
 void prepare(bench::Options& options, const Invocation& invocation) {
   options.command = invocation.command_line;
+  if (!options.out.empty()) outlive_readers();
   collectively(invocation.world.group(), [&] {
     if (invocation.world.rank() == 0 && !options.out.empty()) require_output("--out", options.out);
   });

@@ -78,8 +78,7 @@ ExitCode verify(const std::string& path) {
 void warn_of_bytes(const std::string& folder, const std::string& out) {
   const std::string tokenizer = checkpoint::read_state(folder).tokenizer;
   if (tokenizer.empty() || is_hugging_face_tokenizer(tokenizer)) return;
-  fmt::print(
-      stderr,
+  print_note(
       "warning: [tokenizer] {}: the format has no file for the tokenizer byte; sample and eval of an import need "
       "--tokenizer byte\n",
       out);
@@ -97,8 +96,7 @@ void warn_of_positions(const std::string& folder, const std::string& given, cons
   if (!base) return;
   const nn::TransformerSpec spec = checkpoint::model_from_json(state.model).spec;
   if (spec.rope_base == base->rope_base && spec.rope_scaling == base->rope_scaling) return;
-  fmt::print(
-      stderr,
+  print_note(
       "warning: [checkpoint] {}: PEFT takes rope_base {} and rope_scaling \"{}\" from the base, the run has {} and "
       "\"{}\"; an export without --adapter keeps the run's\n",
       out, base->rope_base, base->rope_scaling, spec.rope_base, spec.rope_scaling);
@@ -112,7 +110,7 @@ ExitCode free_memory(const std::string& run_dir) {
     throw UsageError("checkpoint", run_dir + ": expected a run that has ended, found it at work");
   }
   const Size bytes = checkpoint::remove_memory_copies(id);
-  fmt::print("{}: {:.3f} GiB of memory given back\n", run_dir, static_cast<double>(bytes) / (1 << 30));
+  print_done("{}: {:.3f} GiB of memory given back\n", run_dir, static_cast<double>(bytes) / (1 << 30));
   return ExitCode::ok;
 }
 
@@ -144,13 +142,14 @@ Run set_up_checkpoint(CLI::App& app, const Models& models) {
   if (models->transformers) {
     CLI::App* to =
         add("export", "writes the newest valid checkpoint in Hugging Face format", [](const Options& options) {
+          outlive_readers();
           const std::string folder = newest(options.path);
           const DType dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
           const checkpoint::HfExportOptions chosen{.weights = options.weights, .dtype = dtype, .base = options.base};
           options.adapter ? checkpoint::export_adapters(folder, options.out, chosen)
                           : checkpoint::export_hf(folder, options.out, chosen);
           options.adapter ? warn_of_positions(folder, options.base, options.out) : warn_of_bytes(folder, options.out);
-          fmt::print("{}: exported {}\n", options.out, folder);
+          print_done("{}: exported {}\n", options.out, folder);
           return ExitCode::ok;
         });
     to->add_option("--format", o->format, "safetensors")->check(CLI::IsMember({"safetensors"}));
@@ -164,16 +163,16 @@ Run set_up_checkpoint(CLI::App& app, const Models& models) {
     CLI::App* from = add(
         "import", "makes a checkpoint of a Hugging Face folder, for model.from, sample and eval",
         [](const Options& options) {
+          outlive_readers();
           constexpr Size kWeightsAtOnce = Size{256} << 20;
           std::vector<std::string> notes;
           const std::string made = checkpoint::import_hf(options.path, options.out, kWeightsAtOnce, &notes);
           for (const std::string& note : notes) {
-            fmt::print(
-                stderr,
+            print_note(
                 "warning: [tokenizer] {}: its files are kept for export; sample and eval need --tokenizer FILE.json\n",
                 note);
           }
-          fmt::print("{}: imported {}\n", made, options.path);
+          print_done("{}: imported {}\n", made, options.path);
           return ExitCode::ok;
         },
         "a folder with config.json and safetensors");

@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "command_line.h"
+#include "io/standard_descriptors.h"
 #include "libtrain/comm/program.h"
 #include "libtrain/error.h"
 #include "train/model_table.h"
@@ -45,8 +46,9 @@ int run(const World& world, const std::vector<std::string>& arguments, const Mod
   try {
     return static_cast<int>(parsed.run({world, parsed.config, parsed.command_line}));
   } catch (const std::system_error&) {  // fmt::print() throws it
+    if (std::ferror(stdout) == 0) throw;
     require_printed();
-    throw;
+    return 0;
   }
 }
 
@@ -60,6 +62,7 @@ void die_with_parent() {
 }  // namespace
 
 int cli(int argc, char** argv, ModelTable table) {
+  open_standard_descriptors();
   die_with_parent();
   const std::vector<std::string> arguments{argv + std::min(argc, 1), argv + argc};
   if (const auto name = std::filesystem::path(argc > 0 ? argv[0] : "").filename(); !name.empty()) table.program = name;

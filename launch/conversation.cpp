@@ -9,6 +9,7 @@
 #include <iostream>
 #include <optional>
 
+#include "io/print_note.h"
 #include "libtrain/error.h"
 #include "sample_output.h"
 #include "train/stop_text.h"
@@ -70,8 +71,7 @@ void warn_of_cut(const std::string& what, const Tokenizer::Ids& tokens, const Lo
   const Size max_seq = loaded.model->spec().max_seq, count = static_cast<Size>(tokens.size());
   const Size kept = tokens_kept(count, max_seq);
   if (kept == count) return;
-  fmt::print(
-      stderr,
+  print_note(
       "warning: [sample] {}: {} tokens, model.max_seq is {}: the first {} are cut, the model reads the last {}\n", what,
       count, max_seq, count - kept, kept);
 }

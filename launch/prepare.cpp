@@ -49,6 +49,7 @@ Run set_up_prepare(CLI::App& app, const Models&) {
   app.add_flag("--force", options->overwrite, "write over or remove the token files and masks in the folder");
 
   return [options](const Invocation& invocation) {
+    outlive_readers();
     PrepareResult result;
     collectively(invocation.world.group(), [&] {
       if (invocation.world.rank() != 0) return;
@@ -59,11 +60,11 @@ Run set_up_prepare(CLI::App& app, const Models&) {
       result = prepare(shown);
     });
     if (invocation.world.rank() == 0) {
-      fmt::print("{}: {}, {} from {} ({} of {})\n", options->out, counted(result.train_tokens, "training token"),
+      print_done("{}: {}, {} from {} ({} of {})\n", options->out, counted(result.train_tokens, "training token"),
                  counted(result.val_tokens, "validation token"), counted(result.files, "file"),
                  counted(result.bytes, "byte"), options->chat ? "message contents" : "text");
       if (result.masked_tokens > 0) {
-        fmt::print("{} of the tokens are no targets, as the .mask files say\n", result.masked_tokens);
+        print_done("{} of the tokens are no targets, as the .mask files say\n", result.masked_tokens);
       }
       if (result.untrained_conversations > 0) {
         print_note("warning: [data] {} of {} conversations train nothing: no message of the assistant counts\n",

@@ -22,12 +22,16 @@ case "${1:-}" in
     done ;;
   *) echo "$usage" >&2; exit 2 ;;
 esac
+# The next file would get the number of a closed descriptor, and echo fails where nothing can be written.
+[ -e /dev/fd/0 ] || exec < /dev/null
+[ -e /dev/fd/2 ] || exec 2> /dev/null
+echo || exec > /dev/null
 began=$PWD
 cd -P "$(dirname "$0")/.."
 
-say() { printf '\n== %s\n' "$*"; }
+say() { printf '== %s\n' "$*"; }
 step_started=$SECONDS
-took() { echo "   ($((SECONDS - step_started)) s)"; step_started=$SECONDS; }
+took() { printf '   (%d s)\n\n' $((SECONDS - step_started)); step_started=$SECONDS; }
 
 # The devices: GPUs if some are visible and the GPU build's tools are installed, otherwise the processor.
 ranks=2 device="two ranks of the processor" packages=() build=(-DLIBTRAIN_CUDA=OFF) training=()

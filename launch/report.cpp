@@ -1,15 +1,13 @@
 // `ltrain report RUN...`: writes one offline HTML file and its Markdown version.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <memory>
 #include <thread>
 #include <utility>
 
 #include "command.h"
+#include "io/print_note.h"
 #include "output_file.h"
 #include "report/report.h"
 
@@ -52,6 +50,7 @@ Run set_up_report(CLI::App& app, const Models&) {
                "page shows the changes");
   return [o](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;
+    outlive_readers();
     // A comparison belongs to no single run, so it must not replace a run's own report.
     const bool one = o->runs.size() == 1;
     const std::string by_default = one ? run_folder(o->runs.front()) + "/report.html" : "comparison.html";
@@ -59,8 +58,7 @@ Run set_up_report(CLI::App& app, const Models&) {
     const std::string out = o->out.empty() ? by_default : o->out;
     auto print_path = [&, printed = false]() mutable {
       if (std::exchange(printed, true)) return;
-      fmt::print("{}\n", out);
-      std::fflush(stdout);
+      print_done("{}\n", out);
     };
     if (o->follow) {
       // From the moment that the path is printed there is a page, and a signal ends the command with a whole one.

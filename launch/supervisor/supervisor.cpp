@@ -8,11 +8,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -68,19 +66,10 @@ void use_loopback(Environment& environment) {
   }
 }
 
-// Opens standard input, output and error if the parent closed them. Otherwise a pipe could get such a number and
-// receive printed text.
-void open_missing_descriptors() {
-  int descriptor = 0;
-  while (descriptor <= STDERR_FILENO) {
-    descriptor = open("/dev/null", O_RDWR);
-    if (descriptor < 0) throw InternalError("launch", std::string("/dev/null: ") + std::strerror(errno));
-  }
-  close(descriptor);
-}
-
-// Ranks that print to a pipe without a reader are ended by their launcher. Returns whether they would be.
+// Ranks that print to a pipe without a reader, or where nothing can be written, are ended by their launcher. Returns
+// whether they would be.
 bool is_read_by_nobody(int descriptor) {
+  if ((fcntl(descriptor, F_GETFL) & O_ACCMODE) == O_RDONLY) return true;
   pollfd entry{descriptor, POLLOUT, 0};
   return poll(&entry, 1, 0) > 0 && (entry.revents & POLLERR) != 0;
 }
@@ -241,7 +230,6 @@ class Supervisor {
 }  // namespace
 
 ExitCode supervise(const LaunchOptions& options, const Config& config) {
-  open_missing_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // this process continues when nobody reads its output
   std::signal(SIGCHLD, SIG_DFL);  // if it were ignored, the system would drop exit codes
   return Supervisor(options, config).run();

@@ -3,12 +3,13 @@
 import gzip
 import json
 import math
+import os
 import shutil
 import struct
 import subprocess
 
 import program
-from training import TrainingTest
+from training import LAYERS, TrainingTest
 
 
 class Commands(TrainingTest):
@@ -88,6 +89,7 @@ class Commands(TrainingTest):
         self.assertEqual(program.run("checkpoint", "verify", run).returncode, 0)
         self.assertEqual(program.run("checkpoint", "export", run, "--out", self.folder / "hf").returncode, 0)
         self.assertTrue((self.folder / "hf/model.safetensors").exists())
+        self.check_consoles(run)
         self.check_not_finite(self.folder / "hf", val)
         self.assert_error(program.run("checkpoint", "export", run, "--out", self.folder / "hf"), 3,
                           f"[checkpoint] {self.folder}/hf: expected a new name or an empty folder, found a folder that holds files",
@@ -107,6 +109,31 @@ class Commands(TrainingTest):
         self.assertIn("rank-00001.h5", broken.stdout)
         self.assertEqual(broken.stderr, f"error: [checkpoint] {run}: expected every byte as it was written, found 1 problem\n")
         self.assertEqual(program.run("eval", "--checkpoint", run, "--data", val).returncode, 3)
+
+    def check_consoles(self, run):
+        """A console that cannot be written to ends no command whose result is in files."""
+        weights = (self.folder / "hf/model.safetensors").read_bytes()
+        unread, pipe = os.pipe()
+        os.close(unread)
+        with open("/dev/full", "w") as full, open(pipe, "w") as broken:
+            for name, console in (("full", {"stdout": full, "stderr": full}), ("closed", {"closed": (0, 1, 2)})):
+                hf, imported, result = (self.folder / f"{name}-{kind}" for kind in ("hf", "imported", "b.json"))
+                for command in (("checkpoint", "export", run, "--out", hf), ("checkpoint", "import", hf, "--out", imported),
+                                ("bench", "step", *LAYERS, "--train.micro_batch=1", "--warmup=0", "--iterations=1", "--out", result),
+                                ("report", run)):
+                    self.assertEqual(program.run(*command, **console).returncode, 0, (name, command))
+                self.assertEqual((hf / "model.safetensors").read_bytes(), weights)
+                self.assertEqual(program.run("checkpoint", "verify", imported).returncode, 0)
+                self.assertEqual(len(json.loads(result.read_text())["rows"]), 1)
+            self.assertEqual(program.run("report", run, stdout=broken, stderr=broken).returncode, 0)
+            for command, console in ((("sample", "--checkpoint", run, "--prompt", "x", "--tokens", 1), {"closed": (1,)}),
+                                     (("plan", *LAYERS, "--json"), {"closed": (1,)}),
+                                     (("eval", "--checkpoint", run, "--data", self.folder / "data/val.bin"), {"closed": (1,)}),
+                                     (("checkpoint", "list", run), {"closed": (1,)}), (("checkpoint", "inspect", run), {"stdout": full}),
+                                     (("bench", "compare", result, result), {"stdout": full})):
+                done = program.run(*command, **console)
+                self.assertEqual(done.returncode, 3, (command, done.stderr))
+                self.assertIn("error: [output] standard output: cannot write: ", done.stderr)
 
     def check_not_finite(self, hf, val):
         """Weights that are not numbers give no text and no loss, and an exit code that says so."""

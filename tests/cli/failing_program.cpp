@@ -1,4 +1,7 @@
 // Fails in the way that its argument names. failure_test.py checks the output.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <new>
 #include <string>
 
@@ -24,6 +27,7 @@ void fail(const std::string& how, const lt::World& world) {
     group.abandon();
     throw lt::UsageError("ops", "x: expected y, got z");
   }
+  if (how == "descriptors" && ::open("/dev/zero", O_RDONLY) <= STDERR_FILENO) throw std::bad_alloc();
   if (how == "number" && second) throw lt::NonFiniteError("step 7: loss: expected a finite number, got nan");
   world.group().barrier();  // the ranks that did not fail wait for the others
 }

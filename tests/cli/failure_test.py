@@ -11,6 +11,7 @@ class Failure(program.CliTest):
         self.assert_error(program.run("all"), 2, "[ops] x: expected y, got z", "say y")
         self.assert_error(program.run("memory"), 1, "[internal] out of memory")
         self.assertEqual(program.run("none").returncode, 0)
+        self.assertEqual(program.run("descriptors", closed=(0, 1, 2)).returncode, 0)
 
     def test_all_ranks_fail_alike(self):
         self.assert_error(program.run("all", ranks=3), 2, "[ops] x: expected y, got z", "say y")

@@ -310,13 +310,13 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
                 (self.folder / name).unlink()
 
     def test_a_careless_parent_is_no_fault(self):
-        """The parent never reads standard error, and it ignores SIGCHLD or has closed standard error."""
+        """The parent never reads standard error, and it ignores SIGCHLD or has closed standard descriptors."""
         unread, stderr = os.pipe()
         self.addCleanup(os.close, unread)
         self.addCleanup(os.close, stderr)
         environment = program.clean_environment(self.play(
-            "readlink /proc/$$/fd/{3..99} > descriptors; head -c 3000000 /dev/zero >&2; exit 3"))
-        for prepare in (lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN), lambda: os.close(2)):
+            "echo said || exit 9; readlink /proc/$$/fd/{3..99} > descriptors; head -c 3000000 /dev/zero >&2; exit 3"))
+        for prepare in (lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN), program.closing((2,)), program.closing((0, 1, 2))):
             done = subprocess.run(self.command(), env=environment, stderr=stderr, preexec_fn=prepare, timeout=DEADLINE)
             self.assertEqual((done.returncode, self.attempts()), (3, 1))
             self.assertNotIn("/dev/null", (self.folder / "descriptors").read_text())

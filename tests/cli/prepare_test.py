@@ -72,6 +72,20 @@ class Prepare(program.CliTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(tokens(self.folder / "out/train.bin"), b"text")
 
+    def test_no_file_gets_the_number_of_a_closed_standard_descriptor(self):
+        pipe = self.folder / "pipe.txt"
+        os.mkfifo(pipe)
+        prepare = (program.ltrain(), "prepare", "--input", pipe, "--out", self.folder / "out", "--val-fraction", "0")
+        with subprocess.Popen([str(part) for part in prepare], env=program.clean_environment(),
+                              preexec_fn=program.closing((0, 1, 2))) as process:
+            with open(pipe, "w") as text:  # once `prepare` has opened it, after files of its own
+                self.assertEqual([os.readlink(f"/proc/{process.pid}/fd/{number}") for number in range(3)], ["/dev/null"] * 3)
+                text.write("text")
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(tokens(self.folder / "out/train.bin"), b"text")
+        self.assert_error(program.run("prepare", "--input", "-", "--out", self.folder / "none", closed=(0,)), 3,
+                          "[data] -: offset 0: cannot read: Bad file descriptor")
+
     def test_a_training_file_without_a_token_is_told(self):
         done = self.prepare(self.write("a.txt", "text"), options=("--val-fraction", "0.9999999"))
         self.assertEqual((done.returncode, done.stderr),

@@ -42,12 +42,18 @@ def ltrain():
     return pathlib.Path(_options.ltrain).resolve()
 
 
-def run(*arguments, ranks=1, environment=None, cwd=None, name=None, stdout=subprocess.PIPE, stderr=subprocess.PIPE):
+def closing(descriptors):
+    """For Popen: the parent's descriptors that the program finds closed."""
+    return lambda: [os.close(descriptor) for descriptor in descriptors]
+
+
+def run(*arguments, ranks=1, environment=None, cwd=None, name=None, stdout=subprocess.PIPE, stderr=subprocess.PIPE, closed=()):
     """Runs `ltrain arguments`, or the example `name`; returns the finished process with stdout and stderr as text. Another
-    `stdout` or `stderr` is a file."""
+    `stdout` or `stderr` is a file. `closed`: descriptors that the program finds closed."""
     command = launched(ltrain().parent / "examples" / name if name else ltrain(), *arguments, ranks=ranks)
     return subprocess.run(command, env={**KILLS_AT_ONCE, **clean_environment(environment)}, cwd=cwd, stdout=stdout,
-                          stderr=stderr, text=True, errors="surrogateescape", timeout=120)
+                          stderr=stderr, text=True, errors="surrogateescape", timeout=120,
+                          preexec_fn=closing(closed) if closed else None)
 
 
 def run_in_folders(folders, *arguments):

@@ -40,6 +40,16 @@ class Quickstart(program.CliTest):
                 done = subprocess.run(["bash", "-c", f"{function}\nmultiplies_bf16 {cpuinfo}"], timeout=60)
                 self.assertEqual(done.returncode, expected)
 
+    def test_a_console_that_cannot_be_written_to_ends_nothing(self):
+        block = re.search(r"^# The next file would get.*\n((?:\[ -e .*\n)+echo .*)\n", SCRIPT.read_text(), re.MULTILINE)[1]
+        script = ["bash", "-euo", "pipefail", "-c", f"{block}\necho said; readlink /proc/$$/fd/{{0,1,2}} > {self.folder}/descriptors"]
+        self.assertEqual(subprocess.run(script, preexec_fn=program.closing((0, 1, 2)), timeout=60).returncode, 0)
+        self.assertEqual((self.folder / "descriptors").read_text(), "/dev/null\n" * 3)
+        with open("/dev/full", "w") as full:
+            self.assertEqual(subprocess.run(script, stdout=full, stderr=full, timeout=60).returncode, 0)
+        done = subprocess.run(script, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "\nsaid\n", ""))
+
     def test_a_cuda_that_is_too_old_is_refused_with_its_versions(self):
         for folder in ("bin", "include"):
             (self.folder / folder).mkdir()

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,6 +15,7 @@
 
 #include "io/entropy.h"
 #include "io/new_file.h"
+#include "io/standard_descriptors.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
@@ -126,6 +128,30 @@ TEST_CASE("descriptor: one owner at a time closes it, once", "[io]") {
   CHECK(errno == ENOSPC);
   CHECK(full.close());
   CHECK(!full.is_open());
+}
+
+TEST_CASE("standard descriptors: a closed one gives no file its number, and takes nothing", "[io]") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (const int fd : {0, 1, 2}) ::close(fd);
+    open_standard_descriptors();
+    char byte = 0;
+    for (const int fd : {0, 1, 2}) {
+      struct stat there {};
+      struct stat null {};
+      const bool is_null = ::fstat(fd, &there) == 0 && ::stat("/dev/null", &null) == 0 && there.st_rdev == null.st_rdev;
+      if (!is_null || (fd == 0 ? ::read(fd, &byte, 1) : ::write(fd, "x", 1)) != -1 || errno != EBADF) ::_exit(1 + fd);
+    }
+    ::_exit(::open("/dev/zero", O_RDONLY) > 2 ? 0 : 9);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  const int before = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  open_standard_descriptors();  // none is closed: opens nothing
+  const int after = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  CHECK(after == before + 1);
+  ::close(before), ::close(after);
 }
 
 TEST_CASE("entropy: digits differ", "[io]") {

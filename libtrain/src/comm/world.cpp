@@ -14,6 +14,7 @@
 #include "comm/tcp_world.h"
 #include "comm/thread_count.h"
 #include "device/cuda.h"
+#include "io/standard_descriptors.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -24,6 +25,7 @@ constexpr std::chrono::seconds kEndDeadline{5};
 }  // namespace
 
 World init(int& argc, char**& argv, const MeetingOptions& meeting) {
+  open_standard_descriptors();
   World world;
   world.info_ = discover_ranks();
   const std::vector<CoreGrant> grants = core_grants(core_sources(world.info_));

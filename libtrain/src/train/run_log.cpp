@@ -2,12 +2,11 @@
 #include "train/run_log.h"
 
 #include <fmt/format.h>
-#include <stdio_ext.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "io/print_note.h"
 #include "libtrain/error.h"
 #include "record/short_text.h"
 
@@ -40,11 +39,8 @@ void RunLog::add(const std::string& path, std::unique_ptr<Sink> sink) {
 void RunLog::say(const std::string& line) {
   if (log_ == nullptr) return;
   note(line);
-  if (!has_console_) return;
-  has_console_ = std::puts(line.c_str()) >= 0 && std::fflush(stdout) == 0;
-  if (has_console_) return;
-  ::__fpurge(stdout);     // otherwise the program's exit would try to write the line again
-  std::clearerr(stdout);  // a lost console is no error of the run
+  if (!has_console_) return;  // a lost console is no error of the run
+  has_console_ = write_console(line + "\n");
 }
 
 void RunLog::note(const std::string& line) {

@@ -79,6 +79,7 @@ class World {
 // their tensors on the CPU travel there too, slower than over MPI. Throws CommError if the ranks cannot meet. Sets the
 // number of OpenMP threads of the calling thread to this rank's share of the cores that affinity, container quotas and
 // Slurm grant. OMP_NUM_THREADS takes precedence if it is set.
+// Opens /dev/null at each of the descriptors 0 to 2 that is closed, so that no file gets its number.
 World init(int& argc, char**& argv, const MeetingOptions& meeting = {});
 
 }  // namespace lt

@@ -1,0 +1,19 @@
+// A stream keeps what it could not write, and its error. Both would fail the program at its end.
+#include "io/print_note.h"
+
+#include <stdio_ext.h>
+
+#include <csignal>
+
+namespace lt {
+
+bool write_console(const std::string& text) {
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return true;
+  ::__fpurge(stdout);
+  std::clearerr(stdout);
+  return false;
+}
+
+void outlive_readers() { std::signal(SIGPIPE, SIG_IGN); }
+
+}  // namespace lt
