@@ -1,4 +1,5 @@
-// The whole program: parses the command line and runs the command on every rank.
+// The whole program: parses the command line, and runs the command on every rank if it needs them. Other commands run
+// on one, and never ask for ranks.
 #include "libtrain/launch/cli.h"
 
 #include <poll.h>
@@ -14,6 +15,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "comm/alone.h"
+#include "comm/mpi_runtime.h"
 #include "command_line.h"
 #include "io/standard_descriptors.h"
 #include "libtrain/comm/program.h"
@@ -33,23 +36,22 @@ void require_printed() {
   throw DataError("output", "standard output: cannot write: " + reason);
 }
 
-int run(const World& world, const std::vector<std::string>& arguments, const Models& models) {
-  launch::Parsed parsed;
-  collectively(world.group(), [&] {
-    require_valid(*models);
-    parsed = launch::parse_command_line(arguments, models);
-  });
-  if (!parsed.text.empty()) {
-    if (world.rank() == 0) std::fputs(parsed.text.c_str(), stdout);
-    return 0;
-  }
+int run(const World& world, const launch::Parsed& parsed) {
+  int code = 0;
   try {
-    return static_cast<int>(parsed.run({world, parsed.config, parsed.command_line}));
+    code = static_cast<int>(parsed.run({world, parsed.config, parsed.command_line}));
   } catch (const std::system_error&) {  // fmt::print() throws it
     if (std::ferror(stdout) == 0) throw;
-    require_printed();
-    return 0;
   }
+  if (code == 0) require_printed();
+  return code;
+}
+
+int run_without_ranks(const launch::Parsed& parsed) {
+  if (parsed.text.empty()) return run(world_of_one(), parsed);
+  std::fputs(parsed.text.c_str(), stdout);
+  require_printed();
+  return 0;
 }
 
 // Makes a rank under `ltrain launch` die with the daemon that started it, even if the daemon is killed.
@@ -67,16 +69,15 @@ int cli(int argc, char** argv, ModelTable table) {
   const std::vector<std::string> arguments{argv + std::min(argc, 1), argv + argc};
   if (const auto name = std::filesystem::path(argc > 0 ? argv[0] : "").filename(); !name.empty()) table.program = name;
   const auto models = std::make_shared<const ModelTable>(std::move(table));
-  return run_program(argc, argv,
-                     [&](const World& world) {
-                       const int code = run(world, arguments, models);
-                       if (code == 0) require_printed();
-                       return code;
-                     },
-                     {[&] {
-                       require_valid(*models);
-                       return launch::shared_folder(arguments, models);
-                     }});
+  launch::Parsed parsed;
+  const int code = run_alone([&] {
+    require_valid(*models);
+    parsed = launch::parse_command_line(arguments, models);
+    return parsed.needs_ranks || is_later_mpi_rank() ? 0 : run_without_ranks(parsed);
+  });
+  if (code != 0 || !parsed.needs_ranks) return code;
+  return run_program(argc, argv, [&](const World& world) { return run(world, parsed); },
+                     {[&] { return launch::shared_folder(parsed, models); }});
 }
 
 }  // namespace lt

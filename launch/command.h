@@ -26,14 +26,17 @@ struct Invocation {
   std::string command_line;  // quoted for a shell
 };
 
-// Runs on every rank. Errors that all ranks share should come from collectively(); run_program() reports exceptions.
+// Runs on every rank, or on one without the others (Command::needs_ranks). Errors that all ranks share should come from
+// collectively(); run_program() reports exceptions.
 using Run = std::function<ExitCode(const Invocation&)>;
 
 struct Command {
   std::string name, help;                              // help: one line
   bool takes_config;                                   // --section.key options; the command adds a ConfigOptions
   bool for_transformers;                               // only for them; other programs leave it out
+  bool needs_ranks;                                    // the ranks meet first; otherwise one runs it
   Run (*set_up)(CLI::App& app, const Models& models);  // adds the options; the returned function holds their values
+  const char* rankless = "";                           // a subcommand that needs no ranks
 };
 
 std::vector<Command> commands(const ModelTable& models);

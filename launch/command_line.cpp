@@ -170,6 +170,14 @@ std::string in_own_words(const std::string& message) {
   return message;
 }
 
+// Printing the configuration takes no ranks.
+bool needs_ranks(const Command& command, const CLI::App& root) {
+  const CLI::App* app = &root;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  const CLI::Option* const print = app->get_option_no_throw("--print-config");
+  return command.needs_ranks && app->get_name() != command.rankless && (print == nullptr || print->count() == 0);
+}
+
 }  // namespace
 
 Program make_program(const Models& models) {
@@ -200,8 +208,10 @@ Parsed parse_command_line(const std::vector<std::string>& given, const Models& m
   CLI::App& app = *parsed.app;
   std::vector<std::string> arguments = given;
   const std::vector<Command> table = commands(*models);
+  std::size_t chosen = table.size();
   for (std::size_t i = 0; i < table.size(); ++i) {
     if (table[i].name != given[0]) continue;
+    chosen = i;
     parsed.run = program.runs[i];
     if (table[i].takes_config) parsed.config = take_config_pairs(arguments, app, models);
   }
@@ -222,11 +232,11 @@ Parsed parse_command_line(const std::vector<std::string>& given, const Models& m
     const std::string file = what.ends_with(".toml") ? what.substr(what.rfind(' ')) : "";
     throw UsageError("usage", what, path + (file.empty() ? " --help" : " --config" + file));
   }
+  parsed.needs_ranks = parsed.text.empty() && needs_ranks(table.at(chosen), app);
   return parsed;
 }
 
-std::string shared_folder(const std::vector<std::string>& arguments, const Models& models) {
-  const Parsed parsed = parse_command_line(arguments, models);
+std::string shared_folder(const Parsed& parsed, const Models& models) {
   const auto commands = parsed.app->get_subcommands();
   if (commands.empty() || commands[0]->get_option_no_throw("--config") == nullptr) return ".";
   const auto file = commands[0]->get_option("--config")->as<std::string>();

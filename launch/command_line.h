@@ -13,6 +13,7 @@ struct Parsed {
   std::shared_ptr<CLI::App> app;  // commands may use it while they run
   std::string text;               // of --help or --version, to print instead of running
   Run run;
+  bool needs_ranks = false;  // not if it only prints its help or its configuration
   ConfigPairs config;
   std::string command_line;
 };
@@ -29,6 +30,6 @@ Parsed parse_command_line(const std::vector<std::string>& arguments, const Model
 
 // A folder that all ranks share, for ranks that have not met: the parent of run.dir, since run.dir itself must be empty
 // when a run begins. Commands without run.dir use the working folder. Throws UsageError.
-std::string shared_folder(const std::vector<std::string>& arguments, const Models& models);
+std::string shared_folder(const Parsed& parsed, const Models& models);
 
 }  // namespace lt::launch

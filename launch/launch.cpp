@@ -19,14 +19,21 @@ struct Options {
   std::string with = "auto";
 };
 
-// The supervisor starts ranks and must not be one of several itself. A shell that srun started, and machines of some
-// clouds, have the variables of a single rank. Below mpirun no other mpirun starts.
-void require_alone(const World& world, const std::string& program) {
-  if (world.size() == 1 && world.info().source != "Open MPI") return;
-  throw UsageError(
-      "usage",
-      fmt::format("{} launch: expected to be started by itself, found a rank of {}", program, world.info().source),
-      "leave mpirun, srun or torchrun out: " + program + " launch -n N starts the ranks");
+bool is_rank_of_open_mpi() {
+  try {
+    return discover_ranks().source == "Open MPI";
+  } catch (const CommError&) {
+    return false;
+  }
+}
+
+// The ranks that the supervisor starts have variables of their own, which win over those that it inherited from srun or
+// torchrun. But below mpirun no other mpirun starts.
+void require_alone(const std::string& program) {
+  if (!is_rank_of_open_mpi()) return;
+  throw UsageError("usage",
+                   fmt::format("{} launch: expected to be started by itself, found a rank of Open MPI", program),
+                   "leave mpirun out: " + program + " launch -n N starts the ranks");
 }
 
 // Parses the arguments after `--` as `train` would, so that errors that need no ranks to detect are reported first.
@@ -98,7 +105,7 @@ Run set_up_launch(CLI::App& app, const Models& models) {
       ->option_text("S (1)");
   app.add_option("COMMAND", launch.arguments, "train and its options, after --")->option_text("-- train ...");
   return [options, models](const Invocation& invocation) {
-    collectively(invocation.world.group(), [&] { require_alone(invocation.world, models->program); });
+    require_alone(models->program);
     return run_launch(*options, invocation, models);
   };
 }

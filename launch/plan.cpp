@@ -35,6 +35,15 @@ std::vector<int> numbers_of(const std::vector<std::string>& lists) {
   return numbers;
 }
 
+// As the launcher's variables say; 1 where they make no sense.
+int ranks_of_launcher() {
+  try {
+    return discover_ranks().size;
+  } catch (const CommError&) {
+    return 1;
+  }
+}
+
 }  // namespace
 
 Run set_up_plan(CLI::App& app, const Models& models) {
@@ -124,7 +133,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
         plan->sample ? require_model_at(from) : require_same_model(*config);
       }
     }
-    const int ranks = plan->ranks > 0 ? plan->ranks : invocation.world.size();
+    const int ranks = plan->ranks > 0 ? plan->ranks : ranks_of_launcher();
     PlanMachine machine;
     if (plan->cores > 0 && !plan->device.empty() && plan->device != "cpu") {
       throw UsageError("usage", fmt::format("--cores: expected only with --gpu cpu, got --gpu {}", plan->device));

@@ -199,8 +199,10 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
                          "launch: attempt 1 ended: rank 1 was killed (SIGKILL) (code 137); no restart is left of 0\n")
 
     def test_what_the_ranks_are_handed(self):
-        alone, place = {"RANK": "0", "WORLD_SIZE": "1"}, {"MASTER_ADDR": "localhost", "MASTER_PORT": "1"}  # as some clouds set them
-        environment = {"LTRAIN_FAULT": "forward:0:1:sleep", "LTRAIN_TRAIN_STEPS": "7", **alone, **place, **self.play("exit 75")}
+        # As some clouds set them, or as they are left over; and those of a shell in a step of Slurm.
+        alone, place = {"RANK": "1", "WORLD_SIZE": "4", "SLURM_STEP_ID": "0"}, {"MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
+        task = {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NTASKS": "4"}
+        environment = {"LTRAIN_FAULT": "forward:0:1:sleep", "LTRAIN_TRAIN_STEPS": "7", **alone, **place, **task, **self.play("exit 75")}
         variables = program.clean_environment(environment)
         subprocess.run(self.command(launch=("--restarts", 1)), env=variables, capture_output=True, timeout=DEADLINE)
         first, second = self.environment(1), self.environment(2)

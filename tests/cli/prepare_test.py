@@ -18,6 +18,12 @@ def tokens(path):
     return bytes(struct.unpack(f"<{count}H", content[1024:]))
 
 
+def slurm_step(rank):
+    """Variables of a task of a step of two, on one host."""
+    return {"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), "SLURM_NTASKS": "2",
+            "SLURM_NNODES": "1", "SLURM_NODEID": "0"}
+
+
 class Prepare(program.CliTest):
     def prepare(self, *inputs, ranks=1, options=("--tokenizer", "byte")):
         return program.run("prepare", "--input", *inputs, *options, "--out", self.folder / "out", ranks=ranks)
@@ -263,7 +269,7 @@ class Prepare(program.CliTest):
     def test_one_message_under_ranks(self):
         missing = self.folder / "none.txt"
         self.assert_error(self.prepare(missing, ranks=3), 3,
-                          f"[data] rank 0: {missing}: expected a readable file, found: No such file or directory")
+                          f"[data] {missing}: expected a readable file, found: No such file or directory")
 
     def test_wrong_usage_is_exit_2(self):
         text = self.write("a.txt", "text")
@@ -327,15 +333,30 @@ class Program(program.CliTest):
         self.assert_error(program.run("--verison"), 2, "[usage] unknown option --verison", "did you mean --version?")
         self.assert_error(program.run("preprae", ranks=2), 2, "[usage] unknown command preprae")
 
-    def test_ranks_without_a_place_to_meet_are_exit_4(self):
-        variables = {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "2"}
-        first = program.run("--version", environment={"SLURM_PROCID": "0", "SLURM_LOCALID": "0", **variables})
-        self.assert_error(first, 4, "[comm] Slurm says rank 0 of 2: expected a launcher that MPI knows, found none",
-                          "start them with mpirun -n N, srun --mpi=pmix or ltrain launch -n N, or set MASTER_ADDR and MASTER_PORT")
-        second = program.run("--version", environment={"SLURM_PROCID": "1", "SLURM_LOCALID": "1", **variables})
-        self.assertEqual((second.returncode, second.stderr), (4, ""))
-        other_host = program.run("--version", environment={"SLURM_PROCID": "1", "SLURM_LOCALID": "0", **variables})
-        self.assert_error(other_host, 4, "[comm] rank 1: Slurm says rank 1 of 2: expected a launcher that MPI knows, found none")
+    def test_commands_without_ranks_run_whatever_a_launcher_left_behind(self):
+        text = self.write("a.txt", "0123456789")
+        commands = (("--version",), ("--help",), ("train", "--help"), ("train", "--print-config"), ("bench", "compare", "--help"),
+                    ("bench", "step", "--print-config"), ("plan", "--ranks=8", "--train.seq=8"),
+                    ("prepare", "--input", text, "--out", self.folder / "out", "--force"))
+        expected = [program.run(*command) for command in commands]
+        self.assertIn(" on 8 ranks\n", expected[-2].stdout)
+        nonsense = {name: "x" for name in ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "WORLD_SIZE",
+                                           "SLURM_CPUS_PER_TASK")}
+        for left in ({"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "m", "MASTER_PORT": "1"}, {"RANK": "1", "WORLD_SIZE": "2"},
+                     slurm_step(1), nonsense):
+            for command, done in zip(commands, expected):
+                again = program.run(*command, environment=left)
+                self.assertEqual((again.returncode, again.stdout, again.stderr), (0, done.stdout, done.stderr), (left, command))
+            mistyped = program.run("preprae", environment=left)
+            self.assert_error(mistyped, 2, "[usage] unknown command preprae")
+
+    def test_each_rank_without_a_launcher_says_so(self):
+        for command in (("train",), ("eval", "--checkpoint=x", "--data=x"), ("sample", "--checkpoint=x", "--prompt=x"), ("bench", "step")):
+            for rank in (0, 1):
+                done = program.run(*command, environment=slurm_step(rank))
+                self.assert_error(done, 4, f"[comm] {'rank 1: ' if rank else ''}Slurm says rank {rank} of 2: expected a launcher that "
+                                  "MPI knows, found none", "start them with mpirun -n N, srun --mpi=pmix or ltrain launch -n N, or set "
+                                  "MASTER_ADDR and MASTER_PORT; srun -n 1, or unset SLURM_STEP_ID, for a run of one")
 
 
 if __name__ == "__main__":

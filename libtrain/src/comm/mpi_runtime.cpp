@@ -18,12 +18,17 @@
 namespace lt {
 namespace {
 
+// "Slurm says", "torchrun variables say".
+std::string said_by(const std::string& source) { return source + (source.ends_with("s") ? " say" : " says"); }
+
 // Without a launcher MPI would treat each process as a run of its own, or end it.
 void require_launcher(const LaunchInfo& info) {
   if (has_mpi_launcher()) return;
-  throw CommError(fmt::format("{} says rank {} of {}: expected a launcher that MPI knows, found none", info.source,
-                              info.rank, info.size),
-                  kLaunchHint);
+  throw CommError(
+      fmt::format("{} rank {} of {}: expected a launcher that MPI knows, found none", said_by(info.source), info.rank,
+                  info.size),
+      fmt::format("{}; {} for a run of one", kLaunchHint,
+                  info.source == "Slurm" ? "srun -n 1, or unset SLURM_STEP_ID," : "unset WORLD_SIZE and RANK"));
 }
 
 // Open MPI copies large messages straight from the peer's memory, and fails if a container forbids the system call.
@@ -48,6 +53,13 @@ void finalise(void*) {
 bool has_mpi_launcher() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "PMIX_RANK", "PMI_RANK", "PMI_FD"}) {
     if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+bool is_later_mpi_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    if (const char* const rank = std::getenv(name)) return std::strtol(rank, nullptr, 10) > 0;
   }
   return false;
 }
@@ -83,7 +95,7 @@ std::shared_ptr<void> start_mpi(const LaunchInfo& info, int& argc, char**& argv)
   LT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   LT_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
   if (size != info.size) {
-    throw CommError(fmt::format("MPI sees {} ranks: expected {}, as {} says", size, info.size, info.source),
+    throw CommError(fmt::format("MPI sees {} ranks: expected {}, as {}", size, info.size, said_by(info.source)),
                     kLaunchHint);
   }
   return mpi;

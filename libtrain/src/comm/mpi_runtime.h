@@ -18,6 +18,9 @@ std::shared_ptr<void> start_mpi(const LaunchInfo& info, int& argc, char**& argv)
 // Whether the environment comes from a launcher that MPI knows.
 bool has_mpi_launcher();
 
+// Whether such a launcher started this process as another rank than the first. False for a value that makes no sense.
+bool is_later_mpi_rank();
+
 // Ends all ranks of the run. MPI may wait for the launcher.
 [[noreturn]] void abort_mpi(int exit_code);
 

@@ -9,9 +9,10 @@
 #include <string>
 #include <thread>
 
+#include "comm/alone.h"
 #include "comm/current_error.h"
 #include "comm/deadline.h"
-#include "comm/tcp_world.h"
+#include "comm/mpi_runtime.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -61,40 +62,42 @@ int leave_with(const World& world, const Error& error) {
   world.abort(exit_code(error));
 }
 
-// How many ranks meet an error of this kind before init(). A missing driver or library concerns one host.
-enum class Extent { all_ranks, host, one_rank };
-
-Extent extent_of(const Error& error) {
-  if (error.code() == ExitCode::usage) return Extent::all_ranks;
-  return error.code() == ExitCode::communication ? Extent::host : Extent::one_rank;
-}
-
-// Ranks cannot communicate before init(). Of the ranks that meet the same error, the first prints it.
-int leave_without_world(const Error& failure, Extent extent) {
+// Ranks cannot communicate before init(), and without an MPI launcher there may be no others. Under one, the first rank
+// of a host prints a failed communication: a missing driver or library concerns the host.
+int leave_without_world(const Error& failure) {
   LaunchInfo place;
   try {
     place = discover_ranks();
   } catch (const Error&) {  // the variables are invalid, as `failure` says
   }
-  if (place.rank == 0) {
-    print(failure, -1);
-  } else if (extent == Extent::one_rank || (extent == Extent::host && place.local_rank == 0)) {
-    print(failure, place.rank);
-  }
+  const bool concerns_host = failure.code() == ExitCode::communication && has_mpi_launcher();
+  const bool names_rank = place.rank > 0 && failure.code() != ExitCode::usage;
+  if (!concerns_host || place.local_rank == 0) print(failure, names_rank ? place.rank : -1);
   return exit_code(failure);
 }
 
 }  // namespace
 
+int run_alone(const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (...) {
+    const Error error = current_error();
+    if (is_later_mpi_rank()) {
+      std::this_thread::sleep_for(kPatience);  // otherwise the launcher would end the first rank before it has printed
+    } else {
+      print(error, -1);
+    }
+    return exit_code(error);
+  }
+}
+
 int run_program(int argc, char** argv, const std::function<int(const World&)>& body, const MeetingOptions& meeting) {
   std::optional<World> world;
   try {
     world = init(argc, argv, meeting);
-  } catch (const MeetingError& error) {
-    return leave_without_world(error, Extent::one_rank);
   } catch (...) {
-    const Error error = current_error();
-    return leave_without_world(error, extent_of(error));
+    return leave_without_world(current_error());
   }
   try {
     return body(*world);

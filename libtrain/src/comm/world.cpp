@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "comm/alone.h"
 #include "comm/deadline.h"
 #include "comm/mpi_group.h"
 #include "comm/mpi_runtime.h"
@@ -23,6 +24,15 @@ namespace {
 constexpr std::chrono::seconds kEndDeadline{5};
 
 }  // namespace
+
+World world_of_one() {
+  World world;
+  try {
+    world.threads_ = choose_threads(core_grants(core_sources(world.info_)), world.group_);
+  } catch (const CommError&) {  // OpenMP's own choice then
+  }
+  return world;
+}
 
 World init(int& argc, char**& argv, const MeetingOptions& meeting) {
   open_standard_descriptors();

@@ -67,6 +67,7 @@ class World {
 
  private:
   friend World init(int&, char**&, const MeetingOptions&);
+  friend World world_of_one();
   LaunchInfo info_;
   Group group_;
   ThreadCount threads_;
