@@ -2,6 +2,7 @@
 #include "supervisor/launcher.h"
 
 #include <fmt/format.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,8 @@ std::vector<ProcessSpec> over_mpirun(const RankSpec& spec) {
   Environment environment = spec.environment;
   // A rank dies with the daemon that started it.
   environment["LTRAIN_DIE_WITH_PARENT"] = "1";
+  // Open MPI 4.1 crashes without a home folder.
+  if (environment.count("HOME") == 0 && getpwuid(geteuid()) == nullptr) environment["HOME"] = "/";
   std::vector<std::string> command = {find_program("mpirun").value(), "-n", std::to_string(spec.ranks),
                                       // A rank's threads need its cores; the default binds each rank to one core.
                                       "--bind-to", "none",

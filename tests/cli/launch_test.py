@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
+import unittest
 
 import program
 from training import LAYERS, TrainingTest
@@ -216,6 +217,16 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
         self.assertNotEqual(first["LTRAIN_TOKEN"], second["LTRAIN_TOKEN"])
         self.assertNotIn(first["LTRAIN_TOKEN"], self.arguments(1))
         self.assertIn('"attempt":2', second["LTRAIN_RESTART"])
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
+    def test_mpirun_has_a_home_folder(self):
+        environment = program.clean_environment(self.play("exit 0"))
+        del environment["HOME"]
+        self.folder.chmod(0o777)
+        for attempt, user, home in ((1, 0, None), (2, 54321, "/")):  # one that getpwuid() knows, and one that it does not
+            done = subprocess.run(self.command(), env=environment, capture_output=True, text=True, timeout=DEADLINE,
+                                  user=user, group=user, extra_groups=[])
+            self.assertEqual((done.returncode, self.environment(attempt).get("HOME")), (0, home), done.stderr)
 
     def test_srun_gets_the_cores_of_a_rank_that_the_job_has(self):
         environment = {**self.play(""), "SLURM_JOB_ID": "1", "SLURM_CPUS_PER_TASK": "16"}
