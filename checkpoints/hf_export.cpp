@@ -15,6 +15,7 @@
 #include "hf_adapters.h"
 #include "hf_config.h"
 #include "hf_names.h"
+#include "io/file_name.h"
 #include "layout.h"
 #include "libtrain/tokenizer/tokenizer.h"
 #include "manifest.h"
@@ -211,8 +212,7 @@ void write_folder(const std::string& out_directory, Body&& body) {
   fs::path out = fs::absolute(out_directory).lexically_normal();
   if (out.filename().empty()) out = out.parent_path();
   require_new_or_empty(out);
-  fs::path temporary = out;
-  temporary += ".tmp-" + draw_run_id();
+  const fs::path temporary = with_suffix(out, ".tmp-" + draw_run_id());
   try {
     body(temporary);
     within(temporary, [&] {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "io/file_name.h"
 #include "io/pending_file.h"
 #include "libtrain/error.h"
 #include "report/live.h"
@@ -70,9 +71,13 @@ report::Document composed(const std::vector<report::RunData>& runs) {
   return document;
 }
 
+// The name of a file that goes with the page: the page's, with another extension.
+std::string beside(const fs::path& html, const char* extension) {
+  return with_suffix(fs::path(html).replace_extension(), extension);
+}
+
 void write_markdown(const report::Document& document, const fs::path& html) {
-  write_whole_file("report", fs::path(html).replace_extension(".md").string(),
-                   report::to_markdown(document, html.filename().string()));
+  write_whole_file("report", beside(html, ".md"), report::to_markdown(document, html.filename().string()));
 }
 
 void write_pages(const report::Document& document, const fs::path& html) {
@@ -87,7 +92,7 @@ constexpr double kReadingS = 10;   // an open page learns at least this often wh
 class Follower {
  public:
   Follower(const std::vector<std::string>& given, const fs::path& html)
-      : given_(given), html_(html), data_(fs::path(html).replace_extension(".live.js").string()) {}
+      : given_(given), html_(html), data_(beside(html, ".live.js")) {}
 
   // Reads the runs and shows what is new. Returns whether a run still goes on.
   bool look() {

@@ -90,6 +90,7 @@ class Commands(TrainingTest):
         self.assertEqual(program.run("checkpoint", "export", run, "--out", self.folder / "hf").returncode, 0)
         self.assertTrue((self.folder / "hf/model.safetensors").exists())
         self.check_consoles(run)
+        self.check_long_names(run)
         self.check_not_finite(self.folder / "hf", val)
         self.assert_error(program.run("checkpoint", "export", run, "--out", self.folder / "hf"), 3,
                           f"[checkpoint] {self.folder}/hf: expected a new name or an empty folder, found a folder that holds files",
@@ -134,6 +135,17 @@ class Commands(TrainingTest):
                 done = program.run(*command, **console)
                 self.assertEqual(done.returncode, 3, (command, done.stderr))
                 self.assertIn("error: [output] standard output: cannot write: ", done.stderr)
+
+    def check_long_names(self, run):
+        """What is written beside a file or folder for a while has no longer name than the file system allows."""
+        hf, page = self.folder / ("\u00e9" * 127 + "x"), self.folder / ("x" * 250 + ".html")
+        self.assertEqual(program.run("checkpoint", "export", run, "--out", hf).returncode, 0)
+        self.assertEqual((hf / "model.safetensors").read_bytes(), (self.folder / "hf/model.safetensors").read_bytes())
+        self.assertEqual(program.run("checkpoint", "import", hf, "--out", self.folder / ("y" * 255)).returncode, 0)
+        for follow in ((), ("--follow",)):
+            done = program.run("report", *follow, run, "--out", page)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual({path.name for path in self.folder.glob("x*")}, {page.name, "x" * 250 + ".md", "x" * 247 + ".live.js"})
 
     def check_not_finite(self, hf, val):
         """Weights that are not numbers give no text and no loss, and an exit code that says so."""

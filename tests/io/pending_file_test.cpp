@@ -14,8 +14,10 @@
 #include <utility>
 
 #include "io/entropy.h"
+#include "io/file_name.h"
 #include "io/new_file.h"
 #include "io/standard_descriptors.h"
+#include "io/utf8.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
@@ -80,6 +82,30 @@ TEST_CASE("pending file: two of one name do not meet, and what is not committed 
   CHECK(files_in(folder) == 1);
   CHECK(read_whole_file("record", path) == "second");
   CHECK_THROWS_AS(PendingFile("record", folder / "none/a"), DataError);
+}
+
+TEST_CASE("pending file: names as long as the file system allows", "[io]") {
+  const TempFolder folder;
+  const std::string letters(255, 'x'), accents = [] {
+    std::string text = "x";
+    for (int i = 0; i < 127; ++i) text += "\xc3\xa9";
+    return text;
+  }();
+  for (const std::string& name : {letters, accents}) {
+    write_whole_file("record", folder / name, "text");
+    CHECK(read_whole_file("record", folder / name) == "text");
+    const fs::path beside = with_suffix(folder / name, ".tmp-0123456789abcdef");
+    CHECK(beside.parent_path() == folder.path());
+    CHECK(is_utf8(beside.filename().string()));
+    REQUIRE(create_new(beside).is_open());
+    remove_pending(folder / name);
+    CHECK(!fs::exists(beside));
+  }
+  CHECK(with_suffix("a/" + letters, ".old") == "a/" + letters.substr(0, 251) + ".old");
+  CHECK(with_suffix("a/" + accents, ".old") == "a/" + accents.substr(0, 251) + ".old");
+  CHECK(with_suffix("a/" + accents, ".old-") == "a/" + accents.substr(0, 249) + ".old-");
+  CHECK(with_suffix("b", ".old") == "b.old");
+  CHECK(files_in(folder) == 2);
 }
 
 TEST_CASE("new file: what stands under the name is neither followed nor overwritten", "[io]") {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "io/file_name.h"
 #include "io/new_file.h"
 #include "io/readable.h"
 #include "libtrain/error.h"
@@ -16,7 +17,7 @@
 namespace lt {
 namespace {
 
-constexpr const char* kPendingMark = ".tmp-";
+const std::string kPendingMark = ".tmp-";
 
 // The path. Throws DataError for /dev/null and the like, in whose place the rename would put a file.
 const std::string& replaceable(const std::string& component, const std::string& path) {
@@ -30,7 +31,7 @@ const std::string& replaceable(const std::string& component, const std::string& 
 PendingFile::PendingFile(const std::string& component, const std::string& path, const std::string& mark)
     : component_(component),
       path_(replaceable(component, path)),
-      pending_(path + kPendingMark + mark),
+      pending_(with_suffix(path, kPendingMark + mark)),
       file_(create_new(pending_)) {
   if (!file_.is_open()) fail("cannot create");
 }
@@ -62,8 +63,10 @@ void PendingFile::commit() {
 
 void remove_pending(const std::string& path) {
   const std::filesystem::path file = std::filesystem::absolute(path);
+  std::string begin = with_suffix(file, kPendingMark + std::string(PendingFile::kMarkDigits, '0')).filename();
+  begin.resize(begin.size() - PendingFile::kMarkDigits);
   for (const std::filesystem::path& other : readable_entries(file.parent_path())) {
-    if (other.filename().string().starts_with(file.filename().string() + kPendingMark)) ::unlink(other.c_str());
+    if (other.filename().string().starts_with(begin)) ::unlink(other.c_str());
   }
 }
 

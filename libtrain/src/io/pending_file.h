@@ -12,9 +12,11 @@ namespace lt {
 // All functions throw DataError with the component `component`, the file's name and the system's reason.
 class PendingFile {
  public:
+  static constexpr std::size_t kMarkDigits = 16;
+
   // Until it is committed, its name ends in ".tmp-" and `mark`, which must be unique. Refuses a path that is a device,
   // pipe or socket.
-  PendingFile(const std::string& component, const std::string& path, const std::string& mark = random_hex(16));
+  PendingFile(const std::string& component, const std::string& path, const std::string& mark = random_hex(kMarkDigits));
   // Removes an uncommitted file.
   ~PendingFile();
   PendingFile(const PendingFile&) = delete;
@@ -34,7 +36,8 @@ class PendingFile {
   bool committed_ = false;
 };
 
-// Removes the temporary files that killed writers of `path` left behind. Nobody may be writing `path` meanwhile.
+// Removes the temporary files with random marks that killed writers of `path` left behind. Nobody may be writing `path`
+// meanwhile.
 void remove_pending(const std::string& path);
 
 // Writes the file `path` durably. If writing fails, the old file stays. Throws DataError as PendingFile does.

@@ -14,6 +14,7 @@
 #include "data/file_list.h"
 #include "files.h"
 #include "folder_lock.h"
+#include "io/file_name.h"
 #include "io/new_file.h"
 #include "layout.h"
 #include "libtrain/checkpoints/checkpoint.h"
@@ -80,7 +81,7 @@ void move_aside(const std::string& dir) {
   fs::path path = fs::absolute(dir).lexically_normal();
   if (path.filename().empty()) path = path.parent_path();  // "runs/first/"
   for (int k = 1;; ++k) {
-    const std::string aside = fmt::format("{}.old-{}", path.string(), k);
+    const std::string aside = with_suffix(path, fmt::format(".old-{}", k));
     if (fs::exists(aside)) continue;
     std::error_code failed;
     fs::rename(path, aside, failed);
