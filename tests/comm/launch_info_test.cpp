@@ -190,17 +190,23 @@ TEST_CASE("discover_ranks: values that make no sense are refused by name", "[com
         "SLURM_STEP_TASKS_PER_NODE: expected a list such as 4(x2),3 with an entry for each node, got \"4(x2),3\"");
 }
 
-TEST_CASE("init: ranks on CPUs that no MPI launcher started are refused with a hint", "[comm]") {
-  for (const Variables& variables : {kTorchrun, kSlurm}) {
+TEST_CASE("init: ranks that cannot meet are refused with what makes a run of one", "[comm]") {
+  const auto hint_of = [](const Variables& variables) -> std::string {
     const Environment environment(variables);
     int argc = 0;
     char** argv = nullptr;
     try {
       lt::init(argc, argv);
-      CHECK(false);
     } catch (const lt::CommError& error) {
       CHECK(static_cast<int>(error.code()) == 4);
-      CHECK(error.hint().find("mpirun -n N") != std::string::npos);
+      return error.hint();
     }
-  }
+    return "nothing was thrown";
+  };
+  CHECK(
+      hint_of(kSlurm) ==
+      "start them with mpirun -n N, srun --mpi=pmix or ltrain launch -n N, or set MASTER_ADDR and MASTER_PORT; srun -n "
+      "1, or unset SLURM_STEP_ID, for a run of one");
+  CHECK(hint_of(merged(kTorchrun, {{"MASTER_ADDR", std::string(64, 'x')}})) ==
+        "unset WORLD_SIZE and RANK for a run of one");
 }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/alone.h"
 #include "libtrain/comm/world.h"
 #include "libtrain/error.h"
 
@@ -159,6 +160,12 @@ LaunchInfo read_launcher(const Variables& names) {
 }
 
 }  // namespace
+
+std::string run_of_one_hint(const LaunchInfo& info) {
+  const bool is_slurm = info.source == "Slurm";
+  return fmt::format("{} for a run of one",
+                     is_slurm ? "srun -n 1, or unset SLURM_STEP_ID," : "unset WORLD_SIZE and RANK");
+}
 
 LaunchInfo discover_ranks() {
   for (const Variables& names : kLaunchers) {

@@ -12,6 +12,7 @@
 #include <exception>
 #include <string>
 
+#include "comm/alone.h"
 #include "comm/mpi_error.h"
 #include "libtrain/error.h"
 
@@ -24,11 +25,9 @@ std::string said_by(const std::string& source) { return source + (source.ends_wi
 // Without a launcher MPI would treat each process as a run of its own, or end it.
 void require_launcher(const LaunchInfo& info) {
   if (has_mpi_launcher()) return;
-  throw CommError(
-      fmt::format("{} rank {} of {}: expected a launcher that MPI knows, found none", said_by(info.source), info.rank,
-                  info.size),
-      fmt::format("{}; {} for a run of one", kLaunchHint,
-                  info.source == "Slurm" ? "srun -n 1, or unset SLURM_STEP_ID," : "unset WORLD_SIZE and RANK"));
+  throw CommError(fmt::format("{} rank {} of {}: expected a launcher that MPI knows, found none", said_by(info.source),
+                              info.rank, info.size),
+                  std::string(kLaunchHint) + "; " + run_of_one_hint(info));
 }
 
 // Open MPI copies large messages straight from the peer's memory, and fails if a container forbids the system call.

@@ -129,6 +129,13 @@ void set_blocking(const Descriptor& handle, bool blocks) {
   ::fcntl(handle.get(), F_SETFL, blocks ? flags & ~O_NONBLOCK : flags | O_NONBLOCK);
 }
 
+std::string problem_of_name(const std::string& host) {
+  addrinfo* found = nullptr;
+  const int code = ::getaddrinfo(host.c_str(), nullptr, nullptr, &found);
+  const Addresses freed(found, &::freeaddrinfo);
+  return code == 0 || code == EAI_AGAIN ? "" : ::gai_strerror(code);
+}
+
 std::optional<Descriptor> tcp_connect(const std::string& host, int port, TcpDeadline deadline, std::string& problem) {
   const Addresses addresses = addresses_of(host, port, problem);
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {

@@ -19,6 +19,9 @@ int poll_ms_until(TcpDeadline deadline);
 // is gone. An ended process is found at once, because its kernel closes the connection.
 constexpr std::chrono::seconds kTcpVanished{30};
 
+// Why the name has no address; empty if it has one, or if it cannot be looked up at the moment.
+std::string problem_of_name(const std::string& host);
+
 // Tries once. Returns empty if it did not succeed by the deadline; `problem` then says why.
 std::optional<Descriptor> tcp_connect(const std::string& host, int port, TcpDeadline deadline, std::string& problem);
 

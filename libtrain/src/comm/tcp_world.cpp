@@ -1,6 +1,7 @@
 // Reads the meeting place and token from the environment, or the token from its file, which exists while ranks meet.
 #include "comm/tcp_world.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,8 +9,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "comm/alone.h"
 #include "comm/meeting_token.h"
 #include "comm/tcp_group.h"
+#include "comm/tcp_socket.h"
+#include "libtrain/error.h"
 
 namespace lt {
 namespace {
@@ -41,6 +45,11 @@ std::optional<MeetingPlace> meeting_place() {
 
 std::shared_ptr<GroupBackend> meet_without_mpi(const MeetingPlace& place, const LaunchInfo& info,
                                                const MeetingOptions& options) {
+  const std::string run_of_one = run_of_one_hint(info);
+  if (const std::string problem = problem_of_name(place.host); !problem.empty()) {
+    throw CommError(fmt::format("MASTER_ADDR: expected the name of rank 0's host, got \"{}\": {}", place.host, problem),
+                    run_of_one);
+  }
   TcpMeeting meeting{place.host, place.port, info.rank, info.size, info.local_size == info.size, {}};
   if (info.rank == 0) meeting.listening = handed_listener(place.port);
   std::optional<MeetingTokenFile> file;
@@ -53,12 +62,13 @@ std::shared_ptr<GroupBackend> meet_without_mpi(const MeetingPlace& place, const 
   } else {
     throw CommError(
         "ranks that meet over TCP: expected their token in LTRAIN_TOKEN, it is not set",
-        "start them with `ltrain launch`, or export LTRAIN_TOKEN=$(openssl rand -hex 16), the same for all");
+        "start them with `ltrain launch`, or export LTRAIN_TOKEN=$(openssl rand -hex 16), the same for all; " +
+            run_of_one);
   }
   try {
     return make_tcp_world_backend(meeting);
   } catch (const CommError& error) {
-    throw MeetingError(error.what(), error.hint());
+    throw CommError(error.what(), error.hint().empty() ? run_of_one : error.hint() + "; " + run_of_one);
   }
 }
 

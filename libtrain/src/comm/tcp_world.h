@@ -21,16 +21,12 @@ struct MeetingPlace {
 // listens at that port itself, the ranks take the next one. Throws CommError.
 std::optional<MeetingPlace> meeting_place();
 
-// Why this rank did not meet the others, which may have met a different problem.
-struct MeetingError : CommError {
-  using CommError::CommError;
-};
-
 // Set for rank 0 by a launcher that has opened its listening socket already, so that nobody else takes the port: the
 // number of the descriptor. A descriptor that does not listen at MASTER_PORT is ignored.
 inline constexpr const char* kListenVariable = "LTRAIN_LISTEN_FD";
 
-// All ranks must call it. Throws CommError if there is no token, MeetingError if the ranks do not come together.
+// All ranks must call it. Throws CommError if there is no token, or if the ranks do not come together; at once where
+// the name of the host has no address.
 std::shared_ptr<GroupBackend> meet_without_mpi(const MeetingPlace& place, const LaunchInfo& info,
                                                const MeetingOptions& options);
 
