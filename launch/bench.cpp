@@ -188,7 +188,6 @@ Run set_up_compare(CLI::App& app, const Models& models) {
       "difference. Exit code 6: a row is slower; 0: none is; 3: a file is no result, or no row is in both.");
   return [o, models](const Invocation& invocation) {
     refuse_config(invocation, models, "compare");
-    if (invocation.world.rank() != 0) return ExitCode::ok;
     return bench::compare_results(o->a, o->b, o->percent / 100);
   };
 }

@@ -179,10 +179,7 @@ Run set_up_checkpoint(CLI::App& app, const Models& models) {
     from->add_option("--out", o->out, "a new folder")->required()->option_text("DIR (required)");
   }
   app.require_subcommand(1);
-  return [&app, o, actions](const Invocation& invocation) {
-    if (invocation.world.rank() != 0) return ExitCode::ok;
-    return actions->at(app.get_subcommands().front())(*o);
-  };
+  return [&app, o, actions](const Invocation&) { return actions->at(app.get_subcommands().front())(*o); };
 }
 
 }  // namespace lt::launch

@@ -124,7 +124,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
   app.add_flag("--json", plan->json, "one JSON object");
   return [options, plan](const Invocation& invocation) {
     const auto config = options.load(invocation);
-    if (!config || invocation.world.rank() != 0) return ExitCode::ok;
+    if (!config) return ExitCode::ok;
     // A run that goes on does not need the folder any more; a plan has its shape from there.
     if (const std::string& from = config->model.from; !from.empty()) {
       if (!is_transformer(*config)) {

@@ -48,8 +48,7 @@ Run set_up_report(CLI::App& app, const Models&) {
   app.add_flag("--follow", o->follow,
                "keep the files current until every run has ended, until Ctrl-C or until the terminal closes; an open "
                "page shows the changes");
-  return [o](const Invocation& invocation) {
-    if (invocation.world.rank() != 0) return ExitCode::ok;
+  return [o](const Invocation&) {
     outlive_readers();
     // A comparison belongs to no single run, so it must not replace a run's own report.
     const bool one = o->runs.size() == 1;
