@@ -107,7 +107,7 @@ fi
 took
 
 say "4/5 training on $device: ZeRO-3, full recomputation"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 HOME=${HOME:-/}  # Open MPI crashes without HOME
 mpirun --oversubscribe --bind-to none -n "$ranks" "$ltrain" train --config examples/configs/quickstart.toml \
   --data.train="$data/train.bin" --data.val="$data/val.bin" --run.dir="$run" "${training[@]}"
 took
