@@ -25,7 +25,6 @@ bool DocumentReader::next(EncodedPiece& piece) {
                              : kind_ == Kind::separated ? encode_separated(piece)
                                                         : encode_lines(piece);
     position_.offset += static_cast<Size>(done);
-    buffer_.erase(0, done);
     if (done > 0 || at_end_) break;
   }
   if (at_end_ && buffer_.empty()) {
@@ -76,7 +75,7 @@ std::size_t DocumentReader::encode_text(EncodedPiece& piece) {
   position_.tokens += static_cast<Size>(piece.ids.size());
   // Unpacked, nothing stands between text files.
   if (options_.pack > 0 && at_end_ && position_.tokens > 0) end_document(position_.tokens, piece);
-  return done;
+  return drop(done);
 }
 
 std::size_t DocumentReader::encode_separated(EncodedPiece& piece) {
@@ -95,7 +94,7 @@ std::size_t DocumentReader::encode_separated(EncodedPiece& piece) {
     rest = {};
   }
   append_documents(texts, piece);
-  return buffer_.size() - rest.size();
+  return drop(buffer_.size() - rest.size());
 }
 
 std::size_t DocumentReader::encode_lines(EncodedPiece& piece) {
@@ -110,16 +109,28 @@ std::size_t DocumentReader::encode_lines(EncodedPiece& piece) {
     ++position_.line;
     if (line.find_first_not_of(" \t\r") != std::string_view::npos) lines.push_back({line, position_.line});
   }
+  // A line's memory is given back before its tokens take some.
+  const std::size_t done = buffer_.size() - rest.size();
+  const auto read_each = [&](auto& read, auto&& of_line) {
+    kernels::for_each_on_threads(lines.size(), [&](std::size_t i) { read[i] = of_line(lines[i]); });
+    drop(done);
+  };
   if (chat_ != nullptr) {
-    append_conversations(lines, piece);
+    std::vector<Conversation> conversations(lines.size());
+    read_each(conversations, [&](const JsonLine& line) { return conversation_of(path, line); });
+    append_conversations(conversations, piece);
   } else {
     std::vector<std::string> documents(lines.size());
     const std::string field = options_.field.value_or("text");
-    kernels::for_each_on_threads(lines.size(),
-                                 [&](std::size_t i) { documents[i] = document_of(path, lines[i], field); });
+    read_each(documents, [&](const JsonLine& line) { return document_of(path, line, field); });
     append_documents({documents.begin(), documents.end()}, piece);
   }
-  return buffer_.size() - rest.size();
+  return done;
+}
+
+std::size_t DocumentReader::drop(std::size_t bytes) {
+  if (bytes > 0) buffer_ = buffer_.substr(bytes);
+  return bytes;
 }
 
 // The byte tokenizer has no token that ends documents: they follow each other with nothing between them.
@@ -140,10 +151,10 @@ void DocumentReader::append_documents(const std::vector<std::string_view>& texts
   }
 }
 
-// A batch at a time, so that the ids, which the system gives memory as they come, are all that a long text takes.
+// A part at a time, so that the ids, which the system gives memory as they come, are all that a long text takes.
 void DocumentReader::append_long(std::string_view text, Tokenizer::Ids& ids) const {
   ids.reserve(ids.size() + text.size() + 1);
-  const auto batch = static_cast<std::size_t>(options_.batch_bytes);
+  const auto batch = std::min<std::size_t>(static_cast<std::size_t>(options_.batch_bytes), std::size_t{1} << 20);
   for (std::size_t done = 0, wanted = batch; done < text.size();) {
     const std::string_view part = text.substr(done, wanted);
     const std::size_t got = tokenizer_.encode_front(part, done > 0, done + part.size() == text.size(), ids);
@@ -163,21 +174,13 @@ void DocumentReader::end_document(Size tokens, EncodedPiece& piece) const {
   if (options_.pack > 0) piece.documents.push_back(tokens);
 }
 
-void DocumentReader::append_conversations(const std::vector<JsonLine>& lines, EncodedPiece& piece) const {
-  const std::string& path = paths_[static_cast<std::size_t>(position_.input)];
-  std::vector<ChatTokens> all(lines.size());
-  std::vector<Size> bytes(lines.size());
-  std::vector<UnusedFields> unused(lines.size());
-  kernels::for_each_on_threads(lines.size(), [&](std::size_t i) {
-    Conversation conversation = conversation_of(path, lines[i]);
-    for (const ChatMessage& message : conversation.messages) bytes[i] += static_cast<Size>(message.content.size());
-    all[i] = chat_->encode(conversation.messages);
-    unused[i] = std::move(conversation.unused);
-  });
-  for (std::size_t i = 0; i < lines.size(); ++i) {
+void DocumentReader::append_conversations(const std::vector<Conversation>& conversations, EncodedPiece& piece) const {
+  std::vector<ChatTokens> all(conversations.size());
+  kernels::for_each_on_threads(all.size(), [&](std::size_t i) { all[i] = chat_->encode(conversations[i].messages); });
+  for (std::size_t i = 0; i < all.size(); ++i) {
     const auto tokens = static_cast<Size>(all[i].ids.size());
     piece.untrained += std::ranges::find(all[i].trained, 1) == all[i].trained.end() ? 1 : 0;
-    for (const auto& [field, count] : unused[i]) count_unused(piece.unused, field, count);
+    for (const auto& [field, count] : conversations[i].unused) count_unused(piece.unused, field, count);
     if (piece.ids.empty()) {
       piece.ids = std::move(all[i].ids);  // those of one long line are most of the memory
     } else {
@@ -185,9 +188,10 @@ void DocumentReader::append_conversations(const std::vector<JsonLine>& lines, En
     }
     piece.targets.insert(piece.targets.end(), all[i].trained.begin(), all[i].trained.end());
     end_document(tokens, piece);
-    piece.bytes += bytes[i];
+    for (const ChatMessage& message : conversations[i].messages)
+      piece.bytes += static_cast<Size>(message.content.size());
   }
-  piece.conversations = static_cast<Size>(lines.size());
+  piece.conversations = static_cast<Size>(all.size());
 }
 
 }  // namespace lt

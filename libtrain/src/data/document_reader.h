@@ -51,13 +51,14 @@ class DocumentReader {
   enum class Kind { text, separated, json_lines };
 
   void fill(std::size_t bytes);
-  // Encode what is complete in the buffer; return how many bytes of it are done.
+  // Encode what is complete in the buffer and drop it; return how many bytes that is.
   std::size_t encode_text(EncodedPiece& piece);
   std::size_t encode_separated(EncodedPiece& piece);
   std::size_t encode_lines(EncodedPiece& piece);
+  std::size_t drop(std::size_t bytes);  // from the front of the buffer; returns `bytes`
   void append_documents(const std::vector<std::string_view>& texts, EncodedPiece& piece) const;
   void append_long(std::string_view text, Tokenizer::Ids& ids) const;
-  void append_conversations(const std::vector<JsonLine>& lines, EncodedPiece& piece) const;
+  void append_conversations(const std::vector<Conversation>& conversations, EncodedPiece& piece) const;
   // Appends the token that ends a document, whose other tokens are the last `tokens` of the piece and of those before.
   void end_document(Size tokens, EncodedPiece& piece) const;
 

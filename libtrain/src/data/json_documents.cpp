@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 
+#include "io/json_depth.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -25,6 +28,57 @@ std::string text_of(const std::string& path, const JsonLine& line, const Json& o
                 hint);
   }
   return found->get<std::string>();
+}
+
+// Takes the text of a top-level field out of the parser, which an object in between would copy twice.
+class TextOfField final : public nlohmann::json_sax<Json> {
+ public:
+  explicit TextOfField(const std::string& field) : field_(field) {}
+  std::string take() { return std::move(text_); }
+
+  bool null() override { return other(); }
+  bool boolean(bool) override { return other(); }
+  bool number_integer(number_integer_t) override { return other(); }
+  bool number_unsigned(number_unsigned_t) override { return other(); }
+  bool number_float(number_float_t, const string_t&) override { return other(); }
+  bool binary(binary_t&) override { return other(); }
+  bool string(string_t& value) override {
+    if (is_field()) text_ = std::move(value);
+    return depth_ > 0;
+  }
+  bool key(string_t& name) override {
+    if (depth_ == 1) is_next_ = name == field_;
+    return true;
+  }
+  bool start_object(std::size_t) override { return begin(true); }
+  bool start_array(std::size_t) override { return begin(depth_ > 0); }
+  bool end_object() override { return --depth_, true; }
+  bool end_array() override { return --depth_, true; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+ private:
+  bool is_field() const { return depth_ == 1 && is_next_; }
+  bool other() {
+    if (is_field()) text_.clear();  // the last of several fields counts
+    return depth_ > 0;
+  }
+  bool begin(bool is_sound) {
+    if (is_field()) text_.clear();
+    return ++depth_, is_sound;
+  }
+
+  const std::string& field_;
+  std::string text_;
+  int depth_ = 0;
+  bool is_next_ = false;
+};
+
+// The field's text in a line that is a plain object; empty where it takes more to read it, or to say what is wrong.
+std::string text_at_once(std::string_view line, const std::string& field) {
+  if (json_depth(line) > kMaxLineDepth) return {};
+  TextOfField reader(field);
+  const bool is_sound = Json::sax_parse(line.begin(), line.end(), &reader);
+  return is_sound ? reader.take() : std::string();
 }
 
 // Fields of a message that templates elsewhere write into the text, or that stand in the place of its content.
@@ -66,6 +120,7 @@ void count_unused(UnusedFields& fields, const std::string& field, Size count) {
 }
 
 std::string document_of(const std::string& path, const JsonLine& line, const std::string& field) {
+  if (std::string text = text_at_once(line.text, field); !text.empty()) return text;
   const Json object = object_of(path, line);
   std::string text = text_of(path, line, object, field, field,
                              object.contains("messages") ? "--chat TEMPLATE reads conversations"
