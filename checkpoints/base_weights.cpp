@@ -62,14 +62,21 @@ std::string find_base(const std::string& path) {
 std::string find_base(const RunState& state, const fs::path& step, const std::string& given) {
   if (!given.empty() && (state.base.empty() || !holds(given, state.base))) return find_base(given);
   if (state.base.empty()) return "";
-  std::vector<std::string> places{state.base};
+  std::vector<std::string> places;
   if (!state.base_beside.empty()) {
-    const fs::path checkpoints = fs::absolute(step / "").lexically_normal().parent_path().parent_path();
-    places.push_back((checkpoints / state.base_beside).lexically_normal());
+    std::error_code unknown;
+    for (const fs::path& folder :
+         {fs::absolute(step / "").lexically_normal().parent_path(), fs::canonical(step, unknown)}) {
+      places.push_back((folder.parent_path() / state.base_beside).lexically_normal());
+    }
   }
+  places.push_back(state.base);
   places.push_back(given);
   for (const std::string& place : places) {
-    if (const auto found = base_at(place)) return *found;
+    try {
+      if (const auto found = base_at(place)) return *found;
+    } catch (const DataError&) {  // a link to nothing: the base may be at the next place
+    }
   }
   return find_base(state.base);  // throws
 }

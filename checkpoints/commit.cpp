@@ -97,7 +97,7 @@ void tidy(const fs::path& parent, const RunState& state, const SaveOptions& opti
   attempt([&] {
     fault_point("save-gc");
     make_room(parent, name, state.run, options);
-    remove_leftovers(parent, state.run);
+    remove_leftovers(parent, filter_of(state.run, options));
   });
 }
 

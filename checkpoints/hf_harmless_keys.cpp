@@ -1,5 +1,4 @@
-// The table of keys that an import passes over. A key that a later version of transformers could read to change the
-// model is not here.
+// The table of keys that an import passes over: keys that do not change the model, and endings of such keys.
 #include "hf_harmless_keys.h"
 
 #include <algorithm>

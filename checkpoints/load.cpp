@@ -132,24 +132,27 @@ void for_each_overlap(const Manifest& manifest, const RequestIndex& index, Visit
   }
 }
 
-// 1 for each piece that this rank's requests touch, else 0.
+// A bit for each piece, eight in a byte: 1 if this rank's requests touch it.
 std::string pieces_read(const Manifest& manifest, const std::vector<RangeRequest>& requests) {
-  std::string read(static_cast<std::size_t>(piece_count(manifest)), '\0');
+  std::string read(static_cast<std::size_t>((piece_count(manifest) + 7) / 8), '\0');
   for_each_overlap(
       manifest, index_of(manifest, requests),
       [&](const FileEntry&, const DatasetEntry& dataset, const RangeRequest&, Size begin, Size end, Size piece) {
         const Size elements = block_elements(dataset.dtype);
         const Size first = (begin - dataset.begin) / elements, last = (end - 1 - dataset.begin) / elements;
-        for (Size block = first; block <= last; ++block) read[static_cast<std::size_t>(piece + block)] = 1;
+        for (Size block = first; block <= last; ++block) {
+          const auto at = static_cast<std::size_t>(piece + block);
+          read[at / 8] = static_cast<char>(read[at / 8] | (1 << at % 8));
+        }
       });
   return read;
 }
 
-// Whether any rank reads each piece. `pieces` is 1 for those that this rank reads.
+// Whether any rank reads each piece. `pieces`: those that this rank reads.
 std::vector<bool> read_by_any(const std::string& pieces, const Group& group) {
-  std::vector<bool> read(pieces.size());
+  std::vector<bool> read(8 * pieces.size());
   for (const std::string& of_rank : group.all_gather_bytes(pieces)) {
-    for (std::size_t i = 0; i < read.size(); ++i) read[i] = read[i] || of_rank[i] != 0;
+    for (std::size_t i = 0; i < read.size(); ++i) read[i] = read[i] || (of_rank[i / 8] >> i % 8 & 1) != 0;
   }
   return read;
 }

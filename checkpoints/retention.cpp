@@ -55,7 +55,7 @@ void write_latest(const fs::path& directory, const std::string& name, const std:
 
 void make_room(const fs::path& directory, const std::string& newest, const std::string& run,
                const SaveOptions& options) {
-  const RunFilter runs{run, options.version_1, options.copied_from};
+  const RunFilter runs = filter_of(run, options);
   std::vector<Listing> own = saved_in(directory.string());
   std::erase_if(own, [&](const Listing& entry) { return !entry.valid || !runs.includes(entry.run); });
   for (const fs::path& folder : superfluous(own, newest, options)) {
@@ -66,9 +66,13 @@ void make_room(const fs::path& directory, const std::string& newest, const std::
   }
 }
 
-void remove_leftovers(const fs::path& directory, const std::string& run) {
+void remove_leftovers(const fs::path& directory, const RunFilter& runs) {
+  const auto is_own = [&](const std::string& name) {
+    const auto is_of = [&](const std::string& run) { return is_leftover(name, run); };
+    return is_of(runs.run) || std::ranges::any_of(runs.copied_from, is_of);
+  };
   for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-    if (is_leftover(entry.path().filename().string(), run)) remove_tree(entry.path());
+    if (is_own(entry.path().filename().string())) remove_tree(entry.path());
   }
 }
 

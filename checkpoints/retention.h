@@ -20,7 +20,12 @@ void write_latest(const std::filesystem::path& directory, const std::string& nam
 void make_room(const std::filesystem::path& directory, const std::string& newest, const std::string& run,
                const SaveOptions& options);
 
+// The checkpoints that count as the run's.
+inline RunFilter filter_of(const std::string& run, const SaveOptions& options) {
+  return {run, options.version_1, options.copied_from};
+}
+
 // Removes the remains of interrupted saves and removals of the run. A save that begins may need their room.
-void remove_leftovers(const std::filesystem::path& directory, const std::string& run);
+void remove_leftovers(const std::filesystem::path& directory, const RunFilter& runs);
 
 }  // namespace lt::checkpoint

@@ -144,9 +144,10 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
     if (!root) return;
     make_folders_durably(parent);
     alone = lock_folder(parent, kPatience);
-    require_no_other_run(directory, {state.run, options.version_1, options.copied_from});
+    const RunFilter runs = filter_of(state.run, options);
+    require_no_other_run(directory, runs);
     try {
-      remove_leftovers(parent, state.run);
+      remove_leftovers(parent, runs);
     } catch (const fs::filesystem_error&) {  // tidy() tries again, and says why not
     }
     if (is_valid_checkpoint(folder)) standing = "valid";

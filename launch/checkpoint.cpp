@@ -104,7 +104,14 @@ void warn_of_positions(const std::string& folder, const std::string& given, cons
 
 // Frees the run's in-memory copies on this host.
 ExitCode free_memory(const std::string& run_dir) {
-  const std::string id = read_identity(run_dir).id;
+  const RunIdentity identity = read_identity(run_dir);
+  const std::string& id = identity.id;
+  if (identity.is_new) {
+    throw DataError(
+        "checkpoint",
+        fmt::format("{}: expected the folder in which the run was, found a copy of run {}", run_dir, identity.parent),
+        "the copies in memory are the other run's");
+  }
   if (id.empty()) throw DataError("checkpoint", run_dir + ": expected a run's folder with run.json, found none");
   if (checkpoint::is_memory_in_use(id)) {
     throw UsageError("checkpoint", run_dir + ": expected a run that has ended, found it at work");

@@ -18,6 +18,7 @@
 #include "comm/alone.h"
 #include "comm/mpi_runtime.h"
 #include "command_line.h"
+#include "io/print_note.h"
 #include "io/standard_descriptors.h"
 #include "libtrain/comm/program.h"
 #include "libtrain/error.h"
@@ -73,7 +74,11 @@ int cli(int argc, char** argv, ModelTable table) {
   const int code = run_alone([&] {
     require_valid(*models);
     parsed = launch::parse_command_line(arguments, models);
-    return parsed.needs_ranks || is_later_mpi_rank() ? 0 : run_without_ranks(parsed);
+    if (parsed.needs_ranks) return 0;
+    if (!is_later_mpi_rank()) return run_without_ranks(parsed);
+    print_note(
+        "note: rank 0 of MPI runs this command; to run it here, unset OMPI_COMM_WORLD_RANK, PMIX_RANK and PMI_RANK\n");
+    return 0;
   });
   if (code != 0 || !parsed.needs_ranks) return code;
   return run_program(argc, argv, [&](const World& world) { return run(world, parsed); },

@@ -19,21 +19,23 @@ struct Options {
   std::string with = "auto";
 };
 
-bool is_rank_of_open_mpi() {
-  try {
-    return discover_ranks().source == "Open MPI";
-  } catch (const CommError&) {
-    return false;
-  }
-}
-
-// The ranks that the supervisor starts have variables of their own, which win over those that it inherited from srun or
-// torchrun. But below mpirun no other mpirun starts.
+// The ranks that the supervisor starts have variables of their own, which win over those that it inherited. So it may
+// run in a shell of srun, whose rank is 0. A later rank is one of several supervisors, and below mpirun no other mpirun
+// starts.
 void require_alone(const std::string& program) {
-  if (!is_rank_of_open_mpi()) return;
-  throw UsageError("usage",
-                   fmt::format("{} launch: expected to be started by itself, found a rank of Open MPI", program),
-                   "leave mpirun out: " + program + " launch -n N starts the ranks");
+  LaunchInfo place;
+  try {
+    place = discover_ranks();
+  } catch (const CommError&) {  // leftover variables that make no sense
+  }
+  if (place.rank == 0 && place.source != "Open MPI") return;
+  throw UsageError(
+      "usage",
+      fmt::format("{} launch: expected to be started by itself, found rank {} of {}", program, place.rank,
+                  place.source),
+      fmt::format("leave mpirun, srun and torchrun out, or unset their variables: {} launch -n N starts the "
+                  "ranks",
+                  program));
 }
 
 // Parses the arguments after `--` as `train` would, so that errors that need no ranks to detect are reported first.

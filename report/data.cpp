@@ -27,7 +27,7 @@ constexpr std::size_t kSampleBytes = 4000;
 constexpr std::size_t kArenaBytes = 4'000'000;
 constexpr std::size_t kLogBytes = 64'000;
 
-// Where the value of a derived key begins, behind an unset one: min_lr = -1.0  # = 3e-05. npos for other keys.
+// Position of the comment with a derived key's value, as in `min_lr = -1.0  # = 3e-05`; npos if there is none.
 constexpr std::string_view kDerivedMark = "  # = ";
 std::size_t place_of_derived(const std::string& line) {
   const std::size_t mark = line.find(kDerivedMark);
@@ -154,7 +154,9 @@ RunData read_run(const std::string& directory) {
         *value = json_text(*field);
     }
     if (const auto ids = identity.find("copied_from"); ids != identity.end() && ids->is_array()) {
-      for (const Json& id : *ids) run.copied_from.push_back(json_text(id));
+      for (const Json& one : *ids) {
+        if (one.is_object()) run.copied_from.emplace_back(one.value("id", ""), one.value("checkpoints", ""));
+      }
     }
     return true;
   });

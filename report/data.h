@@ -98,7 +98,7 @@ struct RunData {
   std::vector<std::pair<std::string, std::string>> samples;      // file name and text, the last few
   std::string arena_svg;                                         // accepted by is_arena_svg(), or empty
   std::string id, begun_from;                                    // those of run.json; empty: none
-  std::vector<std::string> copied_from;                          // of run.json
+  std::vector<std::pair<std::string, std::string>> copied_from;  // of run.json: ids and their checkpoint.dir
   double saved_step = kMissing;                                  // newest_on_disk()
   std::vector<std::string> unreadable;                           // names of files that exist and could not be used
   // When the record last changed and when it was read, in seconds of Unix time.

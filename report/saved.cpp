@@ -19,8 +19,11 @@ double newest_on_disk(const RunData& run) {
   std::error_code unknown;
   if (!fs::is_directory(checkpoints, unknown)) return kMissing;
   try {
-    const auto candidates = checkpoint::candidates(
-        checkpoints.string(), {run.id, in_folder, in_folder ? run.copied_from : std::vector<std::string>()});
+    checkpoint::RunFilter runs{run.id, in_folder};
+    for (const auto& [id, dir] : run.copied_from) {
+      if (fs::weakly_canonical(checkpoints, unknown) != dir) runs.copied_from.push_back(id);
+    }
+    const auto candidates = checkpoint::candidates(checkpoints.string(), runs);
     const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
     if (newest != nullptr) return static_cast<double>(newest->step);
     // A folder of that name may belong to another run: a relative path is relative to the run's working directory.

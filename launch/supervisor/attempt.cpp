@@ -144,8 +144,8 @@ class Attempt {
     }
   }
 
-  // Whether ranks of other hosts may still work although those of this host have ended: nobody has told of a failure.
-  bool awaits_other_hosts() const { return ranks_seen_ < spec_.ranks && !children_[0].cause.is_known(); }
+  // True if ranks of other hosts may still work, and no failure was reported.
+  bool awaits_other_hosts() const { return spec_.has_other_hosts && !children_[0].cause.is_known(); }
 
   void read_errors() {
     for (Child& child : children_) child.read_errors(output_);
@@ -196,7 +196,6 @@ class Attempt {
       const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
       if (descriptor < 0) continue;
       ranks_.emplace(pid, descriptor);
-      ++ranks_seen_;
     }
     for (const Child& child : children_) found.push_back(child.process.pid());
     shared_memory_.note(found);
@@ -214,7 +213,6 @@ class Attempt {
   Output& output_;
   const bool has_launcher_;
   std::vector<Child> children_;
-  int ranks_seen_ = 0;
   std::map<pid_t, int> ranks_;  // living ones on this host: process id, and a descriptor that signals its end
   SharedMemoryFiles shared_memory_;
   int code_ = 0;

@@ -21,10 +21,10 @@ struct AttemptSpec {
   std::vector<ProcessSpec> processes;  // one launcher, or each rank
   std::string mark;                    // "NAME=value" in the environment of all processes of the attempt
   double grace_s;                      // the ranks' time to save after a signal; 0: no limit
-  int ranks = 1;                       // on all hosts
-  // A launcher's time after this host's last rank, if a rank failed or all ranks were here: another host may be cut
-  // off. Otherwise there is no limit: the launcher waits for ranks of other hosts, whose watchdog judges their
-  // progress.
+  bool has_other_hosts = false;        // with ranks of the attempt
+  // A launcher's time after this host's last rank, if a rank has failed, because another host may be cut off, or if no
+  // other host has ranks. Otherwise there is no limit: the launcher waits for the ranks of other hosts, whose watchdog
+  // judges their progress.
   double launcher_late_s = 15;
 };
 

@@ -16,7 +16,7 @@ inline constexpr const char* kLauncherNames[] = {"mpirun", "srun", "plain proces
 std::optional<std::string> find_program(const std::string& name);
 
 // `with` is auto, mpirun, srun or processes. auto chooses a plain process for one rank, srun inside a Slurm allocation,
-// then mpirun, then, in a build with CUDA, plain processes that meet over TCP. Throws UsageError and CommError if the
+// then mpirun, then plain processes that meet over TCP. Throws UsageError and CommError if the
 // launcher is missing or cannot start these ranks.
 Launcher choose_launcher(const std::string& with, int ranks);
 

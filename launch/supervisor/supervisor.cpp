@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -152,9 +153,9 @@ class Supervisor {
       const Descriptor nothing(open("/dev/null", O_WRONLY | O_CLOEXEC));
       dup2(nothing.get(), STDOUT_FILENO);
     }
-    const AttemptEnd end =
-        run_attempt({processes_of(options_.launcher, ranks), "LTRAIN_TOKEN=" + token, options_.grace_s, ranks.ranks},
-                    stop_, output_);
+    const AttemptEnd end = run_attempt(
+        {processes_of(options_.launcher, ranks), "LTRAIN_TOKEN=" + token, options_.grace_s, uses_other_hosts()}, stop_,
+        output_);
     if (attempt > 1) record(metrics_end);
     return end;
   }
@@ -164,6 +165,14 @@ class Supervisor {
     say("attempt {} is not in the run's metrics: {}", restart_.attempt, error.what());
   }
 
+  // By the hostfile, or by the Slurm allocation, which mpirun asks too.
+  bool uses_other_hosts() const {
+    if (options_.launcher == Launcher::processes) return false;
+    if (!hosts_.empty()) return !are_this_host(there_);
+    const char* const nodes = std::getenv("SLURM_JOB_NUM_NODES");
+    return nodes != nullptr && std::string(nodes) != "1";
+  }
+
   int least() const { return options_.min_ranks == 0 ? options_.ranks : options_.min_ranks; }
 
   // Returns 0 ranks if too few hosts are left.
@@ -171,6 +180,9 @@ class Supervisor {
     there_ = attempt > 1 && options_.min_ranks > 0 ? answering(hosts_) : hosts_;
     RankSpec spec{options_.ranks, options_.hostfile, slots_of(there_), {}, current_environment()};
     for (const char* name : kOfAnotherLaunch) spec.environment.erase(name);
+    std::erase_if(
+        spec.environment,  // of the step that this shell belongs to: ranks would look for its MPI
+        [](const auto& entry) { return entry.first.starts_with("PMIX_") || entry.first.starts_with("PMI_"); });
     spec.command = {program_};
     spec.command.insert(spec.command.end(), options_.arguments.begin(), options_.arguments.end());
     const auto add = [&](const std::string& option) {  // not behind a `--` of the user's

@@ -118,7 +118,7 @@ TEST_CASE("retention: each file that is removed is progress, for the watchdog", 
   const fs::path leftover = temp.path() / ("step-00000004.tmp-" + attempt_of(kRun));
   fs::create_directory(leftover);
   for (const char* name : {"rank-00000.h5", "rank-00001.h5", "rank-00002.h5"}) write_text(leftover / name, "half");
-  CHECK(progress_of([&] { remove_leftovers(temp.path(), kRun); }) == 4);
+  CHECK(progress_of([&] { remove_leftovers(temp.path(), {kRun}); }) == 4);
   CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000002", "step-00000003"});
 }
 

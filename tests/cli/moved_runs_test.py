@@ -78,7 +78,7 @@ class MovedRuns(TrainingTest):
                 self.assertIn(", trained for 4 steps on 1 rank", (run / "report.md").read_text())
                 out = self.checked("train", "--config", config, "--train.steps=6", cwd=cwd)
                 self.assertRegex(out, r"(?m)^resuming from \S*checkpoints/step-00000004 at step 5$")
-                self.assertEqual("the folder is a copy of that of run " in out, original is not None)
+                self.assertEqual("this folder is a copy of run " in out, original is not None)
                 out = self.checked("launch", "-n", 1, "--", "train", "--config", config, "--train.steps=8", cwd=cwd)
                 self.assertRegex(out, r"(?m)^resuming from \S*checkpoints/step-00000006 at step 7$")
                 self.assertNotIn("is a copy", out)
@@ -108,11 +108,46 @@ class MovedRuns(TrainingTest):
         self.assert_error(refused, 2, "[config] checkpoint.dir saves: expected the run's checkpoints, found none; the newest is "
                           f"{first}/saves/step-00000004",
                           "name that folder, or move its checkpoints to the new one; another --run.dir starts over")
+        (first / "saves").rename(first / "elsewhere")
+        refused = program.run("train", *everything, *options, "--train.steps=6", cwd=first)
+        self.assert_error(refused, 2, "[config] checkpoint.dir saves: expected the run's checkpoints, which metrics.jsonl records, "
+                          "found no such folder", "name the folder where they are now; another --run.dir starts over")
+        (first / "elsewhere").rename(first / "saves")
         # A copy may not share it.
         shutil.copytree(self.folder / "run", self.folder / "copy")
         refused = program.run("train", "--config", self.folder / "copy/config.toml", "--train.steps=6", cwd=first)
         self.assertEqual(refused.returncode, 2)
         self.assertRegex(refused.stderr, r"checkpoint.dir saves: expected checkpoints of run \S+ alone, found step-00000004 of run ")
+
+    def test_copies_of_links_and_of_parents(self):
+        options = (*LAYERS, f"--data.train={self.folder}/data/train.bin", "--train.micro_batch=2", "--checkpoint.every=2")
+        home, house = self.folder / "home", self.folder / "house"
+        home.mkdir()
+        # The link leads both runs to one folder.
+        (self.folder / "scratch").mkdir()
+        (home / "r").mkdir()
+        (home / "r/checkpoints").symlink_to(self.folder / "scratch")
+        self.checked("train", *options, "--train.steps=4", "--run.dir=r", cwd=home)
+        shutil.copytree(home / "r", home / "copy", symlinks=True)
+        before = self.contents(self.folder / "scratch")
+        refused = program.run("train", "--config", "copy/config.toml", "--train.steps=8", cwd=home)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertRegex(refused.stderr, "expected checkpoints of run .* alone, found step-00000004 of run ")
+        self.assertEqual(self.contents(self.folder / "scratch"), before)
+        # A parent with everything beside the run: checkpoint.dir, and the checkpoint that a run began from.
+        everything = (*options, "--checkpoint.dir=saves", "--run.dir=s")
+        self.checked("train", *everything, "--train.steps=4", cwd=home)
+        begun = ("--checkpoint.resume=saves/step-00000004", "--run.dir=t", "--train.steps=8")
+        done = program.run("train", *options, *begun, cwd=home, environment={"LTRAIN_FAULT": "step:0:5:kill"})
+        self.assertNotEqual(done.returncode, 0)
+        shutil.copytree(home, house, symlinks=True)
+        self.assertIn(f"resuming from saves/step-00000004 at step 5\n",
+                      self.checked("train", *everything, "--train.steps=6", cwd=house))
+        shutil.rmtree(home)
+        out = self.checked("train", "--config", "t/config.toml", cwd=house)
+        self.assertIn(f"from {house}/saves/step-00000004 at step 5\n", out)
+        # However a run began, the file of its folder continues it.
+        self.assertIn("complete: 8 steps are done in ", self.checked("train", "--config", "t/config.toml", cwd=house))
 
 
 if __name__ == "__main__":

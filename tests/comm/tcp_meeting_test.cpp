@@ -87,7 +87,7 @@ TEST_CASE("meeting: strangers at the port neither disturb nor delay", "[comm]") 
   CHECK(std::chrono::steady_clock::now() - begin < 60s);
 }
 
-TEST_CASE("meeting: without the token nobody gets in, whatever he says", "[comm]") {
+TEST_CASE("meeting: a peer without the token is refused", "[comm]") {
   const int port = free_port();
   RankThread rank_0(meeting_at(port, 0, 2));
   Hello hello;

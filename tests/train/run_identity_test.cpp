@@ -78,19 +78,29 @@ TEST_CASE("run identity: a copied folder is a run of its own, a moved one is not
   std::filesystem::copy(original, copy, std::filesystem::copy_options::recursive);
   const RunIdentity of_copy = read_identity(copy);
   CHECK((of_copy.id != id && of_copy.is_new && of_copy.parent == id));
-  CHECK(of_copy.copied_from == std::vector<std::string>{id});
+  REQUIRE(of_copy.copied_from.size() == 1);
+  CHECK(of_copy.copied_from[0].id == id);
   write_identity(copy, of_copy);
   CHECK(read_identity(copy).id == of_copy.id);
   std::filesystem::rename(original, moved);
   CHECK(read_identity(moved).id == id);
   write_identity(moved, read_identity(moved));
   CHECK(read_identity(moved).id == id);
-  // Only the checkpoints in the copy's own folder are its own.
+  // A copy that takes the place of the original has its id, and the original is the copy then.
+  std::filesystem::copy(moved, original, std::filesystem::copy_options::recursive);
+  write_identity(original, read_identity(original));
+  const RunIdentity in_place = read_identity(original);
+  std::filesystem::rename(original, folder / "d");
+  std::filesystem::copy(folder / "d", original, std::filesystem::copy_options::recursive);
+  CHECK(read_identity(original).id == in_place.id);
+  CHECK(read_identity(folder / "d").id != in_place.id);
+  // Checkpoints of the original are the copy's own, but not where the original saves.
   Config config;
   config.run.dir = copy, config.checkpoint.dir = copy + "/checkpoints";
   CHECK(checkpoints_of(config, read_identity(copy)).includes(id));
-  config.checkpoint.dir = folder / "shared";
-  CHECK(!checkpoints_of(config, read_identity(copy)).includes(id));
+  RunIdentity shares = of_copy;
+  shares.copied_from[0].checkpoints = std::filesystem::weakly_canonical(copy + "/checkpoints");
+  CHECK(!checkpoints_of(config, shares).includes(id));
 }
 
 TEST_CASE("run identity: a copy of a folder of an earlier version is known by the run.dir of its config.toml",
@@ -102,7 +112,8 @@ TEST_CASE("run identity: a copy of a folder of an earlier version is known by th
     folder.write(std::string(name) + "/config.toml", "[run]\ndir = \"" + (folder / "a") + "\"\n");
   }
   CHECK(read_identity(folder / "a").id == "id-1");
-  CHECK(read_identity(folder / "b").copied_from == std::vector<std::string>{"id-1"});
+  REQUIRE(read_identity(folder / "b").copied_from.size() == 1);
+  CHECK(read_identity(folder / "b").copied_from[0].id == "id-1");
   std::filesystem::remove_all(folder / "a");
   CHECK(read_identity(folder / "b").id == "id-1");
 }

@@ -217,7 +217,7 @@ TEST_CASE("monitor: strangers and broken frames are shut out", "[watchdog]") {
   }
 }
 
-TEST_CASE("meeting: whoever answers at an advertised address learns nothing of the token", "[watchdog]") {
+TEST_CASE("meeting: a stranger at an advertised address learns nothing of the token", "[watchdog]") {
   Listener stranger(true);
   std::string seen;
   auto refused = std::async(std::launch::async, [&] {

@@ -160,7 +160,7 @@ struct Streams {
 
 // Runs rounds until no rank has more to send: the first byte of each text says whether its sender has.
 void exchange_messages(Channel& channel, Streams& streams) {
-  const auto at_once = static_cast<std::size_t>(message_bytes);
+  const auto at_once = std::max<std::size_t>(1, static_cast<std::size_t>(message_bytes) / streams.outgoing.size());
   for (bool more = true; more;) {
     const bool has_more =
         std::ranges::any_of(streams.outgoing, [&](const ByteStream& stream) { return stream.left() > at_once; });

@@ -12,8 +12,8 @@ namespace lt {
 // All ranks must call it. Throws CommError if they do not come together.
 std::shared_ptr<GroupBackend> make_tcp_world_backend(const TcpMeeting& meeting);
 
-// A rank sends at most this many bytes of a tensor to each other rank at a time, so that memory stays small. The value
-// must be the same on all ranks; tests lower it. Returns the previous one.
+// A rank sends at most this many bytes of tensors at a time, so that memory stays small and no exchange is too long.
+// The value must be the same on all ranks; tests lower it. Returns the previous one.
 Size set_tcp_message_bytes(Size bytes);
 
 }  // namespace lt

@@ -68,6 +68,7 @@ std::shared_ptr<GroupBackend> meet_without_mpi(const MeetingPlace& place, const 
   try {
     return make_tcp_world_backend(meeting);
   } catch (const CommError& error) {
+    if (token_of_environment()) throw;  // who set the token has set the other variables, too
     throw CommError(error.what(), error.hint().empty() ? run_of_one : error.hint() + "; " + run_of_one);
   }
 }

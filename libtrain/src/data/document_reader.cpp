@@ -60,7 +60,7 @@ void DocumentReader::fill(std::size_t bytes) {
   if (at_end_ || size >= bytes) return;
   buffer_.reserve(bytes);
   while (size < bytes && !at_end_) {
-    constexpr std::size_t kMostAtOnce = std::size_t{1} << 20;  // memory that no text reaches is not touched
+    constexpr std::size_t kMostAtOnce = std::size_t{1} << 20;  // pages beyond the text stay untouched
     buffer_.resize(size + std::min(kMostAtOnce, bytes - size));
     const std::size_t got = stream_->read(buffer_.data() + size, buffer_.size() - size);
     at_end_ = got == 0;

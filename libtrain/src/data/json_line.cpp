@@ -57,7 +57,7 @@ std::size_t odd_number_bytes(std::string_view text) {
   return error == std::errc::result_out_of_range && end == text.data() + size ? size : 0;
 }
 
-// Replaces such numbers by `[]` and blanks, which keeps the columns.
+// Replaces such numbers by `[0]` and blanks, which keeps the columns.
 std::string without_odd_numbers(std::string text) {
   bool in_string = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -65,7 +65,7 @@ std::string without_odd_numbers(std::string text) {
     if (in_string) {
       i += text[i] == '\\' ? 1 : 0;
     } else if (const std::size_t size = odd_number_bytes(std::string_view(text).substr(i)); size > 0) {
-      text.replace(i, size, "[]" + std::string(size - 2, ' '));
+      text.replace(i, size, "[0]" + std::string(size - 3, ' '));
       i += size - 1;
     } else if (const std::size_t end = text.find_first_not_of("+-.0123456789eE", i); end > i) {
       i = std::min(end, text.size()) - 1;  // the rest of a number is none of its own

@@ -15,14 +15,14 @@ struct JsonLine {
   Size number;
 };
 
-// As deep as Python's reader goes. Nothing prints or copies a line's value, so this is only about its memory.
+// Python's limit. Values are never copied or printed recursively.
 inline constexpr int kMaxLineDepth = 1000;
 
 // Throws DataError: "<path>:<number>: <what>".
 [[noreturn]] void refuse_line(const std::string& path, const JsonLine& line, const std::string& what,
                               const std::string& hint = "");
 // The object of a line. Escapes of half a surrogate pair become U+FFFD. NaN, Infinity and numbers beyond double are
-// `[]`, which no field of a line may be: lines have them where nobody reads. Throws DataError for anything else, and
+// read as `[0]`, which every field that is read refuses. Throws DataError for anything else, and
 // for JSON of more than kMaxLineDepth levels.
 nlohmann::json object_of(const std::string& path, const JsonLine& line);
 

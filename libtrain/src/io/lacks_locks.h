@@ -1,11 +1,11 @@
-// Which failures of flock() say that a file system, or the kernel, has no locks.
+// Tells a missing lock from a lock that another process holds.
 #pragma once
 
 #include <cerrno>
 
 namespace lt {
 
-// Whether errno after flock() says so. Work goes on without a lock then; EWOULDBLOCK says that another process has it.
+// True if flock() failed with this errno because the file system or the kernel has no locks. Callers continue without.
 inline bool lacks_locks(int error) {
   constexpr int kNotSupported = 524;  // ENOTSUPP of the kernel, which network file systems hand on; it has no name here
   return error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL || error == kNotSupported;

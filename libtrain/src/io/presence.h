@@ -10,8 +10,8 @@
 
 namespace lt {
 
-// What has the name `path`, or that nothing has it. Throws DataError of this component for a link to nothing, and if
-// the system does not say. Messages name the path by `name`; empty: as it is.
+// The status of `path`; not_found if nothing has that name. Throws DataError of this component for a link to nothing,
+// and if the system does not say. Messages name the path by `name`; empty: as it is.
 inline std::filesystem::file_status status_of(const std::string& component, const std::filesystem::path& path,
                                               const std::string& name = "") {
   namespace fs = std::filesystem;

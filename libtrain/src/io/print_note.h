@@ -12,7 +12,7 @@ namespace lt {
 // Writes to standard output at once. What cannot be written is dropped. Returns whether all was written.
 bool write_console(const std::string& text);
 
-// Makes a reader of standard output or error that leaves no end of this process.
+// Ignores SIGPIPE, so that a closed reader does not end the process.
 void outlive_readers();
 
 // To standard error.

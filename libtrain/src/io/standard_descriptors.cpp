@@ -1,4 +1,4 @@
-// A file gets the lowest number that is free.
+// open() returns the lowest free number, so a closed 0, 1 or 2 would go to the next file.
 #include "io/standard_descriptors.h"
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@ namespace lt {
 void open_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(descriptor, F_GETFD) >= 0) continue;
-    // Opened for the other direction, so that a result that is printed is not lost in silence.
+    // The wrong direction on purpose: writing a result to a closed standard output must fail.
     static_cast<void>(::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY));
   }
 }

@@ -90,12 +90,13 @@ std::string with_spaces(const std::string& pattern) {
     }
     if (in_class && c == '[') {
       const bool is_plain = i + 1 < pattern.size() && std::string_view("^:]").find(pattern[i + 1]) == std::string::npos;
-      if (in_inner_class || !is_plain || has_dash(i - 1) || has_dash(i + 1)) refuse(pattern, "such a class in a class");
+      if (in_inner_class || !is_plain || has_dash(i - 1) || has_dash(i + 1))
+        refuse(pattern, "a negated, deeper or ranged class in a class");
       in_inner_class = true;  // Oniguruma joins the two
       continue;
     }
     if (in_inner_class && c == ']') {
-      if (has_dash(i - 1) || has_dash(i + 1)) refuse(pattern, "such a class in a class");
+      if (has_dash(i - 1) || has_dash(i + 1)) refuse(pattern, "a negated, deeper or ranged class in a class");
       in_inner_class = false;
       continue;
     }

@@ -15,8 +15,8 @@ struct RegexMatch {
 
 // A compiled pattern in the syntax that tokenizers have in common, with Unicode's classes: \s is White_Space, \p{L} the
 // letters. Other escapes than \s \S \d \p \P \r \n \t \x and those of punctuation are refused, and so are anchors,
-// classes in classes but plain ones, {n}? {n,m}+ {,n}, the option m, and patterns that can match without a character,
-// because libraries read them differently. Copies share the pattern.
+// nested classes other than plain ones, {n}? {n,m}+ {,n}, the option m, and patterns that can match without a
+// character, because libraries read them differently. Copies share the pattern.
 class Regex {
  public:
   // Throws UsageError that says what is wrong with the pattern, and where.

@@ -137,8 +137,7 @@ void announce(Run& run, const std::string& command) {
   say("run: {}{}", run.start.identity.id,
       run.start.identity.parent.empty() ? "" : ", begun from " + run.start.identity.parent);
   if (run.start.identity.is_new && !run.start.identity.copied_from.empty()) {
-    say("the folder is a copy of that of run {}; this run goes on from what it holds, apart from the other",
-        run.start.identity.parent);
+    say("this folder is a copy of run {}; it continues as a new run", run.start.identity.parent);
   }
   if (!run.start.little_room.empty()) say("warning: {}", run.start.little_room);
   if (run.start.lost_timeline && config.checkpoint.memory_every > 0) {

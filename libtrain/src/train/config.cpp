@@ -14,6 +14,7 @@
 #include "libtrain/device/device.h"
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
+#include "libtrain/train/run_options.h"
 #include "nn/spec_fields.h"
 #include "train/config_schema.h"
 #include "train/config_toml.h"
@@ -92,38 +93,50 @@ class Layers {
     set(found->full_name(), config::Text{value}, "from the environment variable " + variable);
   }
 
-  // Call it after the layer of a file. Files of earlier versions state derived keys as if they were given.
+  // After the layer of `file`. If it is that of a run's folder, which may have been moved or copied, it means the run
+  // there, however that began.
+  void name_run_of(const std::string& file) {
+    const fs::path folder = fs::path(file).parent_path();
+    std::error_code failed;
+    if (fs::path(file).filename() != "config.toml" || !fs::exists(folder / "run.json", failed)) return;
+    config_.checkpoint.resume = CheckpointConfig().resume, config_.run.force = RunConfig().force;
+    if (fs::equivalent(folder.empty() ? "." : folder, config_.run.dir, failed)) return;
+    config_.run.dir = folder.empty() ? "." : folder.string();
+  }
+  // After the layer of a file that a start of an earlier version wrote: it states derived keys as if they were given.
   void forget_derived() {
+    const auto forget = [&](const std::string& key, auto& member, const auto& unset) {
+      member = unset;
+      config_.origins.erase(key);
+    };
     CheckpointConfig& checkpoint = config_.checkpoint;
+    if (checkpoint.dir == config_.run.dir + "/checkpoints") forget("checkpoint.dir", checkpoint.dir, std::string());
     OptimConfig& optim = config_.optim;
-    const bool is_whole =
-        config_.train.device != "auto" && config_.train.cuda_graph && optim.min_lr >= 0 && !checkpoint.dir.empty();
-    if (checkpoint.dir == config_.run.dir + "/checkpoints") {
-      checkpoint.dir.clear();
-      config_.origins.erase("checkpoint.dir");
-    }
-    if (!is_whole) return;
-    if (optim.min_lr == optim.lr / 10) {
-      optim.min_lr = OptimConfig().min_lr;
-      config_.origins.erase("optim.min_lr");
-    }
+    if (optim.min_lr == optim.lr / 10) forget("optim.min_lr", optim.min_lr, OptimConfig().min_lr);
     if (!config_.model.from.empty() || !is_transformer(config_)) return;
     const nn::TransformerSpec preset = nn::with_defaults(nn::preset(config_.model.preset));
-    std::string& scaling = config_.model.rope_scaling;
-    if (scaling.empty() && !preset.rope_scaling.empty()) scaling = nn::kNoRopeScaling;
+    const auto is_as_preset = [&](const nn::SpecField& field) {
+      return !field.shapes_model || !nn::is_set(config_.model, field) || nn::is_equal(config_.model, preset, field);
+    };
+    // Beside a field of another shape, one that equals the preset's may have been given.
+    if (!std::ranges::all_of(nn::spec_fields(), is_as_preset)) return;
     for (const nn::SpecField& field : nn::spec_fields()) {
       if (!nn::is_equal(config_.model, preset, field)) continue;
       nn::copy_field(config_.model, ModelConfig(), field);
       config_.origins.erase(nn::key_of(field));
     }
   }
-  // If the file is that of a run's folder, which may have been moved, renamed or copied.
-  void name_folder_of_run(const std::string& file) {
-    const fs::path folder = fs::path(file).parent_path();
-    std::error_code failed;
-    if (fs::path(file).filename() != "config.toml" || !fs::exists(folder / "run.json", failed)) return;
-    if (fs::equivalent(folder.empty() ? "." : folder, config_.run.dir, failed)) return;
-    config_.run.dir = folder.empty() ? "." : folder.string();
+  // In such a file an empty model.rope_scaling is none.
+  void keep_cleared_scaling() {
+    std::string& scaling = config_.model.rope_scaling;
+    const bool is_cleared = is_transformer(config_) && config_.model.from.empty() && scaling.empty();
+    if (is_cleared && !nn::preset(config_.model.preset).rope_scaling.empty()) scaling = nn::kNoRopeScaling;
+  }
+  // Whether a start of an earlier version wrote the text that was read: it states all of these, and no value in a
+  // comment.
+  bool is_of_earlier_version(const std::string& text) const {
+    return config_.train.device != "auto" && config_.train.cuda_graph && config_.optim.min_lr >= 0 &&
+           !config_.checkpoint.dir.empty() && text.find("  # = ") == text.npos;
   }
 
   const Config& config() const { return config_; }
@@ -162,7 +175,6 @@ void add_toml(Layers& layers, const std::string& text, const std::string& file) 
       layers.set(entry.name, entry.value, entry.source);
     }
   }
-  layers.forget_derived();
 }
 
 void add_environment(Layers& layers) {
@@ -216,8 +228,10 @@ Config load_config(const std::string& file, const std::vector<std::pair<std::str
                    const Models& models) {
   Layers layers(models);
   if (!file.empty()) {
-    add_toml(layers, config::read_text(file), file);
-    layers.name_folder_of_run(file);
+    const std::string text = config::read_text(file);
+    add_toml(layers, text, file);
+    if (layers.is_of_earlier_version(text)) layers.keep_cleared_scaling(), layers.forget_derived();
+    layers.name_run_of(file);
   }
   add_environment(layers);
   for (const auto& [name, value] : command_line) layers.set(name, config::Text{value}, "from the command line");
@@ -228,6 +242,13 @@ Config config_from_toml(const std::string& text, const std::string& source, cons
   Layers layers(models);
   add_toml(layers, text, source);
   return layers.config();
+}
+
+Config config_of_start(const std::string& text, const std::string& source, const Models& models) {
+  Layers layers(models);
+  add_toml(layers, text, source);
+  if (layers.is_of_earlier_version(text)) layers.keep_cleared_scaling();
+  return with_derived(layers.config());
 }
 
 std::string to_toml(const Config& config) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <climits>
 #include <cmath>
 #include <concepts>
 #include <limits>
@@ -110,11 +111,14 @@ std::optional<T> number(const std::string& text) {
 // Cuts a text at its commas, except for those in the name of a file that exists. The longest name counts.
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
+  const auto next_comma = [&](std::size_t from) { return std::min(text.find(',', from), text.size()); };
   for (std::size_t begin = 0, end = 0; !text.empty() && end < text.size(); begin = end + 1) {
-    const auto part = [&] { return text.substr(begin, end - begin); };
-    end = text.size();
-    while (text.find(',', begin) < end && ::access(part().c_str(), F_OK) != 0) end = text.rfind(',', end - 1);
-    parts.push_back(part());
+    end = next_comma(begin);
+    for (std::size_t longer = end; longer < text.size() && longer - begin < PATH_MAX;) {
+      longer = next_comma(longer + 1);
+      if (::access(text.substr(begin, longer - begin).c_str(), F_OK) == 0) end = longer;
+    }
+    parts.push_back(text.substr(begin, end - begin));
   }
   return parts;
 }

@@ -123,7 +123,7 @@ void fill_in_model(Config& config) {
     return;
   }
   const std::string& from = config.model.from;
-  // Here it is an error of its own, except in a run that goes on, whose base may have been moved with it.
+  // Check the base early, except on a resume, which may find it elsewhere.
   if (nn::has_adapters(config.model) && !from.empty() && !model_of_run(config)) checkpoint::find_base(from);
   const nn::TransformerSpec base = base_of(config), spec = completed(base, config);
   nn::validate(spec);
@@ -313,7 +313,7 @@ void set_accum(Config& config, int ranks) {
                       accum, train.global_batch, ranks, train.micro_batch, train.accum),
           "leave one of them out; --train.accum=1 counts as left out");
     }
-    derive(config, "train.accum", train.accum, accum);
+    if (train.accum != accum) derive(config, "train.accum", train.accum, accum);
   });
 }
 

@@ -94,7 +94,7 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
     if (continues_itself()) require_same_data();
     require_same_tokenizer();
     start.identity.data = digest_of(data_files);
-    start.identity.checkpoints = std::filesystem::absolute(config.checkpoint.dir).lexically_normal();
+    start.identity.checkpoints = canonical_path(config.checkpoint.dir);
     open_run_folder(config, start, bytes);
     if (!start.complete) has_timeline = write_run_json(config.run.dir, start.identity) || start.memory_step > 0;
     log.open(config.run.dir);
@@ -105,8 +105,8 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
   for (std::string* text : {&start.identity.id, &start.identity.parent, &start.identity.timeline}) {
     *text = control.broadcast_bytes(*text, 0);
   }
-  // A later start reads the earlier timeline. It would take copies of that one, however much has run since, and none of
-  // this start's.
+  // run.json still names the previous timeline, so a later start would load its stale copies and ignore this start's.
+  // Remove them and make none.
   start.lost_timeline = control.broadcast_bytes(has_timeline ? "" : "lost", 0) == "lost";
   if (start.lost_timeline) remove_memory(control, start.identity.id);
   engine->set_run({start.identity.id, start.identity.parent});

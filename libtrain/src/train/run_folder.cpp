@@ -170,6 +170,14 @@ Size last_recorded_step(const std::string& dir) {
   return last;
 }
 
+bool has_recorded_a_save(const std::string& dir) {
+  std::ifstream stream(dir + "/metrics.jsonl", std::ios::binary);
+  for (std::string line; std::getline(stream, line);) {
+    if (line.starts_with("{\"event\":\"checkpoint\"")) return true;
+  }
+  return false;
+}
+
 // The message for a run that starts at its first step in a folder that an earlier start has used; otherwise empty.
 std::string starting_over(const Config& resolved, std::size_t damaged, Size first_step) {
   const Size recorded = last_recorded_step(resolved.run.dir);
@@ -203,14 +211,16 @@ void require_same_config(const Config& resolved, const checkpoint::RunState& sta
 
 void require_no_other_checkpoints(const Config& resolved, const RunIdentity& identity) {
   std::vector<std::string> places = {resolved.run.dir + "/checkpoints", identity.checkpoints};
+  if (!identity.folder.path.empty() && !identity.checkpoints.empty()) {  // in the folder, which may have been moved
+    const fs::path inside = fs::path(identity.checkpoints).lexically_relative(identity.folder.path);
+    places.push_back((resolved.run.dir / inside).lexically_normal());
+  }
   const std::string file = resolved.run.dir + "/config.toml";
   if (fs::exists(file)) {  // of an earlier version, whose run.json names no place
     places.push_back(config_from_toml(config::read_text(file), file, resolved.models).checkpoint.dir);
   }
   for (const std::string& place : places) {
-    std::error_code unknown;
-    const auto path_of = [&](const std::string& dir) { return fs::weakly_canonical(dir, unknown); };
-    if (place.empty() || path_of(place) == path_of(resolved.checkpoint.dir)) continue;
+    if (place.empty() || canonical_path(place) == canonical_path(resolved.checkpoint.dir)) continue;
     Config before = resolved;
     before.checkpoint.dir = place;
     const auto candidates = checkpoint::candidates(place, checkpoints_of(before, identity));
@@ -221,6 +231,13 @@ void require_no_other_checkpoints(const Config& resolved, const RunIdentity& ide
                                  resolved.checkpoint.dir, newest->path),
                      "name that folder, or move its checkpoints to the new one; another --run.dir starts over");
   }
+  if (fs::exists(resolved.checkpoint.dir) || !has_recorded_a_save(resolved.run.dir)) return;
+  throw UsageError(
+      "config",
+      fmt::format("checkpoint.dir {}: expected the run's checkpoints, which metrics.jsonl records, found no "
+                  "such folder",
+                  resolved.checkpoint.dir),
+      "name the folder where they are now; another --run.dir starts over");
 }
 
 void require_readable_checkpoints(const Config& resolved, const RunStart& start) {
@@ -327,7 +344,7 @@ void remove_leftovers_of(const Config& resolved, const RunIdentity& identity) {
   const std::string& dir = resolved.checkpoint.dir;
   try {
     const auto lock = checkpoint::try_lock_folder(dir);
-    if (lock) checkpoint::remove_leftovers(dir, identity.id);
+    if (lock) checkpoint::remove_leftovers(dir, checkpoints_of(resolved, identity));
   } catch (const std::exception&) {
     return;
   }

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
+#include <utility>
 #include <variant>
 
 #include "io/json_depth.h"
@@ -28,10 +29,10 @@ namespace fs = std::filesystem;
 std::string time_of(const std::string& id) { return id.substr(0, id.find('-')); }
 
 bool keeps_its_checkpoints(const Config& resolved) {
-  return fs::weakly_canonical(resolved.checkpoint.dir) == fs::weakly_canonical(resolved.run.dir + "/checkpoints");
+  return canonical_path(resolved.checkpoint.dir) == canonical_path(resolved.run.dir + "/checkpoints");
 }
 
-constexpr std::size_t kMostBytes = 16384;  // size limit of run.json, which may name a path
+constexpr std::size_t kMostBytes = 1 << 18;  // size limit of run.json, which may name some paths
 
 FolderPlace place_of(const std::string& folder) {
   std::error_code unknown;
@@ -39,6 +40,15 @@ FolderPlace place_of(const std::string& folder) {
   const bool found = ::stat(folder.c_str(), &status) == 0;
   return {fs::canonical(folder, unknown).string(), found ? status.st_ino : 0};
 }
+
+}  // namespace
+
+std::string canonical_path(const std::string& path) {
+  std::error_code unknown;
+  return fs::weakly_canonical(fs::absolute(path, unknown), unknown).string();
+}
+
+namespace {
 
 // A file that write_identity() cannot have written counts as missing: id and parent go into every manifest, and invalid
 // ones would make the manifests unreadable. One that the system does not let this process read may be the run's.
@@ -50,13 +60,14 @@ RunIdentity parse_identity(const std::string& run_dir) {
   if (!file.problem.empty() || json_depth(file.text) > kMaxJsonDepth) return {};
   const auto json = nlohmann::json::parse(file.text, nullptr, false);
   if (!json.is_object()) return {};
-  const auto field = [&](const char* key) {
-    const auto found = json.find(key);
-    return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+  const auto field_of = [](const nlohmann::json& object, const char* key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_string() ? found->get<std::string>() : "";
   };
-  std::vector<std::string> copied_from;
+  const auto field = [&](const char* key) { return field_of(json, key); };
+  std::vector<CopiedRun> copied_from;
   if (const auto found = json.find("copied_from"); found != json.end() && found->is_array()) {
-    for (const auto& id : *found) copied_from.push_back(id.is_string() ? id.get<std::string>() : "");
+    for (const auto& run : *found) copied_from.push_back({field_of(run, "id"), field_of(run, "checkpoints")});
   }
   RunIdentity identity{.id = field("id"),
                        .parent = field("parent"),
@@ -71,7 +82,7 @@ RunIdentity parse_identity(const std::string& run_dir) {
   const auto is_empty_or_id = [](const std::string& text) { return text.empty() || checkpoint::is_run_id(text); };
   if (!is_empty_or_id(identity.id) || !is_empty_or_id(identity.parent) || !is_empty_or_id(identity.began) ||
       !is_empty_or_id(identity.timeline) || !is_empty_or_id(identity.data) ||
-      !std::ranges::all_of(copied_from, checkpoint::is_run_id)) {
+      !std::ranges::all_of(copied_from, checkpoint::is_run_id, &CopiedRun::id)) {
     return {};
   }
   const auto inode = json.find("inode");
@@ -80,31 +91,34 @@ RunIdentity parse_identity(const std::string& run_dir) {
   return identity;
 }
 
-// run.dir as config.toml of the folder states it; empty if it states none.
-std::string stated_folder(const std::string& run_dir) {
+// The text that config.toml of the folder states for a key; empty if it states none.
+std::string stated(const std::string& run_dir, const char* key) {
   const std::string path = run_dir + "/config.toml";
   try {
     for (const config::TomlEntry& entry : config::parse_toml(read_file(path, true).text, path)) {
       const auto* const text = std::get_if<std::string>(&entry.value);
-      if (entry.name == "run.dir" && text != nullptr) return *text;
+      if (entry.name == key && text != nullptr) return *text;
     }
   } catch (const UsageError&) {  // what is wrong there is said elsewhere
   }
   return {};
 }
 
-// Whether another folder has the run's id. Earlier versions kept no place in run.json.
-bool is_copy_of_old(const std::string& run_dir, const RunIdentity& kept) {
-  const std::string stated = stated_folder(run_dir);
-  std::error_code unknown;
-  if (stated.empty() || fs::equivalent(stated, run_dir, unknown) || unknown) return false;
-  return parse_identity(stated).id == kept.id;
+// Earlier versions kept no places in run.json. Their config.toml states the folders of the last start.
+RunIdentity with_places(const std::string& run_dir, RunIdentity kept) {
+  if (!kept.folder.path.empty()) return kept;
+  const std::string folder = stated(run_dir, "run.dir"), checkpoints = stated(run_dir, "checkpoint.dir");
+  if (!folder.empty()) kept.folder = {canonical_path(folder), place_of(run_dir).inode};
+  if (!checkpoints.empty()) kept.checkpoints = canonical_path(checkpoints);
+  return kept;
 }
 
 bool is_copy(const std::string& run_dir, const RunIdentity& kept) {
-  if (kept.folder.path.empty()) return is_copy_of_old(run_dir, kept);
   const FolderPlace here = place_of(run_dir);
-  return here.path != kept.folder.path && here.inode != kept.folder.inode;
+  const std::string& there = kept.folder.path;
+  std::error_code unknown;
+  if (there.empty() || here.path == there || fs::equivalent(there, run_dir, unknown)) return false;
+  return here.inode != kept.folder.inode || parse_identity(there).id == kept.id;
 }
 
 // A run of its own, which goes on from what the folder holds.
@@ -112,15 +126,27 @@ RunIdentity identity_of_copy(const RunIdentity& original) {
   RunIdentity copy = original;
   copy.id = checkpoint::draw_run_id(), copy.began = time_of(copy.id), copy.is_new = true;
   copy.parent = original.id, copy.timeline.clear();
-  copy.copied_from.push_back(original.id);
+  copy.copied_from.push_back({original.id, original.checkpoints});
   return copy;
+}
+
+// Where a path is now that was at `path` when the run's folder was at `there`, if it is still beside the folder.
+std::string moved_with(const std::string& run_dir, const std::string& there, const std::string& path) {
+  if (path.empty() || there.empty()) return path;
+  const fs::path here = place_of(run_dir).path;
+  const std::string beside = (here / fs::path(path).lexically_relative(there)).lexically_normal();
+  std::error_code unknown;
+  return here != there && fs::exists(beside, unknown) ? beside : path;
 }
 
 }  // namespace
 
 RunIdentity read_identity(const std::string& run_dir) {
-  const RunIdentity kept = parse_identity(run_dir);
-  return !kept.id.empty() && is_copy(run_dir, kept) ? identity_of_copy(kept) : kept;
+  RunIdentity kept = parse_identity(run_dir);
+  if (kept.id.empty()) return kept;
+  kept = with_places(run_dir, std::move(kept));
+  kept.begun_from = moved_with(run_dir, kept.folder.path, kept.begun_from);
+  return is_copy(run_dir, kept) ? identity_of_copy(kept) : kept;
 }
 
 RunIdentity new_identity(const std::string& parent) {
@@ -149,7 +175,9 @@ void write_identity(const std::string& run_dir, const RunIdentity& identity) {
   if (!identity.data.empty()) json["data"] = identity.data;
   if (!identity.base_digest.empty()) json["base"] = identity.base, json["base_digest"] = identity.base_digest;
   if (!identity.begun_from.empty()) json["begun_from"] = identity.begun_from;
-  if (!identity.copied_from.empty()) json["copied_from"] = identity.copied_from;
+  for (const CopiedRun& run : identity.copied_from) {
+    json["copied_from"].push_back({{"id", run.id}, {"checkpoints", run.checkpoints}});
+  }
   if (!identity.checkpoints.empty()) json["checkpoints"] = identity.checkpoints;
   const FolderPlace folder = place_of(run_dir);
   json["folder"] = folder.path, json["inode"] = folder.inode;
@@ -159,8 +187,12 @@ void write_identity(const std::string& run_dir, const RunIdentity& identity) {
 }
 
 checkpoint::RunFilter checkpoints_of(const Config& resolved, const RunIdentity& identity) {
-  const bool own_folder = keeps_its_checkpoints(resolved);
-  return {identity.id, own_folder, own_folder ? identity.copied_from : std::vector<std::string>()};
+  checkpoint::RunFilter runs{identity.id, keeps_its_checkpoints(resolved)};
+  const std::string dir = canonical_path(resolved.checkpoint.dir);
+  for (const CopiedRun& run : identity.copied_from) {
+    if (dir != run.checkpoints) runs.copied_from.push_back(run.id);
+  }
+  return runs;
 }
 
 checkpoint::SaveOptions save_options(const Config& resolved, const RunIdentity& identity) {

@@ -17,6 +17,12 @@ struct FolderPlace {
   std::uint64_t inode = 0;
 };
 
+// The run of a folder that was copied.
+struct CopiedRun {
+  std::string id;
+  std::string checkpoints;  // the canonical path of its checkpoint.dir
+};
+
 struct RunIdentity {
   std::string id;
   std::string parent;  // id of the run whose checkpoint it began from; empty: none, or unknown
@@ -31,18 +37,19 @@ struct RunIdentity {
   // The step's folder that checkpoint.resume named, from which the run begins again while it has saved nothing; empty:
   // none.
   std::string begun_from = {};
-  // The ids that this folder's run had where it was copied from, oldest first. Their checkpoints in run.dir are its
-  // own.
-  std::vector<std::string> copied_from = {};
-  std::string checkpoints = {};  // the absolute checkpoint.dir of the last start; empty: unknown
+  // The runs that this folder was before it was copied, oldest first. Their checkpoints that were copied with it are
+  // its own.
+  std::vector<CopiedRun> copied_from = {};
+  std::string checkpoints = {};  // the canonical path of checkpoint.dir at the last start; empty: unknown
   FolderPlace folder = {};       // of run.dir, as the last start wrote it
   bool is_new = false;           // drawn by this start
 };
 
 // Reads run.json of that folder. The id is empty if the file is missing or holds what no run writes. A folder that is a
-// copy has a new identity, which remembers the one that was copied. It is a copy if neither its path nor its inode is
-// that of the last start: moving and renaming keep the inode, and restoring a backup in place the path. Throws
-// DataError if the system does not let this process read the file.
+// copy has a new identity, which remembers the one that was copied. A folder at another path than at the last start is
+// a copy unless it has the inode of then, as after moving or renaming, and also if the folder at the path of then has
+// the id. `begun_from` names the place beside the folder if both were moved or copied. Throws DataError if the system
+// does not let this process read the file.
 RunIdentity read_identity(const std::string& run_dir);
 RunIdentity new_identity(const std::string& parent = "");
 // Returns the identity in run.json. Without that file, it returns the identity of the checkpoints in
@@ -51,8 +58,11 @@ RunIdentity identity_of(const Config& resolved);
 // Writes run.json with the folder's path and inode durably, or leaves the old file as it was. Throws DataError.
 void write_identity(const std::string& run_dir, const RunIdentity& identity);
 
-// Selects the checkpoints of checkpoint.dir that belong to the run. If the folder is <run.dir>/checkpoints, these
-// include those of version 1, which have no id, and those that were copied with the folder.
+// The path without links, as far as it exists.
+std::string canonical_path(const std::string& path);
+
+// Selects the checkpoints of checkpoint.dir that belong to the run. These include those of version 1, which have no id,
+// if the folder is <run.dir>/checkpoints, and those of the runs that it is a copy of, unless they save there.
 checkpoint::RunFilter checkpoints_of(const Config& resolved, const RunIdentity& identity);
 // How the run's checkpoints are saved and kept.
 checkpoint::SaveOptions save_options(const Config& resolved, const RunIdentity& identity);

@@ -95,7 +95,7 @@ Channel connect_to(const Meeting& meeting, int monitor, Clock::time_point deadli
       const Greeting greeting =
           channel.is_open() ? greet(channel, meeting, meeting.token_of(monitor), one) : Greeting::no_welcome;
       if (greeting == Greeting::welcome) return channel;
-      const bool is_another = greeting == Greeting::wrong_token;  // the monitor listens already, so it is not there
+      const bool is_another = greeting == Greeting::wrong_token;  // another machine: do not retry that address
       problem = fmt::format("{}: {}", addresses[i], is_another ? "it does not know this run's token" : why);
       if (is_another) {
         addresses.erase(addresses.begin() + static_cast<std::ptrdiff_t>(i));

@@ -16,7 +16,7 @@ struct Meeting {
   int rank = 0;
   std::vector<Place> places;           // by rank
   std::vector<int> monitors;           // rank 0, and one that watches rank 0, on another host if there is one
-  std::vector<MeetingToken> tokens;    // the monitors', which differ: the greeting of one is none of the other's
+  std::vector<MeetingToken> tokens;    // one for each monitor, so that a greeting cannot be relayed to the other
   std::vector<std::string> addresses;  // the monitors': "port address address ..."
   std::optional<Listener> listener;    // on monitors only
 
