@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "files.h"
+#include "io/paths.h"
 #include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
 #include "nn/lora.h"
@@ -24,14 +25,6 @@ constexpr Size kSampledValues = 512;
 nn::TransformerSpec without_adapters(nn::TransformerSpec model) {
   model.lora = {};
   return model;
-}
-
-// Whether a path is that of the folder or of something in it.
-bool holds(const fs::path& folder, const fs::path& path) {
-  std::error_code unknown;
-  const auto canonical = [&](const fs::path& any) { return fs::weakly_canonical(fs::absolute(any), unknown); };
-  const fs::path inside = canonical(path).lexically_relative(canonical(folder));
-  return !inside.empty() && *inside.begin() != "..";
 }
 
 std::vector<ParameterInfo> parameters_of(const nn::Model& model) {
@@ -60,7 +53,7 @@ std::string find_base(const std::string& path) {
 }
 
 std::string find_base(const RunState& state, const fs::path& step, const std::string& given) {
-  if (!given.empty() && (state.base.empty() || !holds(given, state.base))) return find_base(given);
+  if (!given.empty() && (state.base.empty() || !is_within(state.base, given))) return find_base(given);
   if (state.base.empty()) return "";
   std::vector<std::string> places;
   if (!state.base_beside.empty()) {

@@ -382,7 +382,9 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
                 error="[usage] expected no argument that is a colon alone, which mpirun takes for itself")
         refused("-n", 2, "--", "train", "--train.sped=1", error="[config] unknown key train.sped (from the command line)")
         inside = program.run("launch", "-n", 2, "--", "train", ranks=2)
-        self.assertIn("error: [usage] ltrain launch: expected to be started by itself, found a rank of Open MPI\n", inside.stderr)
+        self.assertIn("error: [usage] ltrain launch: expected to be started by itself, found rank 0 of Open MPI\n", inside.stderr)
+        refused("-n", 2, "--", "train", environment={"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "n", "MASTER_PORT": "1"},
+                error="[usage] ltrain launch: expected to be started by itself, found rank 1 of torchrun variables")
 
     def test_one_rank_needs_no_launcher(self):
         done = self.launch("--train.steps=2", ranks=1, environment={"PATH": str(self.folder)})

@@ -9,6 +9,7 @@
 #include "base_weights.h"
 #include "hf_folder.h"
 #include "io/entropy.h"
+#include "io/paths.h"
 #include "io/presence.h"
 #include "io/utf8.h"
 #include "io/whole_file.h"

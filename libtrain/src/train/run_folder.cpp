@@ -16,6 +16,7 @@
 #include "folder_lock.h"
 #include "io/file_name.h"
 #include "io/new_file.h"
+#include "io/paths.h"
 #include "layout.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
@@ -91,12 +92,6 @@ void move_aside(const std::string& dir) {
   }
 }
 
-// Whether `path` is `folder` or lies in it.
-bool is_within(const std::string& path, const std::string& folder) {
-  const fs::path inner = fs::weakly_canonical(path), outer = fs::weakly_canonical(folder);
-  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
-}
-
 // Checks the folder of a fresh run. Returns whether an old run in it must be moved aside.
 bool require_fresh(const Config& resolved) {
   const std::string& dir = resolved.run.dir;
@@ -104,7 +99,7 @@ bool require_fresh(const Config& resolved) {
   const std::string expected = fmt::format("run.dir {}: expected a new or empty folder with checkpoint.resume={}", dir,
                                            resolved.checkpoint.resume);
   if (!holds_a_run(dir)) throw UsageError("config", expected + ", found files that do not belong to a run");
-  if (is_within(fs::current_path(), dir)) {
+  if (is_within(fs::current_path().string(), dir)) {
     throw UsageError("config", expected + ", found a run, and the program's working directory in it",
                      "choose another --run.dir for the new run");
   }

@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "io/json_depth.h"
+#include "io/paths.h"
 #include "io/pending_file.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
@@ -40,15 +41,6 @@ FolderPlace place_of(const std::string& folder) {
   const bool found = ::stat(folder.c_str(), &status) == 0;
   return {fs::canonical(folder, unknown).string(), found ? status.st_ino : 0};
 }
-
-}  // namespace
-
-std::string canonical_path(const std::string& path) {
-  std::error_code unknown;
-  return fs::weakly_canonical(fs::absolute(path, unknown), unknown).string();
-}
-
-namespace {
 
 // A file that write_identity() cannot have written counts as missing: id and parent go into every manifest, and invalid
 // ones would make the manifests unreadable. One that the system does not let this process read may be the run's.

@@ -58,9 +58,6 @@ RunIdentity identity_of(const Config& resolved);
 // Writes run.json with the folder's path and inode durably, or leaves the old file as it was. Throws DataError.
 void write_identity(const std::string& run_dir, const RunIdentity& identity);
 
-// The path without links, as far as it exists.
-std::string canonical_path(const std::string& path);
-
 // Selects the checkpoints of checkpoint.dir that belong to the run. These include those of version 1, which have no id,
 // if the folder is <run.dir>/checkpoints, and those of the runs that it is a copy of, unless they save there.
 checkpoint::RunFilter checkpoints_of(const Config& resolved, const RunIdentity& identity);

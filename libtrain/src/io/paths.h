@@ -1,0 +1,23 @@
+// Paths as the system sees them, without links.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+namespace lt {
+
+// The absolute path without links, as far as it exists. Never throws.
+inline std::string canonical_path(const std::string& path) {
+  std::error_code unknown;
+  return std::filesystem::weakly_canonical(std::filesystem::absolute(path, unknown), unknown).string();
+}
+
+// True if `path` is `folder` or lies in it.
+inline bool is_within(const std::string& path, const std::string& folder) {
+  const std::filesystem::path inner = canonical_path(path), outer = canonical_path(folder);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+}  // namespace lt
