@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/value_exchange.h"
 #include "io/print_note.h"
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
@@ -55,11 +56,7 @@ void print_table(const Json& row, const std::vector<double>& ms,
 
 // The largest peak of all ranks.
 Size memory_peak_bytes(const World& world, Device device) {
-  Size largest = 0;
-  for (const std::string& peak : world.group().all_gather_bytes(std::to_string(memory_peak(device).total))) {
-    largest = std::max(largest, Size{std::stol(peak)});
-  }
-  return largest;
+  return std::ranges::max(gather_values(world.group(), memory_peak(device).total));
 }
 
 // What the steps depend on: the keys of [model], [parallel], [train] and [optim] with their values as in TOML.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "comm/value_exchange.h"
 #include "commit.h"
 #include "device/fault.h"
 #include "files.h"
@@ -139,7 +140,7 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
     check_input(shards, state);
   });
   std::shared_ptr<void> alone;  // held by rank 0 until it has tidied
-  std::string standing;
+  bool is_there = false;
   agree(group, fs::absolute(parent), [&] {
     if (!root) return;
     make_folders_durably(parent);
@@ -150,9 +151,9 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
       remove_leftovers(parent, runs);
     } catch (const fs::filesystem_error&) {  // tidy() tries again, and says why not
     }
-    if (is_valid_checkpoint(folder)) standing = "valid";
+    is_there = is_valid_checkpoint(folder);
   });
-  if (!group.broadcast_bytes(standing, 0).empty()) {
+  if (broadcast_value(group, is_there)) {
     agree(group, folder, [&] {
       require_same(folder, shards, state);
       if (root) sync_folder(parent);  // an earlier save may have failed after its rename

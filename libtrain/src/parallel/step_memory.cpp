@@ -2,8 +2,10 @@
 #include "parallel/step_memory.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
+#include "comm/value_exchange.h"
 #include "io/crc32c.h"
 #include "libtrain/error.h"
 
@@ -31,8 +33,8 @@ std::string shapes_of(const Batch& batch) {
 
 void require_same_places(const MemoryPlan& plan, const Group& group) {
   const std::vector<Size>& offsets = plan.packing.offsets;
-  const auto all = group.all_gather_bytes(crc_text(crc32c(0, offsets.data(), offsets.size() * sizeof(Size))));
-  const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& crc) { return crc != all[0]; });
+  const auto all = gather_values(group, crc32c(0, offsets.data(), offsets.size() * sizeof(Size)));
+  const auto other = std::find_if(all.begin(), all.end(), [&](std::uint32_t crc) { return crc != all[0]; });
   if (other == all.end()) return;
   throw InternalError("memory", plan.name + ": expected the same memory plan on all ranks, rank " +
                                     std::to_string(other - all.begin()) +

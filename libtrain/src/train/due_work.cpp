@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "comm/value_exchange.h"
 #include "device/fault.h"
 #include "io/pending_file.h"
 #include "io/readable.h"
@@ -111,8 +112,7 @@ void DueWork::catch_up() {
   const Size n = run_.steps_done();
   if (n == 0 || !run_.continues_itself()) return;
   const auto is_missing = [&](const auto& has_result) {  // rank 0 decides
-    const bool missing = run_.control.rank() == 0 && !has_result();
-    return run_.control.broadcast_bytes(missing ? "missing" : "there", 0) == "missing";
+    return broadcast_value(run_.control, run_.control.rank() == 0 && !has_result());
   };
   if (evaluates_after(n) && is_missing([&] { return run_.eval_loss.has_value(); })) evaluate();
   if (samples_after(n) && is_missing([&] { return has_sample(); })) sample();

@@ -2,10 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <numeric>
 #include <optional>
 
 #include "base_weights.h"
+#include "comm/value_exchange.h"
 #include "files.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
@@ -119,18 +120,11 @@ BatchLoss loss_of(nn::Transformer& model, const Batch& batch) {
   return {loss.item(), static_cast<double>(batch.targets.elements() - ignored)};
 }
 
-std::vector<BatchLoss> gather_losses(const BatchLoss& own, const Group& group) {
-  std::vector<BatchLoss> losses;
-  for (const std::string& bytes : group.all_gather_bytes({reinterpret_cast<const char*>(&own), sizeof own})) {
-    std::memcpy(&losses.emplace_back(), bytes.data(), sizeof own);
-  }
-  return losses;
-}
+std::vector<BatchLoss> gather_losses(const BatchLoss& own, const Group& group) { return gather_values(group, own); }
 
 Size sum_over_ranks(Size own, const Group& group) {
-  Size sum = 0;
-  for (const std::string& text : group.all_gather_bytes(std::to_string(own))) sum += std::stoll(text);
-  return sum;
+  const std::vector<Size> all = gather_values(group, own);
+  return std::accumulate(all.begin(), all.end(), Size{0});
 }
 
 }  // namespace lt

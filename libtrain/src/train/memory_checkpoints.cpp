@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "comm/value_exchange.h"
 #include "device/cuda.h"
 #include "io/readable.h"
 #include "libtrain/device/phase.h"
@@ -80,9 +81,8 @@ void remove_unsealed(const std::string& run, const std::vector<std::string>& own
 
 bool MemoryCheckpoints::keeps_copies(const StateCopy& copy, const Group& group, const RunIdentity& identity) {
   const checkpoint::CopyOwner owner{identity.id, group.rank(), group.size()};
-  const bool are_there = CopySlots::exist(slots_name(owner.rank), owner, copy.layout());
-  const std::vector<std::string> all = group.all_gather_bytes(are_there ? "kept" : "removed");
-  return std::ranges::count(all, "kept") == group.size();
+  const int are_there = CopySlots::exist(slots_name(owner.rank), owner, copy.layout()) ? 1 : 0;
+  return std::ranges::count(gather_values(group, are_there), 1) == group.size();
 }
 
 MemoryCheckpoints::MemoryCheckpoints(Engine& engine, const StateCopy& copy, const Group& group,

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "comm/value_exchange.h"
 #include "device/copy_bytes.h"
 #include "kernels/elementwise.h"
 #include "libtrain/error.h"
@@ -152,8 +153,8 @@ checkpoint::CopySeal MemoryRestore::load(Engine& engine) const {
   StateParts counted(device, needed), parts(device, needed);
   const std::vector<const MemoryCopy*> here = copies_here();
   for (const MemoryCopy* copy : here) counted.take(copy->layout(), 0, copy->payload_bytes(), nullptr);
-  const auto missing = group_.all_gather_bytes(std::to_string(counted.missing()));
-  if (std::all_of(missing.begin(), missing.end(), [](const std::string& elements) { return elements == "0"; })) {
+  const std::vector<Size> missing = gather_values(group_, counted.missing());
+  if (std::ranges::count(missing, Size{0}) == group_.size()) {
     for (const MemoryCopy* copy : here) parts.take(copy->layout(), 0, copy->payload_bytes(), copy->payload());
   } else {
     take_from_all_hosts(parts);

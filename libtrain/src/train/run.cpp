@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base_weights.h"
+#include "comm/value_exchange.h"
 #include "hf_folder.h"
 #include "io/entropy.h"
 #include "io/paths.h"
@@ -108,7 +109,7 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
   }
   // run.json still names the previous timeline, so a later start would load its stale copies and ignore this start's.
   // Remove them and make none.
-  start.lost_timeline = control.broadcast_bytes(has_timeline ? "" : "lost", 0) == "lost";
+  start.lost_timeline = !broadcast_value(control, has_timeline);
   if (start.lost_timeline) remove_memory(control, start.identity.id);
   engine->set_run({start.identity.id, start.identity.parent});
   dense_flops_ = dense_flops_of(config.train.dtype, dense_tflops_bf16(device()));
@@ -261,7 +262,7 @@ void Run::begin_other_data() {
         earlier && (earlier->train.seq != config.train.seq || !order_changes(*earlier, config).empty());
     is_other = other_samples || difference_of(data_files, {state.data_files, ""});
   });
-  start.begins_data = control.broadcast_bytes(is_other ? "other" : "same", 0) == "other";
+  start.begins_data = broadcast_value(control, is_other);
   if (start.begins_data) engine->set_progress(steps_done(), 0);
 }
 
@@ -275,7 +276,7 @@ void Run::load_state() {
                    control.broadcast_bytes(start.identity.timeline, 0));
   }
   const checkpoint::Listing* newest = checkpoint::newest_valid(start.candidates);
-  start.newest_on_disk = std::stoll(control.broadcast_bytes(std::to_string(newest == nullptr ? -1 : newest->step), 0));
+  start.newest_on_disk = broadcast_value(control, newest == nullptr ? Size{-1} : newest->step);
   if (!memory || memory->step() == 0 || memory->step() <= start.newest_on_disk) {
     start.checkpoint = load_engine(*engine, start.candidates, control, &start.notes);
     start.newest_on_disk = start.checkpoint.folder.empty() ? -1 : steps_done();
@@ -296,7 +297,7 @@ void Run::load_state() {
   if (start.memory_step > 0 || !start.checkpoint.folder.empty()) return;
   if (config.model.from.empty()) return engine->initialise();
   const bool is_hf = world.rank() == 0 && checkpoint::is_hf_folder(config.model.from);
-  if (control.broadcast_bytes(is_hf ? "hf" : "", 0) == "hf") {
+  if (broadcast_value(control, is_hf)) {
     load_hf_weights(*engine, config.model.from, control);
     start.weights = config.model.from;
     return;

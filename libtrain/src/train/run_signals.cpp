@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "comm/value_exchange.h"
 #include "kernels/threads.h"
 
 namespace lt {
@@ -127,8 +128,8 @@ int RunSignals::noted() {
 }
 
 int agree_on_stop(const Group& control) {
-  for (const std::string& noted : control.all_gather_bytes(std::to_string(RunSignals::noted()))) {
-    if (noted != "0") return std::stoi(noted);
+  for (const int noted : gather_values(control, RunSignals::noted())) {
+    if (noted != 0) return noted;
   }
   return 0;
 }

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/value_exchange.h"
 #include "files.h"
 #include "libtrain/device/phase.h"
 #include "libtrain/error.h"
@@ -159,8 +160,7 @@ bool Saver::has_missed() const {
 // The ranks' clocks differ; rank 0 decides.
 bool Saver::minutes_are_over() {
   const double minutes = run_.config.checkpoint.every_minutes;
-  return minutes > 0 &&
-         run_.control.broadcast_bytes(seconds_since(last_begin_) >= minutes * 60 ? "save" : "go on", 0) == "save";
+  return minutes > 0 && broadcast_value(run_.control, seconds_since(last_begin_) >= minutes * 60);
 }
 
 void Saver::save() {
@@ -240,9 +240,8 @@ void Saver::conclude_finished() {
   const PhaseScope phase(Phase::save);
   // Saves end at different times on different ranks, but all ranks must conclude a save at the same step.
   int finished = background_->saves.outstanding();
-  for (const std::string& count : run_.control.all_gather_bytes(std::to_string(background_->saves.finished()))) {
-    finished = std::min(finished, std::stoi(count));
-  }
+  for (const int count : gather_values(run_.control, background_->saves.finished()))
+    finished = std::min(finished, count);
   for (; finished > 0; --finished) conclude(background_->saves.take());
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "comm/value_exchange.h"
 #include "io/pending_file.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
@@ -40,7 +41,7 @@ void gather_in_pieces(const Group& group, const std::string& mine, F&& take) {
   constexpr std::size_t kPiece = std::size_t{1} << 20;
   for (int rank = 0; rank < group.size(); ++rank) {
     const bool is_mine = rank == group.rank();
-    const std::size_t bytes = std::stoull(group.broadcast_bytes(std::to_string(mine.size()), rank));
+    const std::size_t bytes = broadcast_value(group, mine.size(), rank);
     for (std::size_t at = 0; at < bytes; at += kPiece) {
       const std::string piece = group.broadcast_bytes(is_mine ? mine.substr(at, kPiece) : "", rank);
       if (group.rank() == 0) take(rank, piece);

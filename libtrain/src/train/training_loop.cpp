@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/value_exchange.h"
 #include "device/fault.h"
 #include "io/lines.h"
 #include "libtrain/device/context.h"
@@ -236,7 +237,7 @@ class TrainingLoop {
   // The ranks' clocks differ; rank 0 decides.
   bool out_of_time() const {
     const double limit_s = run_.config.train.max_minutes * 60;
-    return limit_s > 0 && run_.control.broadcast_bytes(seconds_since(begin_) >= limit_s ? "stop" : "go", 0) == "stop";
+    return limit_s > 0 && broadcast_value(run_.control, seconds_since(begin_) >= limit_s);
   }
 
   // Opening the run, evaluation, samples and a trace's begin and end do not count as step time.
