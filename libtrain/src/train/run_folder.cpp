@@ -226,7 +226,9 @@ void require_no_other_checkpoints(const Config& resolved, const RunIdentity& ide
                                  resolved.checkpoint.dir, newest->path),
                      "name that folder, or move its checkpoints to the new one; another --run.dir starts over");
   }
-  if (fs::exists(resolved.checkpoint.dir) || !has_recorded_a_save(resolved.run.dir)) return;
+  // Who removes the folder in run.dir wants to begin anew. Another one may be on a disk that is not mounted.
+  const bool is_elsewhere = !is_within(resolved.checkpoint.dir, resolved.run.dir);
+  if (!is_elsewhere || fs::exists(resolved.checkpoint.dir) || !has_recorded_a_save(resolved.run.dir)) return;
   throw UsageError(
       "config",
       fmt::format("checkpoint.dir {}: expected the run's checkpoints, which metrics.jsonl records, found no "
