@@ -85,7 +85,7 @@ std::optional<checkpoint::RunState> state_at(const std::string& path) {
 
 std::optional<Config> known_config(const checkpoint::RunState& state, const Models& models) {
   try {
-    return config_of_start(state.config, "manifest.json", models);
+    return with_derived(config_of_start(state.config, "manifest.json", models));
   } catch (const UsageError&) {
     return std::nullopt;
   }

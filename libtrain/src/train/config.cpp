@@ -14,7 +14,6 @@
 #include "libtrain/device/device.h"
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
-#include "libtrain/train/run_options.h"
 #include "nn/spec_fields.h"
 #include "train/config_schema.h"
 #include "train/config_toml.h"
@@ -214,6 +213,8 @@ const ModelRow* own_row(const Config& config) {
   return found == rows.end() ? nullptr : &*found;
 }
 
+bool is_transformer(const Config& config) { return config.models->transformers && own_row(config) == nullptr; }
+
 Config default_config(const Models& models) {
   Config config;
   config.models = models;
@@ -248,7 +249,7 @@ Config config_of_start(const std::string& text, const std::string& source, const
   Layers layers(models);
   add_toml(layers, text, source);
   if (layers.is_of_earlier_version(text)) layers.keep_cleared_scaling();
-  return with_derived(layers.config());
+  return layers.config();
 }
 
 std::string to_toml(const Config& config) {

@@ -90,8 +90,6 @@ void require_valid(const ModelTable& models) {
   }
 }
 
-bool is_transformer(const Config& config) { return config.models->transformers && own_row(config) == nullptr; }
-
 void require_keys_of_model(const Config& config) {
   for (const config::Key& key : config::schema(*config.models)) {
     if (!config.origins.contains(key.full_name()) || config::is_of_model(key, config)) continue;

@@ -157,6 +157,9 @@ Config load_config(const std::string& file, const std::vector<std::pair<std::str
 Config config_from_toml(const std::string& text, const std::string& source,
                         const Models& models = transformer_models());
 
+// The same for text that a start wrote, in which earlier versions left a cleared key empty.
+Config config_of_start(const std::string& text, const std::string& source, const Models& models);
+
 // The whole configuration as TOML. load_config() reads it back as the same configuration. A derived key stays as it was
 // given, with its value in a comment: `min_lr = -1.0  # = 3e-05`. So it follows again when the file is read.
 std::string to_toml(const Config& config);

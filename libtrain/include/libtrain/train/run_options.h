@@ -20,8 +20,6 @@ inline Config resolve(const Config& config) { return resolve(config, best_device
 // Fills in what follows from other keys alone: the fields of a preset, train.seq, optim.min_lr, checkpoint.dir. Throws
 // UsageError.
 Config with_derived(Config given);
-// Reads the configuration that a start wrote, with_derived(). Errors name it `source`. Throws UsageError.
-Config config_of_start(const std::string& text, const std::string& source, const Models& models);
 // Sets train.accum from train.global_batch, if that is given, for this number of ranks. Throws UsageError if
 // global_batch is not a multiple of ranks x micro_batch, or if a given accum contradicts it.
 Config with_accum(Config resolved, int ranks);
