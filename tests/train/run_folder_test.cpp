@@ -79,7 +79,7 @@ TEST_CASE("run folder: a start that fails leaves an empty folder empty", "[train
   Config config;
   config.run.dir = temp / "", config.checkpoint.dir = temp / "checkpoints";
   {
-    const RunStart start = examine_run_folder(config, {}, std::chrono::milliseconds(0));
+    const RunFolder found = examine_run_folder(config, {}, std::chrono::milliseconds(0));
     CHECK(std::filesystem::exists(temp / ".lock"));
   }
   CHECK(std::filesystem::is_empty(config.run.dir));
@@ -102,9 +102,9 @@ TEST_CASE("run folder: one that another run makes during the start is refused", 
   Config config;
   config.run.dir = temp / "new", config.checkpoint.dir = temp / "checkpoints";
   config.checkpoint.resume = "never";
-  RunStart start = examine_run_folder(config, {}, std::chrono::milliseconds(0));
+  RunFolder found = examine_run_folder(config, {}, std::chrono::milliseconds(0));
   REQUIRE(std::filesystem::create_directory(config.run.dir));
   std::ofstream(config.run.dir + "/metrics.jsonl") << "a row of the other run\n";
-  CHECK_THROWS_WITH(open_run_folder(config, start, 1),
+  CHECK_THROWS_WITH(open_run_folder(config, found, Fresh{}, 1),
                     "run.dir " + config.run.dir + ": expected a folder of its own, another run has made it");
 }

@@ -31,6 +31,11 @@ std::string how_to_keep(Size samples, const BatchShape& shape) {
                      micro_batch == shape.micro_batch ? "" : fmt::format(" --train.micro_batch={}", micro_batch));
 }
 
+bool begins_data(const Start& start) {
+  const auto* const other = std::get_if<FromOtherRun>(&start);
+  return other != nullptr && other->begins_data;
+}
+
 // The learning rates on both sides of a resume at `step`, if they differ by more than either schedule changes them
 // there; otherwise empty.
 std::string jump_of_rate(const Config& earlier, const Config& now, Size step) {
@@ -66,7 +71,7 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   const bool in_epochs = earlier.data.epochs > 0 || config.data.epochs > 0;
   const char* const length = in_epochs ? "data.epochs" : "train.steps";
   // The same epochs are other steps with another batch, or if the data begins again.
-  const bool has_other_steps = in_epochs && (samples != shape.global_samples() || run.start.begins_data);
+  const bool has_other_steps = in_epochs && (samples != shape.global_samples() || begins_data(run.start));
   for (const char* key :
        {length, "optim.schedule", "optim.lr", "optim.min_lr", "optim.warmup", "optim.weight_decay", "optim.clip",
         "model.dropout", "train.label_smoothing", "train.z_loss", "train.dtype", "train.seed", "data.documents"}) {
@@ -92,7 +97,7 @@ void announce(Run& run, const std::string& command) {
   const Plan& plan = run.plan;
   collectively(run.control, [&] {
     if (run.world.rank() == 0)
-      write_run_files(config, run.start.identity, run.world, command, run.engine->memory_plans());
+      write_run_files(config, run.folder.identity, run.world, command, run.engine->memory_plans());
   });
   if (run.world.rank() != 0) return;
   const auto say = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
@@ -134,21 +139,21 @@ void announce(Run& run, const std::string& command) {
   if (trained < plan.parameters) say("frozen: {} of {} parameters", plan.parameters - trained, plan.parameters);
   if (const std::string memory = run.engine->peer_memory(); !memory.empty()) say("peer memory: {}", memory);
   say("run folder: {}", config.run.dir);
-  say("run: {}{}", run.start.identity.id,
-      run.start.identity.parent.empty() ? "" : ", begun from " + run.start.identity.parent);
-  if (run.start.identity.is_new && !run.start.identity.copied_from.empty()) {
-    say("this folder is a copy of run {}; it continues as a new run", run.start.identity.parent);
+  say("run: {}{}", run.folder.identity.id,
+      run.folder.identity.parent.empty() ? "" : ", begun from " + run.folder.identity.parent);
+  if (run.folder.identity.is_new && !run.folder.identity.copied_from.empty()) {
+    say("this folder is a copy of run {}; it continues as a new run", run.folder.identity.parent);
   }
-  if (!run.start.little_room.empty()) say("warning: {}", run.start.little_room);
-  if (run.start.lost_timeline && config.checkpoint.memory_every > 0) {
+  if (!run.folder.little_room.empty()) say("warning: {}", run.folder.little_room);
+  if (run.lost_timeline && config.checkpoint.memory_every > 0) {
     say("warning: copies in memory: none in this start, because run.json cannot record its timeline; a restart goes on "
         "from the disk");
   }
-  for (const std::string& line : run.start.notes) say("passed over: {}", line);
-  const bool resumed = !run.start.checkpoint.folder.empty(), from_memory = run.start.memory_step > 0;
-  if (!run.start.starting_over.empty()) say("{}", run.start.starting_over);
-  if (!run.start.weights.empty())
-    say("{} weights from {}", run.base_digest.empty() ? "initial" : "base", run.start.weights);
+  for (const std::string& line : run.passed_over) say("passed over: {}", line);
+  const checkpoint::Loaded* const resumed = checkpoint_of(run.start);
+  const bool from_memory = std::holds_alternative<FromMemory>(run.start);
+  if (!run.folder.starting_over.empty()) say("{}", run.folder.starting_over);
+  if (!run.weights.empty()) say("{} weights from {}", run.base_digest.empty() ? "initial" : "base", run.weights);
   if (config.train.steps > 0 && config.optim.warmup >= config.train.steps) {
     say("warning: optim.warmup {} is not below train.steps {}: the learning rate rises to the end", config.optim.warmup,
         config.train.steps);
@@ -162,10 +167,10 @@ void announce(Run& run, const std::string& command) {
     }
   }
   if (from_memory) say("resuming from memory of the hosts at step {}", run.steps_done() + 1);
-  if (resumed) {
-    say("resuming from {} at step {}", run.start.checkpoint.folder, run.steps_done() + 1);
-    for (const std::string& line : changes_since(run.start.checkpoint, run)) say("{}", line);
-    if (run.start.begins_data)
+  if (resumed != nullptr) {
+    say("resuming from {} at step {}", resumed->folder, run.steps_done() + 1);
+    for (const std::string& line : changes_since(*resumed, run)) say("{}", line);
+    if (begins_data(run.start))
       say("{}: other samples than those of the checkpoint, read from the first one on", name_of_data(config));
   }
 
@@ -183,7 +188,7 @@ void announce(Run& run, const std::string& command) {
   for (const MemoryOwner owner : owners_shown(plan.ledger)) ledger[name_of(owner)] = plan.ledger.of(owner);
   run.log.start({{"event", "start"},
                  {"step", run.steps_done()},
-                 {"run", run.start.identity.id},
+                 {"run", run.folder.identity.id},
                  {"version", version()},
                  {"commit", commit()},
                  {"ranks", run.world.size()},
@@ -203,9 +208,9 @@ void announce(Run& run, const std::string& command) {
                  {"predicted_peak_bytes", plan.peak_bytes},
                  {"ledger", ledger},
                  {"start_seconds", start_seconds},
-                 {"resumed_from", from_memory ? Json("memory")
-                                  : resumed   ? Json(run.start.checkpoint.folder)
-                                              : Json(nullptr)}});
+                 {"resumed_from", from_memory          ? Json("memory")
+                                  : resumed != nullptr ? Json(resumed->folder)
+                                                       : Json(nullptr)}});
 }
 
 }  // namespace lt

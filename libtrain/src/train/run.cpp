@@ -6,18 +6,12 @@
 #include <filesystem>
 #include <optional>
 
-#include "base_weights.h"
 #include "comm/value_exchange.h"
-#include "hf_folder.h"
-#include "io/entropy.h"
 #include "io/paths.h"
 #include "io/presence.h"
-#include "io/utf8.h"
-#include "io/whole_file.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/train/planner.h"
-#include "nn/lora.h"
 #include "record/system_memory.h"
 #include "tokenizer/tokenizer_files.h"
 #include "train/base_model.h"
@@ -26,27 +20,13 @@
 #include "train/device_model.h"
 #include "train/engine_checkpoint.h"
 #include "train/memory_checkpoints.h"
-#include "train/memory_restore.h"
 #include "train/rank_device.h"
 #include "train/run_batches.h"
 #include "train/run_files.h"
 #include "train/same_data.h"
-#include "train/same_run.h"
 #include "train/training_data.h"
 
 namespace lt {
-namespace {
-
-// On rank 0, which alone looks. Throws on all ranks.
-std::vector<checkpoint::Listing> candidates_of_any_run(const std::string& path, const Group& group) {
-  std::vector<checkpoint::Listing> candidates;
-  collectively(group, [&] {
-    if (group.rank() == 0) candidates = checkpoint::candidates(path, checkpoint::kAnyRun);
-  });
-  return candidates;
-}
-
-}  // namespace
 
 Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSource* given)
     : config(resolved), world(world), control(world.group().duplicate("trainer")), model(model), batches(given) {
@@ -61,7 +41,7 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
   if (data != nullptr) data_files = identify_files(name_of_data(config), *data, world.info(), control);
   for (const ValidationSet& set : validation) identify_files("data.val", *set.loader, world.info(), control);
   options.ignored_targets = batches != nullptr && batches->has_ignored_targets();
-  options.initial_weights = false;  // load_state() draws them if none are loaded
+  options.initial_weights = false;  // find_start() draws them if none are loaded
   started("data");
   collectively(control, [&] {
     Stream::compute(options.device);  // initialises the device
@@ -82,36 +62,35 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
     started("rehearsal");
   });
   collectively(control, [&] {
-    if (world.rank() == 0) start = examine_run_folder(config, data_files);
+    if (world.rank() == 0) folder = examine_run_folder(config, data_files);
   });
-  load_state();
-  begin_other_data();
-  if (steps_done() > 0) {  // data.epochs counts the samples that are left
-    collectively(control, [&] { config = with_steps(config, world.size(), steps_done(), engine->samples_done()); });
-  }
+  start = find_start();
   const Size bytes = checkpoint_bytes(*engine, control);
   bool has_timeline = true;
   collectively(control, [&] {
     if (world.rank() != 0) return;
     if (continues_itself()) require_same_data();
     require_same_tokenizer();
-    start.identity.data = digest_of(data_files);
-    start.identity.checkpoints = canonical_path(config.checkpoint.dir);
-    open_run_folder(config, start, bytes);
-    if (!start.complete) has_timeline = write_run_json(config.run.dir, start.identity) || start.memory_step > 0;
+    folder.identity.data = digest_of(data_files);
+    folder.identity.checkpoints = canonical_path(config.checkpoint.dir);
+    open_run_folder(config, folder, start, bytes);
+    if (!std::holds_alternative<Complete>(start)) {
+      const bool is_recorded = write_run_json(config.run.dir, folder.identity);
+      has_timeline = is_recorded || std::holds_alternative<FromMemory>(start);  // which keeps the timeline
+    }
     log.open(config.run.dir);
     const std::string table = config.run.dir + "/metrics.csv", events = config.run.dir + "/tb";
     if (config.record.csv) log.add(table, make_csv_sink(table));
     if (config.record.tensorboard) log.add(events, make_tensorboard_sink(events, steps_done() + 1));
   });
-  for (std::string* text : {&start.identity.id, &start.identity.parent, &start.identity.timeline}) {
+  for (std::string* text : {&folder.identity.id, &folder.identity.parent, &folder.identity.timeline}) {
     *text = control.broadcast_bytes(*text, 0);
   }
   // run.json still names the previous timeline, so a later start would load its stale copies and ignore this start's.
   // Remove them and make none.
-  start.lost_timeline = !broadcast_value(control, has_timeline);
-  if (start.lost_timeline) remove_memory(control, start.identity.id);
-  engine->set_run({start.identity.id, start.identity.parent});
+  lost_timeline = !broadcast_value(control, has_timeline);
+  if (lost_timeline) remove_memory(control, folder.identity.id);
+  engine->set_run({folder.identity.id, folder.identity.parent});
   dense_flops_ = dense_flops_of(config.train.dtype, dense_tflops_bf16(device()));
   device_memory_bytes = system_memory_bytes(device());
   started("state");
@@ -218,15 +197,16 @@ void Run::open_tokenizer(const std::string& folder) {
 
 // Neither the samples nor their order, which depends on the number of tokens, may change within a run.
 void Run::require_same_data() const {
-  const std::string from = start.memory_step > 0 ? "the copy in memory" : start.checkpoint.folder;
-  const checkpoint::RunState& state = start.checkpoint.state;
+  const checkpoint::Loaded* const loaded = checkpoint_of(start);
+  const std::string from = loaded == nullptr ? "the copy in memory" : loaded->folder;
+  const checkpoint::RunState& state = state_of(start);
   const Size before = state.data_tokens, now = batches == nullptr ? 0 : batches->tokens();
   if (before == 0 || now == 0) return;
   std::optional<DataDifference> difference;
   if (before != now) {
     difference = {fmt::format("files of {} tokens", before), std::to_string(now)};
   } else {
-    difference = difference_of(data_files, {state.data_files, start.identity.data});
+    difference = difference_of(data_files, {state.data_files, folder.identity.data});
   }
   if (!difference) return;
   throw UsageError("config",
@@ -238,151 +218,16 @@ void Run::require_same_data() const {
 // The data must be of the checkpoint's tokenizer. A run that goes on without a tokenizer.json beside its data keeps the
 // checkpoint's.
 void Run::require_same_tokenizer() {
-  const checkpoint::RunState& state = start.checkpoint.state;
+  const checkpoint::RunState& state = state_of(start);
   if (state.tokenizer.empty()) return;
   if (tokenizer_text.empty() && continues_itself()) {
     tokenizer_text = state.tokenizer, tokenizer_files = state.tokenizer_files;
     return;
   }
-  const checkpoint::Listing* const newest = checkpoint::newest_valid(start.candidates);
-  const std::string& folder = start.checkpoint.folder.empty() ? newest->path : start.checkpoint.folder;
-  require_tokenizer({"the checkpoint", folder + "/manifest.json", state.tokenizer}, tokenizers_of_data(config),
+  const checkpoint::Loaded* const loaded = checkpoint_of(start);
+  const std::string& step = loaded != nullptr ? loaded->folder : checkpoint::newest_valid(folder.candidates)->path;
+  require_tokenizer({"the checkpoint", step + "/manifest.json", state.tokenizer}, tokenizers_of_data(config),
                     TokenizerMatch::extended);
-}
-
-// The position in a checkpoint's data means nothing in other files, in samples of another length, or in another order.
-void Run::begin_other_data() {
-  bool is_other = false;
-  collectively(control, [&] {
-    const checkpoint::RunState& state = start.checkpoint.state;
-    if (world.rank() != 0 || continues_itself() || state.samples == 0) return;
-    if (state.data_files.empty() || data_files.empty()) return;  // a program's own batches
-    const auto earlier = state.config.empty() ? std::nullopt : known_config(state, config.models);
-    const bool other_samples =
-        earlier && (earlier->train.seq != config.train.seq || !order_changes(*earlier, config).empty());
-    is_other = other_samples || difference_of(data_files, {state.data_files, ""});
-  });
-  start.begins_data = broadcast_value(control, is_other);
-  if (start.begins_data) engine->set_progress(steps_done(), 0);
-}
-
-// Loads the newer of the checkpoint on disk and the copy in the hosts' memory.
-void Run::load_state() {
-  // No file holds the adapters of a new run, or a base without model.from.
-  if (nn::has_adapters(config.model)) engine->initialise();
-  std::optional<MemoryRestore> memory;
-  if (config.checkpoint.memory_every > 0 && config.checkpoint.resume == "auto") {
-    memory.emplace(control, control.broadcast_bytes(start.identity.id, 0),
-                   control.broadcast_bytes(start.identity.timeline, 0));
-  }
-  const checkpoint::Listing* newest = checkpoint::newest_valid(start.candidates);
-  start.newest_on_disk = broadcast_value(control, newest == nullptr ? Size{-1} : newest->step);
-  if (!memory || memory->step() == 0 || memory->step() <= start.newest_on_disk) {
-    start.checkpoint = load_engine(*engine, start.candidates, control, &start.notes);
-    start.newest_on_disk = start.checkpoint.folder.empty() ? -1 : steps_done();
-  }
-  // Also applies if the newest checkpoint on disk turned out to be damaged.
-  if (memory && memory->step() > steps_done()) load_from(*memory);
-  if (start.memory_step == 0 && start.checkpoint.folder.empty() && config.checkpoint.resume == "auto") {
-    collectively(control, [&] {
-      if (world.rank() != 0) return;
-      require_readable_checkpoints(config, start);
-      require_no_other_checkpoints(config, start.identity);
-    });
-    begin_again();
-  }
-  if (start.memory_step == 0) start.identity.timeline = random_hex(16);
-  if (continues_itself()) eval_loss = start.checkpoint.state.eval_loss;
-  if (nn::has_adapters(config.model)) return load_base_of_adapters();
-  if (start.memory_step > 0 || !start.checkpoint.folder.empty()) return;
-  if (config.model.from.empty()) return engine->initialise();
-  const bool is_hf = world.rank() == 0 && checkpoint::is_hf_folder(config.model.from);
-  if (broadcast_value(control, is_hf)) {
-    load_hf_weights(*engine, config.model.from, control);
-    start.weights = config.model.from;
-    return;
-  }
-  std::vector<std::string> notes;
-  start.weights = load_weights(*engine, candidates_of_any_run(config.model.from, control), control, &notes).folder;
-  if (start.weights.empty()) {
-    collectively(control, [&] {
-      if (world.rank() == 0) throw checkpoint::no_valid_checkpoint(config.model.from, notes, "model.from");
-    });
-  }
-  start.notes.insert(start.notes.end(), notes.begin(), notes.end());
-}
-
-// A run that began from another run's checkpoint and has saved nothing begins there again.
-void Run::begin_again() {
-  const std::string from = control.broadcast_bytes(start.identity.begun_from, 0);
-  if (from.empty()) return;
-  std::vector<std::string> notes;
-  start.checkpoint = load_engine(*engine, candidates_of_any_run(from, control), control, &notes);
-  start.begins_again = !start.checkpoint.folder.empty();
-  collectively(control, [&] {
-    if (start.begins_again || world.rank() != 0) return;
-    const DataError why = checkpoint::no_valid_checkpoint(from, notes, config.run.dir + "/run.json: begun_from");
-    throw DataError(why.component(), why.what(),
-                    "--run.force with --checkpoint.resume=FOLDER begins anew, from another checkpoint");
-  });
-  start.notes.insert(start.notes.end(), notes.begin(), notes.end());
-}
-
-// A run that goes on takes the base that its checkpoint or its run.json names if model.from holds it, because a folder
-// of checkpoints may have a newer one now.
-void Run::load_base_of_adapters() {
-  checkpoint::RunState state = start.checkpoint.state;
-  collectively(control, [&] {
-    if (world.rank() != 0) return;
-    const checkpoint::Listing* const newest = checkpoint::newest_valid(start.candidates);
-    std::string step = start.checkpoint.folder;
-    if (start.memory_step > 0 && newest != nullptr) step = newest->path, state = checkpoint::read_state(step);
-    // Not what another run's checkpoint names.
-    if (start.begins_again || (start.memory_step > 0 && newest == nullptr)) {
-      state.base = start.identity.base, state.base_digest = start.identity.base_digest;
-      state.base_beside.clear();
-    }
-    if (config.checkpoint.resume == "auto" && !state.base.empty()) {
-      // In a configuration from before a move, model.from names no base any more.
-      const bool is_there = checkpoint::base_at(config.model.from).has_value();
-      base = checkpoint::find_base(state, step, is_there ? config.model.from : "");
-    } else if (!config.model.from.empty()) {
-      base = checkpoint::find_base(config.model.from);
-    }
-    if (!base.empty()) base = std::filesystem::absolute(base).lexically_normal();
-    if (valid_utf8_bytes(base) < base.size()) {  // manifest.json could not name it
-      throw UsageError("config",
-                       fmt::format("model.from {}: expected a path in UTF-8, found {}", config.model.from, base),
-                       "adapters name the folder of their base: rename it, or its parents");
-    }
-  });
-  base = control.broadcast_bytes(base, 0);
-  std::optional<checkpoint::BaseWeights> weights;
-  collectively(control, [&] { weights.emplace(base, model_spec(config), config.train.seed); });
-  collectively(control, [&] {
-    if (world.rank() != 0) return;
-    if (!state.base_digest.empty()) weights->require_digest(state);
-    base_digest = weights->digest();
-    start.identity.base = base, start.identity.base_digest = base_digest;
-  });
-  base_digest = control.broadcast_bytes(base_digest, 0);
-  if (!base.empty()) load_base(*engine, *weights, control);
-  start.weights = base;
-}
-
-void Run::load_from(const MemoryRestore& memory) {
-  const checkpoint::CopySeal seal = memory.load(*engine);
-  start.memory_step = seal.step;
-  start.checkpoint = {};
-  start.checkpoint.state.data_tokens = seal.data_tokens;
-  collectively(control, [&] {
-    const checkpoint::Listing* const newest = checkpoint::newest_valid(start.candidates);
-    if (newest == nullptr) return;
-    const checkpoint::RunState saved = checkpoint::read_state(newest->path);
-    checkpoint::RunState& state = start.checkpoint.state;
-    state.config_hash = saved.config_hash;
-    state.tokenizer = saved.tokenizer, state.tokenizer_files = saved.tokenizer_files;
-  });
 }
 
 }  // namespace lt

@@ -38,10 +38,10 @@ struct Run {
 
   Size steps_done() const { return engine->steps_done(); }
   // Whether its state is its own or initial, and not that of another run from which it begins.
-  bool continues_itself() const { return config.checkpoint.resume == "auto" && !start.begins_again; }
+  bool continues_itself() const { return !std::holds_alternative<FromOtherRun>(start); }
   Device device() const { return engine->options().device; }
   // Whether it keeps copies of its state in the hosts' memory.
-  bool copies_to_memory() const { return config.checkpoint.memory_every > 0 && !start.lost_timeline; }
+  bool copies_to_memory() const { return config.checkpoint.memory_every > 0 && !lost_timeline; }
   // Model FLOPs utilization of a rank; negative if the device's peak is unknown.
   double mfu(double tokens_per_s_per_rank) const;
 
@@ -60,7 +60,11 @@ struct Run {
   std::map<std::string, std::string> tokenizer_files;  // beside it, as in checkpoint::RunState
   std::unique_ptr<Tokenizer> tokenizer;                // null if missing or unreadable for this version
   std::string base, base_digest;                       // as in checkpoint::RunState
-  RunStart start;
+  std::string weights;                                 // whence the initial or base weights came; empty: drawn, or none
+  RunFolder folder;
+  Start start;
+  std::vector<std::string> passed_over;  // why newer checkpoints were skipped
+  bool lost_timeline = false;            // the folder kept an earlier timeline, so this start makes no copies in memory
   RunLog log;
   std::vector<StartStage> start_stages;
   std::optional<double> eval_loss;  // set if this run has evaluated the current state
@@ -72,13 +76,16 @@ struct Run {
   void require_memory(Device device) const;
   void open_data();
   void open_tokenizer(const std::string& folder);
-  void load_state();
-  void load_from(const MemoryRestore& memory);
-  void begin_again();
+  // Loads the state. config.train.steps follows from it with data.epochs.
+  Start find_start();
+  Start load_state();
+  FromMemory load_from(const MemoryRestore& memory, Size newest_on_disk);
+  std::optional<FromOtherRun> begin_again();
+  void load_initial_weights();
   void load_base_of_adapters();
   void require_same_data() const;
   void require_same_tokenizer();
-  void begin_other_data();
+  bool begins_other_data() const;
 
   std::unique_ptr<TokenLoader> opened_;  // the files of the configuration
   double dense_flops_ = 0;               // the device's dense peak in FLOP/s; 0: unknown

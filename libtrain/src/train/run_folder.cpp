@@ -237,8 +237,8 @@ void require_no_other_checkpoints(const Config& resolved, const RunIdentity& ide
       "name the folder where they are now; another --run.dir starts over");
 }
 
-void require_readable_checkpoints(const Config& resolved, const RunStart& start) {
-  const auto unreadable = checkpoint::first_unreadable(start.candidates);
+void require_readable_checkpoints(const Config& resolved, const RunFolder& folder) {
+  const auto unreadable = checkpoint::first_unreadable(folder.candidates);
   if (!unreadable) return;
   throw DataError(
       "checkpoint",
@@ -258,81 +258,78 @@ bool goes_on(const Config& resolved) {
          (!identity.begun_from.empty() && has_any(identity.begun_from, checkpoint::kAnyRun));
 }
 
-RunStart examine_run_folder(const Config& resolved, const std::vector<checkpoint::DataFile>& files,
-                            std::chrono::milliseconds patience) {
+RunFolder examine_run_folder(const Config& resolved, const std::vector<checkpoint::DataFile>& files,
+                             std::chrono::milliseconds patience) {
   const std::string& dir = resolved.run.dir;
   const std::string& resume = resolved.checkpoint.resume;
-  RunStart start;
+  RunFolder found;
   require_folder("run.dir", dir);
   require_folder("checkpoint.dir", resolved.checkpoint.dir);
-  start.lock = lock_folder(dir, patience);
+  found.lock = lock_folder(dir, patience);
   if (resume == "auto") {
-    start.identity = identity_of(resolved);
-    start.candidates = checkpoint::candidates(resolved.checkpoint.dir, checkpoints_of(resolved, start.identity));
-    const checkpoint::Listing* const newest = checkpoint::newest_valid(start.candidates);
+    found.identity = identity_of(resolved);
+    found.candidates = checkpoint::candidates(resolved.checkpoint.dir, checkpoints_of(resolved, found.identity));
+    const checkpoint::Listing* const newest = checkpoint::newest_valid(found.candidates);
     const checkpoint::RunState state =
         newest == nullptr ? checkpoint::RunState{} : checkpoint::read_state(newest->path);
-    start.same_files = is_same_data(files, {state.data_files, start.identity.data});
+    found.same_files = is_same_data(files, {state.data_files, found.identity.data});
     const std::string config = dir + "/config.toml";
-    if (fs::exists(config)) require_same_run(resolved, config::read_text(config), config, start.same_files);
+    if (fs::exists(config)) require_same_run(resolved, config::read_text(config), config, found.same_files);
     // All checkpoints of a run have the same configuration. Compare it before the checkpoint is loaded.
-    if (newest != nullptr) require_same_config(resolved, state, newest->path, start.same_files);
+    if (newest != nullptr) require_same_config(resolved, state, newest->path, found.same_files);
   } else {
-    start.identity = new_identity();
-    if (resume != "never") start.candidates = checkpoint::candidates(resume, checkpoint::kAnyRun);
-    start.moves_aside = require_fresh(resolved);
+    found.identity = new_identity();
+    if (resume != "never") found.candidates = checkpoint::candidates(resume, checkpoint::kAnyRun);
+    found.moves_aside = require_fresh(resolved);
   }
   // Checkpoints that are moved aside with the folder cannot conflict.
-  if (!start.moves_aside || !is_within(resolved.checkpoint.dir, dir)) {
-    checkpoint::require_no_other_run(resolved.checkpoint.dir, checkpoints_of(resolved, start.identity),
+  if (!found.moves_aside || !is_within(resolved.checkpoint.dir, dir)) {
+    checkpoint::require_no_other_run(resolved.checkpoint.dir, checkpoints_of(resolved, found.identity),
                                      "checkpoint.dir");
   }
-  return start;
+  return found;
 }
 
-void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_bytes) {
+void open_run_folder(const Config& resolved, RunFolder& folder, const Start& start, Size checkpoint_bytes) {
   const std::string& dir = resolved.run.dir;
-  const auto& [folder, state, tried] = start.checkpoint;
-  if (resolved.checkpoint.resume == "auto") {
-    if (start.memory_step > 0) {
-      start.complete = false;  // the state must still be saved to disk
-    } else if (folder.empty() || start.begins_again) {
-      if (start.begins_again) require_steps_left(resolved, state.step, folder);
-      start.starting_over = starting_over(resolved, start.candidates.size(), state.step + 1);
-    } else {
-      require_same_config(resolved, state, folder, start.same_files);
-      start.complete = state.step >= resolved.train.steps;
+  const bool goes_on = resolved.checkpoint.resume == "auto";
+  const checkpoint::Loaded* const checkpoint = checkpoint_of(start);
+  const Size done = state_of(start).step;
+  const bool is_from_memory = std::holds_alternative<FromMemory>(start);
+  if (std::holds_alternative<FromOtherRun>(start)) {
+    require_steps_left(resolved, done, goes_on ? checkpoint->folder : "checkpoint.resume " + checkpoint->folder);
+    if (!goes_on) {
+      folder.identity.parent = checkpoint->state.run;
+      folder.identity.begun_from = fs::absolute(checkpoint->folder).lexically_normal();
     }
-  } else if (resolved.checkpoint.resume != "never") {
-    if (folder.empty())
-      throw checkpoint::no_valid_checkpoint(resolved.checkpoint.resume, start.notes, "checkpoint.resume");
-    require_steps_left(resolved, state.step, "checkpoint.resume " + folder);
-    start.identity.parent = state.run;
-    start.identity.begun_from = fs::absolute(folder).lexically_normal();
+  } else if (checkpoint != nullptr) {
+    require_same_config(resolved, checkpoint->state, checkpoint->folder, folder.same_files);
   }
-  if (!start.complete) {
-    require_writable(resolved.checkpoint.dir, start.identity.id);
-    const bool goes_on = resolved.checkpoint.resume == "auto";
-    const Size done = start.memory_step > 0 ? start.memory_step : state.step;
-    const Size present = goes_on ? std::ranges::count_if(start.candidates, &checkpoint::Listing::valid) : 0;
-    start.little_room = require_room(resolved, checkpoint_bytes, most_new_checkpoints(resolved, done, present),
-                                     !goes_on || start.identity.is_new);
+  const bool has_none_of_its_own = checkpoint == nullptr || std::holds_alternative<FromOtherRun>(start);
+  if (goes_on && has_none_of_its_own && !is_from_memory) {
+    folder.starting_over = starting_over(resolved, folder.candidates.size(), done + 1);
   }
-  if (start.moves_aside) {
+  if (!std::holds_alternative<Complete>(start)) {
+    require_writable(resolved.checkpoint.dir, folder.identity.id);
+    const Size present = goes_on ? std::ranges::count_if(folder.candidates, &checkpoint::Listing::valid) : 0;
+    folder.little_room = require_room(resolved, checkpoint_bytes, most_new_checkpoints(resolved, done, present),
+                                      !goes_on || folder.identity.is_new);
+  }
+  if (folder.moves_aside) {
     move_aside(dir);
-    start.lock.reset();  // it locked the folder that was moved aside
+    folder.lock.reset();  // it locked the folder that was moved aside
   }
-  if (start.lock != nullptr) return;
+  if (folder.lock != nullptr) return;
   const bool is_made = !fs::exists(dir);
   try {
     checkpoint::make_folders_durably(dir);
   } catch (const DataError& error) {
     throw DataError("record", fmt::format("run.dir {}", error.what()));
   }
-  start.lock = lock_folder(dir);
-  if (is_made && start.lock != nullptr) start.lock = removing_if_empty(std::move(start.lock), dir);
+  folder.lock = lock_folder(dir);
+  if (is_made && folder.lock != nullptr) folder.lock = removing_if_empty(std::move(folder.lock), dir);
   // The folder was not there, or not locked because its file system has no locks.
-  if (start.lock == nullptr || is_empty(dir)) return;
+  if (folder.lock == nullptr || is_empty(dir)) return;
   throw UsageError("config", fmt::format("run.dir {}: expected a folder of its own, another run has made it", dir),
                    "the same command again goes on with that run or names what differs");
 }

@@ -8,27 +8,20 @@
 
 #include "libtrain/train/config.h"
 #include "train/run_identity.h"
+#include "train/run_start.h"
 
 namespace lt {
 
 constexpr std::chrono::seconds kFolderPatience{30};  // how long to wait for another run in the folder to end
 
-struct RunStart {
+// Run.dir as a start finds it. Only rank 0 looks; the others know the id, parent and timeline of `identity`.
+struct RunFolder {
   RunIdentity identity;
   std::vector<checkpoint::Listing> candidates;  // checkpoints that the run may continue from, newest first
-  bool begins_again = false;                    // from another run's checkpoint, as identity.begun_from says
-  Size newest_on_disk = -1;                     // step of the newest valid checkpoint, known to all ranks; -1: none
-  checkpoint::Loaded checkpoint;                // the one that the run continues from; no folder: not from disk
-  bool begins_data = false;                     // the checkpoint's position is of other data, which is read from 0 on
-  Size memory_step = 0;                         // step of the in-memory checkpoint that it continues from; 0: none
-  bool lost_timeline = false;                   // run.json could not take the timeline of this start: no copies
-  std::string weights;                          // the step folder that model.from resolved to; empty: none
-  std::vector<std::string> notes;               // why newer checkpoints were skipped
-  bool moves_aside = false;                     // the folder holds an old run
+  bool moves_aside = false;                     // it holds an old run
   bool same_files = false;                      // the training files are known to have the bytes of the run's
   std::string little_room;                      // warning about the disk of checkpoint.dir; otherwise empty
   std::string starting_over;                    // message if an earlier run left no valid checkpoint; otherwise empty
-  bool complete = false;                        // the checkpoint is from the last step or a later one
   std::shared_ptr<void> lock;                   // holds the folder until it is released or the process ends
 };
 
@@ -40,18 +33,17 @@ bool goes_on(const Config& resolved);
 // changes nothing. Throws UsageError if another run still uses the folder after `patience`, or if checkpoint.dir holds
 // another run's checkpoints.
 // `files` are the training files of this start.
-RunStart examine_run_folder(const Config& resolved, const std::vector<checkpoint::DataFile>& files,
-                            std::chrono::milliseconds patience = kFolderPatience);
+RunFolder examine_run_folder(const Config& resolved, const std::vector<checkpoint::DataFile>& files,
+                             std::chrono::milliseconds patience = kFolderPatience);
 // Throws UsageError if the run has a valid checkpoint in <run.dir>/checkpoints or where an earlier start saved, and
 // checkpoint.dir is another folder. For a start that can load none: it would start over beside that one.
 void require_no_other_checkpoints(const Config& resolved, const RunIdentity& identity);
 // Throws DataError, which names the file, if the system does not let this process read one of the run's checkpoints.
 // For a start that can load none of them: starting over would move them aside.
-void require_readable_checkpoints(const Config& resolved, const RunStart& start);
+void require_readable_checkpoints(const Config& resolved, const RunFolder& folder);
 // Opens or creates resolved.run.dir after the state was loaded. A checkpoint has `checkpoint_bytes`. Throws UsageError
-// and DataError, also if checkpoint.resume=FOLDER holds no complete checkpoint, or checkpoint.dir is not writable or
-// has no room for a first one.
-void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_bytes);
+// and DataError, also if checkpoint.dir is not writable or has no room for a first one.
+void open_run_folder(const Config& resolved, RunFolder& folder, const Start& start, Size checkpoint_bytes);
 
 // Removes from checkpoint.dir what a kill in a save of the run left, as a save does when it begins. Call it on rank 0.
 // Failures are ignored.

@@ -40,7 +40,7 @@ checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
   state.seed = run.config.train.seed;
   state.data_files = run.data_files;
   // A run keeps its hash where its data files have other names now.
-  const std::string& earlier = run.start.checkpoint.state.config_hash;
+  const std::string& earlier = state_of(run.start).config_hash;
   const bool goes_on = run.continues_itself() && !earlier.empty();
   state.config = to_toml(run.config), state.config_hash = goes_on ? earlier : config_hash(run.config);
   state.model = model_description(run.model, run.config);
@@ -110,19 +110,22 @@ Saver::Saver(Run& run)
     : run_(run), recorded_(std::make_shared<RecordedSteps>(run.steps_done())), copy_(state_copy_for(run)) {
   const CheckpointConfig& config = run.config.checkpoint;
   // A run that begins from another run's checkpoint has no checkpoint of its own yet.
-  if (run.continues_itself()) last_begun_ = last_saved_ = run.start.newest_on_disk;
+  if (std::holds_alternative<FromDisk>(run.start)) last_begun_ = last_saved_ = run.steps_done();
+  if (const auto* const memory = std::get_if<FromMemory>(&run.start))
+    last_begun_ = last_saved_ = memory->newest_on_disk;
   if (config.async) background_ = std::make_unique<Background>(run, copy_->bytes());
 }
 
 void Saver::begin_memory_copies() {
   const CheckpointConfig& config = run_.config.checkpoint;
   if (!run_.copies_to_memory()) return;
-  if (run_.start.memory_step > 0 && !MemoryCheckpoints::keeps_copies(*copy_, run_.control, run_.start.identity)) {
+  const bool has_copies = std::holds_alternative<FromMemory>(run_.start);
+  if (has_copies && !MemoryCheckpoints::keeps_copies(*copy_, run_.control, run_.folder.identity)) {
     save_before_copies_go();
   }
   const Size tokens = run_.batches == nullptr ? 0 : run_.batches->tokens();
   memory_ =
-      std::make_unique<MemoryCheckpoints>(*run_.engine, *copy_, run_.control, run_.start.identity, tokens, recorded_);
+      std::make_unique<MemoryCheckpoints>(*run_.engine, *copy_, run_.control, run_.folder.identity, tokens, recorded_);
   run_.log.say(fmt::format("copies in memory: every {}, {:.3f} GiB a rank{}",
                            config.memory_every == 1 ? "step" : counted(config.memory_every, "step"),
                            static_cast<double>(kMemorySlots * copy_->bytes()) / (1 << 30),
@@ -153,8 +156,9 @@ bool Saver::is_due(Size step) {
 }
 
 bool Saver::has_missed() const {
-  const Size every = run_.config.checkpoint.every, step = run_.start.memory_step;
-  return every > 0 && step >= every && step / every * every > run_.start.newest_on_disk;
+  const Size every = run_.config.checkpoint.every;
+  const auto* const from = std::get_if<FromMemory>(&run_.start);
+  return from != nullptr && every > 0 && from->step >= every && from->step / every * every > from->newest_on_disk;
 }
 
 // The ranks' clocks differ; rank 0 decides.
@@ -180,7 +184,7 @@ SaveOutcome Saver::save_now(Size step) {
   try {
     outcome.path = checkpoint::save(run_.config.checkpoint.dir, saved_state(*run_.engine),
                                     state_of_run(run_, run_.engine->loss_scale()), run_.control,
-                                    save_options(run_.config, run_.start.identity));
+                                    save_options(run_.config, run_.folder.identity));
   } catch (const DataError& error) {
     outcome.error = error;
   }
@@ -217,7 +221,7 @@ void Saver::save_in_background(Size step) {
   // Capture everything by value: during stack unwinding the thread may outlive this object.
   background_->saves.add(step, stall_seconds,
                          [copied = copy.copied, recorded = recorded_, dir = run_.config.checkpoint.dir,
-                          options = save_options(run_.config, run_.start.identity), state = std::move(state),
+                          options = save_options(run_.config, run_.folder.identity), state = std::move(state),
                           map = std::move(map), group = background_->group, rows = run_.log.row_files()] {
                            copied.synchronize();
                            if (!recorded->wait_for(state.step)) return std::string();

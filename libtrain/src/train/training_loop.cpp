@@ -296,21 +296,19 @@ ExitCode run_training(const Config& config, const World& world, const TrainingPa
                     {.heartbeat_s = limits.heartbeat_s, .collective_s = limits.collective_s, .init_s = limits.init_s});
   const PhaseScope start(Phase::start);
   Run run(config, world, parts.model, parts.batches);
-  folder = run.start.lock;
+  folder = run.folder.lock;
   watchdog.write_to(config.run.dir);
   // A launcher may end the others once a rank has left. Rank 0 alone retires checkpoints and writes the record.
   const auto leave_together = [&](ExitCode code) {
     run.control.barrier();
     return code;
   };
-  // With train.steps = 0 the initial state is saved once.
-  const Size steps = run.config.train.steps;
-  if (run.steps_done() >= steps && (steps > 0 || !run.start.checkpoint.folder.empty()) && run.start.memory_step == 0) {
+  if (std::holds_alternative<Complete>(run.start)) {
     run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}", counted(run.steps_done(), "step"),
-                            run.steps_done() == 1 ? "is" : "are", config.run.dir, steps));
+                            run.steps_done() == 1 ? "is" : "are", config.run.dir, run.config.train.steps));
     complete_record(run);
-    remove_memory(run.control, run.start.identity.id);
-    if (world.rank() == 0) remove_leftovers_of(run.config, run.start.identity);
+    remove_memory(run.control, run.folder.identity.id);
+    if (world.rank() == 0) remove_leftovers_of(run.config, run.folder.identity);
     return leave_together(ExitCode::ok);
   }
   RestartRecord restarted(run, restart);

@@ -1,0 +1,57 @@
+// From what a run goes on: one of five things. Run::find_start() decides it, once, and the others visit it.
+#pragma once
+
+#include <variant>
+
+#include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/dtype.h"
+
+namespace lt {
+
+// Initial weights: those of model.from, or drawn from train.seed.
+struct Fresh {};
+
+// The run's newest valid checkpoint.
+struct FromDisk {
+  checkpoint::Loaded checkpoint;
+};
+
+// The copies of its state in the hosts' memory, newer than any checkpoint.
+struct FromMemory {
+  Size step = 0;
+  Size newest_on_disk = -1;    // step of its newest valid checkpoint; -1: none
+  checkpoint::RunState state;  // what the seal of a copy says, and what the newest checkpoint says for all steps
+};
+
+// Another run's checkpoint: that of checkpoint.resume, or that from which the run began, if it has saved nothing since.
+struct FromOtherRun {
+  checkpoint::Loaded checkpoint;
+  bool begins_data = false;  // its position is of other data, which is read from the first sample on
+};
+
+// The run's checkpoint of the last step or a later one.
+struct Complete {
+  checkpoint::Loaded checkpoint;
+};
+
+using Start = std::variant<Fresh, FromDisk, FromMemory, FromOtherRun, Complete>;
+
+// The checkpoint on disk that was loaded; null if there is none.
+inline const checkpoint::Loaded* checkpoint_of(const Start& start) {
+  return std::visit(
+      []<class From>(const From& from) -> const checkpoint::Loaded* {
+        if constexpr (requires { from.checkpoint; }) return &from.checkpoint;
+        return nullptr;
+      },
+      start);
+}
+
+// The state that was loaded; empty for Fresh.
+inline const checkpoint::RunState& state_of(const Start& start) {
+  static const checkpoint::RunState none;
+  if (const auto* const memory = std::get_if<FromMemory>(&start)) return memory->state;
+  const checkpoint::Loaded* const checkpoint = checkpoint_of(start);
+  return checkpoint == nullptr ? none : checkpoint->state;
+}
+
+}  // namespace lt
