@@ -1,6 +1,7 @@
 """`ltrain train` and its data: sources by weight, epochs, and the lines that warn of samples that come again."""
 
 import json
+import os
 import struct
 
 import program
@@ -253,7 +254,7 @@ class Data(program.CliTest):
             self.assert_error(self.train(self.sources(1)), 3, f"[data] {where}: expected {found}")
         none = '--data.sources=[{"files": "none.bin"}]'
         self.assert_error(self.train(none), 3, "[data] data.sources none.bin: expected a readable token file, found: "
-                                               "No such file or directory")
+                                               "No such file or directory", f"the path is relative to the working folder, {os.getcwd()}")
 
 
 if __name__ == "__main__":

@@ -226,15 +226,16 @@ class Prepare(program.CliTest):
                             tools=[{"type": "function"}], id=3, source="s")
         warnings = "".join(f'warning: [data] field "{field}" of {count} has no effect\n' for field, count in unused)
         self.assertEqual(targets(text, warnings), (21, [19, 20]))
+        content = 'write such fields and messages into "content" of a user or assistant, or leave the conversation out'
         call = {"type": "function", "function": {"name": "mul", "arguments": {"a": 12, "b": 12}}}
         for more, name, expected, hint in (
-                ({"tool_calls": [call]}, "tool_calls", "none, which no template writes, found array",
-                 'write it into "content", or leave the conversation out'),
-                ({"function_call": {"name": "f", "arguments": "{}"}}, "function_call", "none, which no template writes, found object",
-                 'write it into "content", or leave the conversation out'),
-                ({"reasoning_content": "so"}, "reasoning_content", "none, which no template writes, found string",
-                 'write it into "content", or leave the conversation out'),
-                ({"loss": False}, "loss", "none, which does not choose the targets here, found boolean",
+                ({"tool_calls": [call]}, "tool_calls", "no such field, since no template writes it, found array",
+                 content),
+                ({"function_call": {"name": "f", "arguments": "{}"}}, "function_call", "no such field, since no template writes it, found object",
+                 content),
+                ({"reasoning_content": "so"}, "reasoning_content", "no such field, since no template writes it, found string",
+                 content),
+                ({"loss": False}, "loss", "no such field, since it does not choose the targets here, found boolean",
                  '"train": false says that a message has none'),
                 ({"weight": 0.5}, "weight", "0 or 1, found 0.5", None), ({"weight": True}, "weight", "0 or 1, found boolean", None),
                 ({"train": "no"}, "train", "true or false, found string", None)):

@@ -7,17 +7,32 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "libtrain/kernels/random.h"
 
 namespace lt {
+namespace {
+
+// Empty if the path is absolute, or the working folder has no name.
+std::string hint_of_missing(const std::string& path) {
+  std::error_code nameless;
+  const std::filesystem::path folder = std::filesystem::current_path(nameless);
+  if (nameless || path.starts_with('/')) return "";
+  return fmt::format("the path is relative to the working folder, {}", folder.string());
+}
+
+}  // namespace
 
 DataFile::DataFile(std::string path, const char* kind, const char* hint) : path_(std::move(path)), hint_(hint) {
   // O_NONBLOCK: opening a FIFO does not block; it is refused below.
   file_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!file_.is_open() || ::fstat(file_.get(), &status) != 0) {
-    throw DataError("data", fmt::format("{}: expected a readable {}, found: {}", path_, kind, std::strerror(errno)));
+    const int why = errno;
+    throw DataError("data", fmt::format("{}: expected a readable {}, found: {}", path_, kind, std::strerror(why)),
+                    why == ENOENT ? hint_of_missing(path_) : "");
   }
   if (!S_ISREG(status.st_mode)) {
     throw DataError("data", fmt::format("{}: expected a regular file, found a {}", path_,

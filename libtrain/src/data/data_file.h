@@ -17,7 +17,7 @@ namespace lt {
 class DataFile {
  public:
   // Opens a regular file. Throws DataError: "<path>: expected a readable <kind>, found: ...". `hint` goes with errors
-  // of the content.
+  // of the content; that of a missing file with a relative path names the working folder.
   DataFile(std::string path, const char* kind, const char* hint);
 
   const std::string& path() const { return path_; }

@@ -164,9 +164,11 @@ Conversation conversation_of(const std::string& path, const JsonLine& line) {
         refuse_line(path, line, fmt::format("field \"{}\": expected {}, found {}", field, expected, found), hint);
       };
       if (std::ranges::find(kUnwritten, key) != std::end(kUnwritten))
-        refuse("none, which no template writes", "write it into \"content\", or leave the conversation out");
+        refuse("no such field, since no template writes it",
+               "write such fields and messages into \"content\" of a user or assistant, or leave the conversation out");
       if (std::ranges::find(kOtherMasks, key) != std::end(kOtherMasks))
-        refuse("none, which does not choose the targets here", "\"train\": false says that a message has none");
+        refuse("no such field, since it does not choose the targets here",
+               "\"train\": false says that a message has none");
       const bool is_mask = key == "weight" || key == "train";
       if (is_mask && !is_trained(path, line, key, field, value)) {
         read.is_trained = false;
