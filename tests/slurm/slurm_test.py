@@ -80,7 +80,7 @@ class Slurm(unittest.TestCase):
     @classmethod
     def call(cls, *command, environment=None, check=True):
         done = subprocess.run([str(part) for part in command], cwd=cls.folder, env=environment or cls.environment,
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, errors="replace", timeout=60)
         if check and done.returncode != 0:
             raise AssertionError(f"{command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done
@@ -138,6 +138,22 @@ class Slurm(unittest.TestCase):
         if cores == 2:
             self.assertIn("threads: 1 a rank (2 cores of this host over 2 ranks)\n", done.stdout)
         self.assert_same_losses(self.folder / "srun", 2)
+
+    def test_srun_without_mpi_trains_resumes_and_evaluates_with_the_same_bits(self):
+        def srun(*command, check=True, **more):
+            return self.call("srun", "--nodes=2", "--ntasks=2", "--mpi=none", "--kill-on-bad-exit=0", "--wait=2", "ltrain",
+                             *command, environment=self.environment | meeting | more, check=check)
+
+        meeting = {"MASTER_ADDR": "10.77.0.1", "MASTER_PORT": "29517"}
+        start = ("train", *self.options, "--run.dir=plain-srun")
+        killed = srun(*start, check=False, LTRAIN_FAULT="step:1:25:kill")
+        self.assertNotEqual(killed.returncode, 0, killed.stdout)
+        self.assertIn("resuming from plain-srun/checkpoints/step-00000020 at step 21\n", srun(*start).stdout)
+        self.assert_same_losses(self.folder / "plain-srun", 2)
+        for command in (("eval", "--data", "data/train.bin"), ("sample", "--prompt", "The", "--tokens", "8")):
+            told = [run(*command, "--checkpoint", f"{folder}/checkpoints/step-{STEPS:08d}").stdout.replace(folder, "")
+                    for run, folder in ((srun, "plain-srun"), (lambda *c: self.call("ltrain", *c), "alone-2"))]
+            self.assertEqual(*told)
 
     def test_a_job_of_the_template_completes(self):
         self.submit("plain")
