@@ -143,7 +143,7 @@ HfFolder::HfFolder(const std::string& path) : path_(path), spec_(read_hf_spec(pa
 
 bool HfFolder::has(const std::string& name) const { return is_present("checkpoint", path_ / name, name); }
 
-// Whether an index of other files stands beside the one file, which is read in its place.
+// Whether the folder has an index of other files too, which is not read because the one file is.
 bool HfFolder::has_unread_index() const {
   try {
     return has(kOneFile) && has(kIndex) &&

@@ -18,6 +18,7 @@
 #include "io/readable.h"
 #include "libtrain/error.h"
 #include "record/line_file.h"
+#include "train/config_schema.h"
 #include "train/run_identity.h"
 
 namespace lt::launch {
@@ -54,7 +55,7 @@ bool has_done_a_step(const std::string& metrics, std::size_t offset) {
 RunState::RunState(const Config& config)
     : folder_(config.run.dir),
       metrics_(config.run.dir + "/metrics.jsonl"),
-      checkpoints_(config.checkpoint.dir.empty() ? config.run.dir + "/checkpoints" : config.checkpoint.dir),
+      checkpoints_(config.checkpoint.dir.empty() ? config::own_checkpoints(config.run.dir) : config.checkpoint.dir),
       before_(marks()) {}
 
 bool RunState::begins_again() const {

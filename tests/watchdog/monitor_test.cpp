@@ -16,6 +16,7 @@
 #include "test_main/catch.h"
 #include "test_main/world.h"
 
+using lt::bytes_of;
 using namespace lt::watchdog;
 
 namespace {

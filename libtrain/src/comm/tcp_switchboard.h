@@ -37,7 +37,7 @@ class Switchboard {
   void open(int rank, const Frame& frame);
   void settle(std::uint64_t number);
   void answer_all(const Channel& channel, const Frame& frame);
-  // Of a completed all_to_all: each member gets its texts of all members.
+  // Ends an all_to_all: sends each member the texts that all members have for it.
   void answer_each(const Channel& channel, const FrameHeader& header, const std::map<int, Frame>& all);
   void fail(std::uint64_t number, FrameKind kind, const std::string& why);
   // Whether a started exchange cannot finish without that rank.

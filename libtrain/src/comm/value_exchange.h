@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstring>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -11,26 +13,40 @@
 
 namespace lt {
 
+template <class T>
+std::string bytes_of(const T& value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+// Nullopt for bytes of another size.
+template <class T>
+std::optional<T> value_of(std::string_view bytes) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  if (bytes.size() != sizeof(T)) return std::nullopt;
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+// The same. Throws CommError for bytes of another size.
+template <class T>
+T value_of_rank(std::string_view bytes) {
+  if (const auto value = value_of<T>(bytes)) return *value;
+  throw CommError("a value of another rank has another size than this rank's");
+}
+
 // Returns rank `root`'s value. All ranks of the group must call it.
 template <class T>
 T broadcast_value(const Group& group, const T& value, int root = 0) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  const std::string bytes = group.broadcast_bytes({reinterpret_cast<const char*>(&value), sizeof value}, root);
-  if (bytes.size() != sizeof value) throw CommError("a value of another rank has another size than this rank's");
-  T result = value;
-  std::memcpy(&result, bytes.data(), sizeof result);
-  return result;
+  return value_of_rank<T>(group.broadcast_bytes(bytes_of(value), root));
 }
 
 // Returns every rank's value, in rank order. All ranks of the group must call it.
 template <class T>
 std::vector<T> gather_values(const Group& group, const T& value) {
-  static_assert(std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>);  // vector<bool> has no bytes
   std::vector<T> values;
-  for (const std::string& bytes : group.all_gather_bytes({reinterpret_cast<const char*>(&value), sizeof value})) {
-    if (bytes.size() != sizeof value) throw CommError("a value of another rank has another size than this rank's");
-    std::memcpy(&values.emplace_back(), bytes.data(), sizeof value);
-  }
+  for (const std::string& bytes : group.all_gather_bytes(bytes_of(value))) values.push_back(value_of_rank<T>(bytes));
   return values;
 }
 

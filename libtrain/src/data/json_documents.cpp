@@ -81,14 +81,14 @@ std::string text_at_once(std::string_view line, const std::string& field) {
   return is_sound ? reader.take() : std::string();
 }
 
-// Fields of a message that templates elsewhere write into the text, or that stand in the place of its content.
+// Fields of a message that other programs' templates write into the text, or that replace its content.
 constexpr const char* kUnwritten[] = {
     "tool_calls", "tool_call", "function_call", "function_calls", "tools",     "functions", "tool_responses",
     "thinking",   "reasoning", "refusal",       "audio",          "audios",    "image",     "reasoning_content",
     "images",     "image_url", "video",         "videos",         "documents", "parts",     "input_audio"};
 // Other ways to say which tokens of a message are targets.
 constexpr const char* kOtherMasks[] = {"training", "train_detail", "loss", "loss_scale"};
-// Fields beside the messages that templates write, or that change what is trained.
+// Fields of a conversation that other programs' templates write, or that change what is trained.
 constexpr const char* kUnusedBeside[] = {
     "tools", "functions", "system", "documents", "image",  "images", "video",
     "audio", "audios",    "videos", "thinking",  "weight", "train",  "chat_template_kwargs"};

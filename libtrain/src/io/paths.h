@@ -8,10 +8,16 @@
 
 namespace lt {
 
-// The absolute path without links, as far as it exists. Never throws.
+// The absolute path, in which links are followed as far as it exists. Never throws.
 inline std::string canonical_path(const std::string& path) {
   std::error_code unknown;
   return std::filesystem::weakly_canonical(std::filesystem::absolute(path, unknown), unknown).string();
+}
+
+// Where `path` is after the folder `before` has moved to `now`, if it has moved with it.
+inline std::filesystem::path moved_path(const std::string& path, const std::string& before,
+                                        const std::filesystem::path& now) {
+  return (now / std::filesystem::path(path).lexically_relative(before)).lexically_normal();
 }
 
 // True if `path` is `folder` or lies in it.

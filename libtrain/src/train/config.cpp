@@ -95,12 +95,12 @@ class Layers {
   // After the layer of `file`. If it is that of a run's folder, which may have been moved or copied, it means the run
   // there, however that began.
   void name_run_of(const std::string& file) {
-    const fs::path folder = fs::path(file).parent_path();
+    fs::path folder = fs::path(file).parent_path();
+    if (folder.empty()) folder = ".";
     std::error_code failed;
     if (fs::path(file).filename() != "config.toml" || !fs::exists(folder / "run.json", failed)) return;
     config_.checkpoint.resume = CheckpointConfig().resume, config_.run.force = RunConfig().force;
-    if (fs::equivalent(folder.empty() ? "." : folder, config_.run.dir, failed)) return;
-    config_.run.dir = folder.empty() ? "." : folder.string();
+    if (!fs::equivalent(folder, config_.run.dir, failed)) config_.run.dir = folder.string();
   }
   // After the layer of a file that a start of an earlier version wrote: it states derived keys as if they were given.
   void forget_derived() {
@@ -109,7 +109,8 @@ class Layers {
       config_.origins.erase(key);
     };
     CheckpointConfig& checkpoint = config_.checkpoint;
-    if (checkpoint.dir == config_.run.dir + "/checkpoints") forget("checkpoint.dir", checkpoint.dir, std::string());
+    if (checkpoint.dir == config::own_checkpoints(config_.run.dir))
+      forget("checkpoint.dir", checkpoint.dir, std::string());
     OptimConfig& optim = config_.optim;
     if (optim.min_lr == optim.lr / 10) forget("optim.min_lr", optim.min_lr, OptimConfig().min_lr);
     if (!config_.model.from.empty() || !is_transformer(config_)) return;

@@ -15,6 +15,9 @@
 
 namespace lt::config {
 
+// The folder of a run's checkpoints unless checkpoint.dir names another one.
+inline std::string own_checkpoints(const std::string& run_dir) { return run_dir + "/checkpoints"; }
+
 // A value as a layer gives it: text that the key interprets, or a TOML type.
 struct Text {
   std::string text;

@@ -17,6 +17,7 @@
 #include "nn/spec_fields.h"
 #include "optim/row.h"
 #include "train/base_model.h"
+#include "train/config_schema.h"
 #include "train/model_table.h"
 #include "train/open_fields.h"
 #include "train/optimizer_choices.h"
@@ -110,7 +111,7 @@ void derive_from_keys(Config& config) {
   if (train.seq == 0 && longest > 0) derive(config, "train.seq", train.seq, longest);
   if (optim.min_lr < 0) derive(config, "optim.min_lr", optim.min_lr, optim.lr / 10);
   std::string& dir = config.checkpoint.dir;
-  if (dir.empty()) derive(config, "checkpoint.dir", dir, config.run.dir + "/checkpoints");
+  if (dir.empty()) derive(config, "checkpoint.dir", dir, config::own_checkpoints(config.run.dir));
 }
 
 // Fills in the section [model].

@@ -23,6 +23,7 @@
 #include "retention.h"
 #include "run_id.h"
 #include "train/checkpoint_room.h"
+#include "train/config_schema.h"
 #include "train/config_toml.h"
 #include "train/same_data.h"
 #include "train/same_run.h"
@@ -205,10 +206,9 @@ void require_same_config(const Config& resolved, const checkpoint::RunState& sta
 }  // namespace
 
 void require_no_other_checkpoints(const Config& resolved, const RunIdentity& identity) {
-  std::vector<std::string> places = {resolved.run.dir + "/checkpoints", identity.checkpoints};
+  std::vector<std::string> places = {config::own_checkpoints(resolved.run.dir), identity.checkpoints};
   if (!identity.folder.path.empty() && !identity.checkpoints.empty()) {  // in the folder, which may have been moved
-    const fs::path inside = fs::path(identity.checkpoints).lexically_relative(identity.folder.path);
-    places.push_back((resolved.run.dir / inside).lexically_normal());
+    places.push_back(moved_path(identity.checkpoints, identity.folder.path, resolved.run.dir));
   }
   const std::string file = resolved.run.dir + "/config.toml";
   if (fs::exists(file)) {  // of an earlier version, whose run.json names no place

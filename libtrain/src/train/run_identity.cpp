@@ -20,6 +20,7 @@
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 #include "run_id.h"
+#include "train/config_schema.h"
 #include "train/config_toml.h"
 
 namespace lt {
@@ -30,7 +31,7 @@ namespace fs = std::filesystem;
 std::string time_of(const std::string& id) { return id.substr(0, id.find('-')); }
 
 bool keeps_its_checkpoints(const Config& resolved) {
-  return canonical_path(resolved.checkpoint.dir) == canonical_path(resolved.run.dir + "/checkpoints");
+  return canonical_path(resolved.checkpoint.dir) == canonical_path(config::own_checkpoints(resolved.run.dir));
 }
 
 constexpr std::size_t kMostBytes = 1 << 18;  // size limit of run.json, which may name some paths
@@ -126,7 +127,7 @@ RunIdentity identity_of_copy(const RunIdentity& original) {
 std::string moved_with(const std::string& run_dir, const std::string& there, const std::string& path) {
   if (path.empty() || there.empty()) return path;
   const fs::path here = place_of(run_dir).path;
-  const std::string beside = (here / fs::path(path).lexically_relative(there)).lexically_normal();
+  const std::string beside = moved_path(path, there, here);
   std::error_code unknown;
   return here != there && fs::exists(beside, unknown) ? beside : path;
 }

@@ -4,13 +4,12 @@
 
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "comm/tcp_socket.h"
+#include "comm/value_exchange.h"
 
 namespace lt::watchdog {
 
@@ -33,20 +32,10 @@ struct Frame {
   std::string bytes;
 };
 
-// A message of a fixed size as it stands in memory.
-template <class Message>
-std::string bytes_of(const Message& message) {
-  static_assert(std::is_trivially_copyable_v<Message>);
-  return {reinterpret_cast<const char*>(&message), sizeof message};
-}
-// Empty if the frame is of another kind or size.
+// A message of a fixed size. Empty if the frame is of another kind or size.
 template <class Message>
 std::optional<Message> message_in(const Frame& frame, FrameKind kind) {
-  static_assert(std::is_trivially_copyable_v<Message>);
-  if (frame.kind != kind || frame.bytes.size() != sizeof(Message)) return std::nullopt;
-  Message message;
-  std::memcpy(&message, frame.bytes.data(), sizeof message);
-  return message;
+  return frame.kind == kind ? value_of<Message>(frame.bytes) : std::nullopt;
 }
 
 class Channel {
