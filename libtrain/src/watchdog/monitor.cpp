@@ -82,7 +82,9 @@ void Monitor::receive(Clock::time_point now) {
 }
 
 void Monitor::take(int rank, const Frame& frame) {
-  if (frame.kind == FrameKind::told) entries_[static_cast<std::size_t>(rank)].told = true;
+  Entry& entry = entries_[static_cast<std::size_t>(rank)];
+  if (frame.kind == FrameKind::told) entry.told = true;
+  if (frame.kind == FrameKind::verdict) entry.verdict = frame.bytes;
   if (frame.kind == FrameKind::goodbye) peer(rank).link = frame.bytes == "done" ? Link::done : Link::failed;
   if (frame.kind != FrameKind::board) return;
   auto board = decode(frame.bytes);
@@ -119,6 +121,13 @@ const std::vector<Peer>& Monitor::peers(Clock::time_point now, double suspicious
     peer.state = std::move(state.text), peer.is_traced = state.is_traced;
   }
   return peers_;
+}
+
+std::optional<std::pair<std::string, Channel*>> Monitor::verdict_of_other() {
+  for (Entry& entry : entries_) {
+    if (entry.verdict) return std::pair{*entry.verdict, &entry.channel};
+  }
+  return std::nullopt;
 }
 
 bool Monitor::all_told(const std::vector<int>& silent) const {

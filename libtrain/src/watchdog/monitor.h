@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "watchdog/channel.h"
@@ -30,6 +31,8 @@ class Monitor {
   void flush(Clock::time_point deadline);
   // The peers as of `now`. Inspects the processes of ranks on this machine that were silent for `suspicious_s`.
   const std::vector<Peer>& peers(Clock::time_point now, double suspicious_s);
+  // The verdict of a rank that found no monitor watching, and its connection; call it after receive().
+  std::optional<std::pair<std::string, Channel*>> verdict_of_other();
   // Whether every rank except `silent` has answered a verdict or gone.
   bool all_told(const std::vector<int>& silent) const;
 
@@ -39,6 +42,7 @@ class Monitor {
     Clock::time_point heard;   // when it was last heard from
     Clock::time_point closed;  // when its connection was seen closed
     bool connected = false, told = false;
+    std::optional<std::string> verdict = {};
   };
   struct Stranger {  // has not proved yet that it knows the token
     Channel channel;

@@ -114,7 +114,7 @@ struct Watchdog::Impl {
   // Speaks this rank's own verdict, which ends the run.
   [[noreturn]] void speak(const Verdict& verdict);
   // Follows a verdict that another rank has spoken.
-  [[noreturn]] void follow(MonitorLink& link, const std::string& message);
+  [[noreturn]] void follow(Channel& speaker, const std::string& message);
   void speak_alone(Clock::time_point now);
   std::string folder() const { return has_folder ? record_folder : ""; }
 
@@ -200,6 +200,7 @@ void Watchdog::Impl::run() {
     last = now;
     take_connected();
     if (monitor) monitor->receive(now);
+    if (const auto told = monitor ? monitor->verdict_of_other() : std::nullopt) follow(*told->second, told->first);
     if (paused) {
       count_pause(seconds);
       if (monitor) monitor->forgive(now);
@@ -236,7 +237,7 @@ void Watchdog::Impl::take_connected() {
 void Watchdog::Impl::listen(MonitorLink& link, Clock::time_point now) {
   for (const Frame& frame : link.channel.receive()) {
     link.heard = now;
-    if (frame.kind == FrameKind::verdict) follow(link, frame.bytes);
+    if (frame.kind == FrameKind::verdict) follow(link.channel, frame.bytes);
     if (frame.kind == FrameKind::goodbye) link.state = frame.bytes == "done" ? Link::done : Link::failed;
     if (frame.kind != FrameKind::board) continue;
     if (auto board = decode(frame.bytes)) link.board = std::move(*board);
@@ -292,17 +293,21 @@ void Watchdog::Impl::speak(const Verdict& verdict) {
       if (monitor->all_told(verdict.fault == Fault::silent ? verdict.ranks : std::vector<int>())) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
+  } else {
+    // A stopped monitor reads it if the launcher lets the process continue in order to end it.
+    for (MonitorLink& link : links) link.channel.send(FrameKind::verdict, verdict.message);
+    for (MonitorLink& link : links) link.channel.flush(Clock::now() + kGoodbyeDeadline);
   }
   leave(static_cast<int>(ExitCode::restart), &world);
 }
 
-void Watchdog::Impl::follow(MonitorLink& link, const std::string& message) {
+void Watchdog::Impl::follow(Channel& speaker, const std::string& message) {
   ignore_signals();
   run_within(kSayDeadline, [&] { write_last_calls(message, rank, folder(), false); });
-  link.channel.send(FrameKind::told);
+  speaker.send(FrameKind::told);
   // The rank that speaks ends the run.
-  for (const auto deadline = Clock::now() + kLeaveDeadline; link.channel.is_open() && Clock::now() < deadline;) {
-    link.channel.await(deadline);
+  for (const auto deadline = Clock::now() + kLeaveDeadline; speaker.is_open() && Clock::now() < deadline;) {
+    speaker.await(deadline);
   }
   leave(static_cast<int>(ExitCode::restart), nullptr);
 }
