@@ -6,6 +6,7 @@
 #include "recorded_run.h"
 #include "step_identity.h"
 #include "table.h"
+#include "train/names.h"
 #include "train/rank_device.h"
 #include "training.h"
 
@@ -65,7 +66,7 @@ void print_recorder_row(const Json& row) {
 
 void bench_recorder(const Config& given, const World& world, const Options& options) {
   const Config config = with_accum(resolve(given), world.size());
-  const Json identity = step_identity(config, world.size(), config.parallel.strategy);
+  const Json identity = step_identity(config, world.size(), name_of(config.parallel.strategy));
   const Size tokens = 1 + config.train.seq * config.train.micro_batch * config.train.accum * world.size();
   const RunFolder folder(world, tokens);
   RecordedRun run(config, world, folder);

@@ -14,6 +14,7 @@
 #include "libtrain/train/run_options.h"
 #include "step_identity.h"
 #include "table.h"
+#include "train/names.h"
 #include "train/rank_device.h"
 #include "training.h"
 
@@ -125,7 +126,7 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
   const StepOptions step = step_options_of_rank(config, world);
   const bool speaks = world.rank() == 0;
   if (speaks && given.parallel.strategy != Config().parallel.strategy) {
-    print_note("parallel.strategy={} is ignored: scaling measures every strategy\n", given.parallel.strategy);
+    print_note("parallel.strategy={} is ignored: scaling measures every strategy\n", name_of(given.parallel.strategy));
   }
   Json rows = Json::array();
   if (speaks) print_header(kScalingColumns);
@@ -136,7 +137,7 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
     print_scaling_row(rows.back());
     save_result(result(), rows, options.out);
   };
-  config.parallel.strategy = Strategy::ddp.name;
+  config.parallel.strategy = Strategy::ddp;
   const Group own = world.group().split([](int r) { return r; }, "alone");
   world.group().barrier();
   const Json of_one = step_identity(config, 1, kSingle);
@@ -151,8 +152,8 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
     const Group group = world.group().split([n](int r) { return r < n ? 0 : 1; }, fmt::format("first {}", n));
     for (const Strategy& strategy : kStrategies) {
       if (world.rank() >= n) continue;
-      config.parallel.strategy = strategy.name;
-      const Json identity = step_identity(config, n, config.parallel.strategy);
+      config.parallel.strategy = strategy;
+      const Json identity = step_identity(config, n, name_of(strategy));
       const MeasuredGroup measured = together(measure_each(config, group, group, step, options));
       Json row = row_of(measured, identity);
       row["efficiency"] = *std::max_element(medians.begin(), medians.begin() + n) / median(measured.ms);

@@ -22,6 +22,7 @@
 #include "table.h"
 #include "train/machine.h"
 #include "train/model_table.h"
+#include "train/names.h"
 #include "train/rank_device.h"
 #include "training.h"
 
@@ -85,7 +86,7 @@ Size steps_asked(std::string_view line) {
 
 void bench_step(const Config& given, const World& world, const Options& options) {
   const Config config = with_accum(resolve(given), world.size());
-  Json row = step_identity(config, world.size(), config.parallel.strategy);
+  Json row = step_identity(config, world.size(), name_of(config.parallel.strategy));
   Training training(config, world.group(), step_options_of_rank(config, world));
   training.time_steps(options.warmup);
   std::vector<double> ms;
@@ -103,9 +104,9 @@ void bench_step(const Config& given, const World& world, const Options& options)
   for (std::size_t p = 0; p < kActivities; ++p) breakdown[std::string(kActivityNames[p])] = spread(activities[p]);
   Json result = new_result("step", world, options, device);
   result.update(Json{{"model", model_name(config)},
-                     {"dtype", config.train.dtype},
-                     {"strategy", config.parallel.strategy},
-                     {"recompute", config.parallel.recompute},
+                     {"dtype", name_of(config.train.dtype)},
+                     {"strategy", name_of(config.parallel.strategy)},
+                     {"recompute", name_of(config.parallel.recompute)},
                      {"tokens_per_step", training.tokens()},
                      {"flops_per_step", training.flops()},
                      {"step_ms", spread(ms)},

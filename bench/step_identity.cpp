@@ -11,6 +11,7 @@
 #include "libtrain/train/run_options.h"
 #include "nn/spec_fields.h"
 #include "train/model_table.h"
+#include "train/names.h"
 
 namespace lt::bench {
 namespace {
@@ -80,9 +81,12 @@ std::string other_options(const Config& config) {
 }  // namespace
 
 Json step_identity(const Config& config, int ranks, const std::string& strategy) {
-  Json identity = {{"name", model_name(config)},  {"shape", step_shape(config)},
-                   {"dtype", config.train.dtype}, {"ranks", ranks},
-                   {"strategy", strategy},        {"recompute", config.parallel.recompute}};
+  Json identity = {{"name", model_name(config)},
+                   {"shape", step_shape(config)},
+                   {"dtype", name_of(config.train.dtype)},
+                   {"ranks", ranks},
+                   {"strategy", strategy},
+                   {"recompute", name_of(config.parallel.recompute)}};
   if (const std::string options = other_options(config); !options.empty()) identity["options"] = options;
   return identity;
 }

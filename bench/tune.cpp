@@ -14,6 +14,7 @@
 #include "step_identity.h"
 #include "table.h"
 #include "train/model_table.h"
+#include "train/names.h"
 #include "train/rank_device.h"
 #include "training.h"
 
@@ -27,8 +28,8 @@ constexpr int kRounds = 3;
 
 void require_searchable(const Config& config, const World& world) {
   require_one_rank("tune", world);
-  if (config.train.device != "cuda") {
-    throw UsageError("bench", fmt::format("tune: train.device: expected cuda, got {}", config.train.device),
+  if (config.train.device != DeviceType::cuda) {
+    throw UsageError("bench", fmt::format("tune: train.device: expected cuda, got {}", name_of(config.train.device)),
                      "only products on GPUs have a choice of algorithms");
   }
   if (config.train.deterministic) {
@@ -83,11 +84,11 @@ std::string outcome(bool is_faster, const std::string& kept_in) {
 void bench_tune(const Config& given, const World& world, const Options& options) {
   const Config config = with_accum(resolve(given), world.size());
   require_searchable(config, world);
-  const Json identity = step_identity(config, world.size(), config.parallel.strategy);
+  const Json identity = step_identity(config, world.size(), name_of(config.parallel.strategy));
   const StepOptions step = step_options_of_rank(config, world);
   Json result = new_result("tune", world, options, step.device);
   result.update(Json{{"model", model_name(config)},
-                     {"dtype", config.train.dtype},
+                     {"dtype", name_of(config.train.dtype)},
                      {"products", search(config, world, step)},
                      {"kept_in", nullptr}});
   save_result(result, Json::array(), options.out);

@@ -102,7 +102,7 @@ ModelDescription model_from_json(const std::string& text) {
     try {
       nn::find_family(json.at("family").get<std::string>());
     } catch (const UsageError& error) {
-      throw DataError("checkpoint", std::string("manifest.json: ") + error.what(), kOwn);
+      throw DataError("checkpoint", std::string("manifest.json: model.") + error.what(), kOwn);
     }
     ModelDescription description;
     for (const nn::SpecField& field : nn::spec_fields()) {
@@ -122,7 +122,7 @@ ModelDescription model_from_json(const std::string& text) {
   } catch (const nlohmann::json::exception& error) {
     throw DataError("checkpoint", std::string("manifest.json: model: ") + error.what());
   } catch (const UsageError& error) {
-    throw DataError("checkpoint", std::string("manifest.json: ") + error.what());
+    throw DataError("checkpoint", std::string("manifest.json: model.") + error.what());
   }
 }
 

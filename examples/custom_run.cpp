@@ -9,12 +9,13 @@
 namespace {
 
 int train(const lt::World& world, const char* strategy, const char* folder, lt::Size steps) {
-  const lt::TrainerOptions options{.parallel = {.strategy = strategy, .recompute = "full"},
-                                   .train = {.steps = steps, .micro_batch = 240 / world.size(), .device = "cpu"},
-                                   .optim = {.lr = 3e-3, .weight_decay = 0.01},
-                                   .checkpoint = {.every = 50},
-                                   .record = {.tensorboard = true},
-                                   .run = {.dir = folder}};
+  const lt::TrainerOptions options{
+      .parallel = {.strategy = lt::find_strategy(strategy), .recompute = lt::Recompute::full},
+      .train = {.steps = steps, .micro_batch = 240 / world.size(), .device = lt::DeviceType::cpu},
+      .optim = {.lr = 3e-3, .weight_decay = 0.01},
+      .checkpoint = {.every = 50},
+      .record = {.tensorboard = true},
+      .run = {.dir = folder}};
   const lt::Plan plan = lt::plan([] { return std::make_unique<adder::Adder>(); }, options, world.size());
   if (world.rank() == 0) std::printf("planned peak %ld bytes a rank\n", plan.peak_bytes);
   adder::Adder model;

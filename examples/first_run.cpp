@@ -8,7 +8,7 @@ int main(int argc, char** argv) {
     lt::nn::Gpt2 model({.layers = 4, .heads = 4, .width = 128, .vocab = 256, .max_seq = 128});
     lt::Trainer trainer(world, model,
                         {.data = {.train = {"data/train.bin"}},
-                         .parallel = {.strategy = "zero3", .recompute = "full"},
+                         .parallel = {.strategy = lt::Strategy::zero3, .recompute = lt::Recompute::full},
                          .train = {.steps = 100, .micro_batch = 4},  // on GPUs where there are any
                          .optim = {.lr = 1e-3, .warmup = 10},
                          .checkpoint = {.every = 20},

@@ -16,21 +16,9 @@
 namespace lt::launch {
 namespace {
 
-// Rewords errors that name a training run's configuration keys: the keys are options of this command.
+// The fields of the evaluation's errors are options of this command.
 template <class Body>
 auto in_words_of_options(Body&& body) {
-  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {"train.seq", "--seq"},
-      {"data: expected the tokenizer", "--data: expected the tokenizer"},
-      {"data.format=raw16", "--format raw16"},
-      {"model.vocab must be at least the vocabulary of the tokenizer that prepared the file",
-       "the file must be prepared with the tokenizer of the model"}};
-  const auto translated = [&](std::string text) {
-    for (const auto& [theirs, ours] : kWords) {
-      if (const std::size_t at = text.find(theirs); at != text.npos) text.replace(at, theirs.size(), ours);
-    }
-    return text;
-  };
   const auto shared_as = [](auto ours, const Error& theirs) {
     if (theirs.shared()) ours.set_shared(theirs.rank());
     return ours;
@@ -38,9 +26,10 @@ auto in_words_of_options(Body&& body) {
   try {
     return body();
   } catch (const DataError& e) {
-    throw shared_as(DataError(e.component(), std::string("--data ") + e.what(), translated(e.hint())), e);
+    throw shared_as(DataError(e.component(), std::string("--data ") + e.what(), e.hint()), e);
   } catch (const UsageError& e) {
-    throw shared_as(UsageError(e.component(), translated(e.what()), translated(e.hint())), e);
+    if (e.component() != "data" || e.field().empty()) throw;
+    throw shared_as(UsageError(e.component(), "--" + e.field(), e.expected(), e.actual(), e.hint()), e);
   }
 }
 

@@ -23,6 +23,7 @@
 #include "output_file.h"
 #include "train/base_model.h"
 #include "train/model_table.h"
+#include "train/origin.h"
 #include "train/training_data.h"
 
 namespace lt::launch {
@@ -130,7 +131,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
       if (!is_transformer(*config)) {
         checkpoint::newest(from, nullptr, "model.from");
       } else {
-        plan->sample ? require_model_at(from) : require_same_model(*config);
+        plan->sample ? require_model_at(from) : name_keys(*config, [&] { require_same_model(*config); });
       }
     }
     const int ranks = plan->ranks > 0 ? plan->ranks : ranks_of_launcher();
@@ -153,7 +154,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
       throw UsageError("usage", "--memory requires --fit or --nodes");
     }
     if (plan->svg) require_output("--svg", *plan->svg);
-    if (!plan->sample) require_end_of_documents(*config);
+    if (!plan->sample) name_keys(*config, [&] { require_end_of_documents(*config); });
     const auto print = [&](const auto& result) { std::puts((plan->json ? to_json(result) : to_text(result)).c_str()); };
     if (plan->sample) {
       print(plan_sample(*config, plan->rows, machine));

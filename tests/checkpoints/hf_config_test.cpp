@@ -72,7 +72,7 @@ TEST_CASE("hf import: a config.json that says another model is refused by key", 
         "config.json: hidden_size: expected an integer of 1 to 268435456, found \"wide\"");
   CHECK(
       with("/num_hidden_layers", 1e9).starts_with("config.json: num_hidden_layers: expected an integer of 1 to 65536"));
-  CHECK(with("/num_attention_heads", 5) == "config.json: model.kv_heads: 2 does not divide model.heads 5");
+  CHECK(with("/num_attention_heads", 5) == "config.json: kv_heads: expected a divisor of heads 5, got 2");
   CHECK(with("/rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}) ==
         "config.json: rope_scaling.rope_type: expected default, linear or llama3, found \"yarn\"");
   CHECK(with("/rope_scaling", {{"type", "linear"}}) ==
@@ -80,7 +80,7 @@ TEST_CASE("hf import: a config.json that says another model is refused by key", 
   CHECK(with("/rope_scaling", {{"type", "linear"}, {"factor", 0.5}}) ==
         "config.json: rope_scaling.factor: expected a number of at least 1, found 0.5");
   CHECK(with("/rope_parameters", {{"type", "linear"}, {"factor", 1e300}}) ==
-        "config.json: model.rope_scaling: expected numbers above 0 and at most 1e+12, got \"linear:1e+300\"");
+        "config.json: rope_scaling: expected numbers above 0 and at most 1e+12, got \"linear:1e+300\"");
   ordered_json llama3 = {{"rope_type", "llama3"},
                          {"factor", 8},
                          {"low_freq_factor", 4.0},

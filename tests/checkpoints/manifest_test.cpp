@@ -262,8 +262,9 @@ TEST_CASE("manifest: the model's adapters are read, and nothing impossible", "[c
   CHECK(error_with(R"({"rank":0,"alpha":1,"targets":[]})") ==
         "manifest.json: model.lora: expected a rank of at least 1, found object");
   CHECK(error_with(R"({"rank":4,"alpha":-1,"targets":[]})") ==
-        "manifest.json: model.lora: alpha: expected a number above 0, got -1");
+        "manifest.json: model.lora: expected an alpha above 0, got -1");
   CHECK(error_with(R"({"rank":4,"alpha":1,"targets":["q_proj"]})") ==
-        "manifest.json: model.lora: targets: expected projections of gpt2 (c_attn, c_proj, c_fc), got \"q_proj\"");
+        "manifest.json: model.lora: expected targets among the projections of gpt2 (c_attn, c_proj, c_fc), got "
+        "\"q_proj\"");
   CHECK(error_with(R"({"rank":4,"alpha":1})").starts_with("manifest.json: model: "));
 }

@@ -82,7 +82,7 @@ class Commands(TrainingTest):
         short = self.write("short.bin", val.read_bytes()[:8] + bytes([3]) + bytes(1015) + b"a\0b\0c\0")
         self.assert_error(program.run("eval", "--checkpoint", run, "--data", short), 3,
                           f"[data] --data {short}: expected at least 17 tokens (one sequence of 16 and the token after it), "
-                          "found 3", "use a shorter --seq, or more data")
+                          "found 3", "a shorter seq, or more data")
 
         self.assertRegex(program.run("checkpoint", "list", run).stdout, r"step-00000040  valid\n$")
         self.assertIn("head.norm.weight", program.run("checkpoint", "inspect", run).stdout)

@@ -120,7 +120,7 @@ class Config(program.CliTest):
         file, done = refused("[train]\nseq = 300\n")
         self.assert_error(done, 2, f"[config] train.seq: expected at most model.max_seq 256, got 300 (from {file}:2)")
         file, done = refused("[model]\nheads = 5\n")
-        self.assert_error(done, 2, f"[config] model.heads: 5 does not divide model.width 128 (from {file}:2)")
+        self.assert_error(done, 2, f"[config] model.heads: expected a divisor of width 128, got 5 (from {file}:2)")
         file, done = refused("[optim]\nlr = 1\nmin_lr = 2\n")
         self.assert_error(done, 2, f"[config] optim.min_lr: expected at most optim.lr 1, got 2 (from {file}:3)")
         for table, key, value, rounded in (("optim", "eps", "1e-46", "0"), ("optim", "clip", "1e-50", "0"),
@@ -129,8 +129,8 @@ class Config(program.CliTest):
             self.assert_error(done, 2, f"[config] {table}.{key}: expected a number that f32 does not round to {rounded}, "
                               f"got {value} (from {file}:2)")
         file, done = refused("[train]\ntf32 = true\ndevice = \"cpu\"\n")
-        self.assert_error(done, 2, f"[config] train.tf32: needs train.dtype=f32 on cuda, whose products it rounds, got f32 on cpu "
-                          f"(from {file}:2)")
+        self.assert_error(done, 2, "[config] train.tf32: expected false without train.dtype=f32 on cuda, whose products it "
+                          f"rounds, got true with f32 on cpu (from {file}:2)")
         file, done = refused("[parallel]\nshard_size = 2\n")
         self.assert_error(done, 2, "[config] parallel.shard_size: expected a divisor of the 1 rank, got 2 "
                           f"(from {file}:2)")

@@ -190,18 +190,19 @@ class Data(program.CliTest):
             self.assertRegex(done.stderr, "data.train: " + error if error else "^$")
 
     def test_documents_need_a_token_that_ends_them(self):
-        needs = "[config] data.documents: mask needs a tokenizer with an end-of-text token beside data.train, found "
+        needs = ("[config] data.documents: expected cross without a tokenizer with an end-of-text token beside data.train, "
+                 "got mask with {} (from the command line)")
         mask = (f"--data.train={self.a}", "--data.documents=mask", "--train.steps=1")
-        self.assert_error(self.train(*mask, ranks=2), 2, needs + "bytes, which have no such token",
+        self.assert_error(self.train(*mask, ranks=2), 2, needs.format("bytes, which have no such token"),
                           "docs/data.md lists the names of such tokens")
         plan = ("plan", *LAYERS, "--data.documents=mask")
-        self.assert_error(program.run(*plan, f"--data.train={self.a}"), 2, needs + "bytes, which have no such token")
+        self.assert_error(program.run(*plan, f"--data.train={self.a}"), 2, needs.format("bytes, which have no such token"))
         self.assertEqual(program.run(*plan, "--data.train=none*.bin").returncode, 0)
         (self.folder / "a/tokenizer.json").unlink()
-        self.assert_error(self.train(*mask), 2, needs + "no tokenizer.json")
-        self.assert_error(program.run(*plan, f"--data.train={self.a}"), 2, needs + "no tokenizer.json")
+        self.assert_error(self.train(*mask), 2, needs.format("no tokenizer.json"))
+        self.assert_error(program.run(*plan, f"--data.train={self.a}"), 2, needs.format("no tokenizer.json"))
         self.write("a/tokenizer.json", json.dumps({"added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}))
-        self.assert_error(self.train(*mask), 2, needs + "a tokenizer.json without such a token")
+        self.assert_error(self.train(*mask), 2, needs.format("a tokenizer.json without such a token"))
 
     def test_a_mask_that_excludes_all_targets_is_refused(self):
         count = struct.unpack("<3i", (self.folder / "a/train.bin").read_bytes()[:12])[2]

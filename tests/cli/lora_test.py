@@ -219,10 +219,10 @@ class Lora(training.TrainingTest):
 
         names = "q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj"
         refused('{"rank": 2, "targets": ["qproj"]}',
-                f'[config] model.lora: targets: expected projections of llama ({names}), got "qproj" '
+                f'[config] model.lora: expected targets among the projections of llama ({names}), got "qproj" '
                 "(from the command line)")
         refused('{"rank": 2, "targets": ["q_proj"]}',
-                '[config] model.lora: targets: expected projections of gpt2 (c_attn, c_proj, c_fc), got "q_proj" '
+                '[config] model.lora: expected targets among the projections of gpt2 (c_attn, c_proj, c_fc), got "q_proj" '
                 "(from the command line)", model=training.LAYERS)
         refused('{"alpha": 2}', "[config] model.lora.rank: expected an integer of at least 1, got none "
                 "(from the command line)")

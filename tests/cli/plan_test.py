@@ -223,7 +223,7 @@ class Plan(TrainingTest):
         # What no row can run is the error of `plan`.
         for fitting in ((), ("--fit", "--memory", "1GiB")):
             self.assert_error(program.run("plan", "--model.preset=gpt-tiny", "--model.width=33", *fitting), 2,
-                              "[config] model.heads: 4 does not divide model.width 33")
+                              "[config] model.heads: expected a divisor of width 33, got 4")
 
     def test_nothing_fits(self):
         for options in (("--memory", "1MiB"), ("--gpu", "h100", "--memory", "1100MiB")):

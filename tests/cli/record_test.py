@@ -151,8 +151,8 @@ class Record(TrainingTest):
         for device in ("cpu", "auto"):
             done = self.train(f"--train.device={device}", "--record.profile_steps=2", "--record.trace_steps=1", ranks=2,
                               environment={"CUDA_VISIBLE_DEVICES": ""})
-            self.assert_error(done, 2, "[config] record.profile_steps: needs train.device=cuda, whose kernels it records, "
-                                       "got cpu (from the command line)",
+            self.assert_error(done, 2, "[config] record.profile_steps: expected 0 without train.device=cuda, whose kernels it "
+                                       "records, got 2 on cpu (from the command line)",
                               "record.trace_steps records spans on every device")
             self.assertFalse((self.folder / "run").exists())
 

@@ -92,8 +92,8 @@ class Runs(TrainingTest):
         self.assertEqual(self.names("run/checkpoints"),
                          ["LATEST", "step-00000003", "step-00000006", "step-00000007", "step-00000008"])
         refused = self.train("--checkpoint.best=true", run="none")
-        self.assert_error(refused, 2, "[config] checkpoint.best: needs train.eval_every, whose loss says which one is "
-                          "best, got 0 (from the command line)")
+        self.assert_error(refused, 2, "[config] checkpoint.best: expected false without train.eval_every, whose loss says which "
+                          "one is best, got true (from the command line)")
         # At this rate the loss grows, so the first evaluation is the best one.
         self.trained("--checkpoint.every=1", "--checkpoint.keep=2", "--checkpoint.best=true", "--train.eval_every=1",
                      f"--data.val={self.folder}/data/val.bin", "--optim.lr=1", "--optim.warmup=0", steps=6, run="best")

@@ -89,7 +89,7 @@ class Tokenizers(training.TrainingTest):
         data, model = self.folder / "base-data", ("--train.seq=16",)
         tune = (f"--model.from={hf}", f"--data.train={data}/train.bin")
         self.assert_error(self.train(*tune, run="refused", model=model, steps=1), 2,
-                          f"[data] data.train: expected the tokenizer of model.from, {hf}/tokenizer.json, found {data}/tokenizer.json",
+                          f"[data] data.train: expected the tokenizer of model.from, {hf}/tokenizer.json, got {data}/tokenizer.json",
                           "`ltrain prepare` does not support that tokenizer: copy its tokenizer.json beside token files that another "
                           "program made with it, or put the same tokenizer in a form that docs/data.md lists into the model's folder")
         (self.folder / "copied").mkdir()
@@ -112,7 +112,7 @@ class Tokenizers(training.TrainingTest):
 
         def refused(key, found, *options, first="data.train", hint=prepare):
             done = self.train(*options, "--train.eval_every=1", model=MODEL, run="refused", steps=1)
-            self.assert_error(done, 2, f"[data] {key}: expected the tokenizer of {first}, {a}/tokenizer.json, found {found}", hint)
+            self.assert_error(done, 2, f"[data] {key}: expected the tokenizer of {first}, {a}/tokenizer.json, got {found}", hint)
 
         train = f"--data.train={a}/train.bin"
         refused("data.val", f"{b}/tokenizer.json", train, f"--data.val={b}/val.bin")
@@ -136,7 +136,7 @@ class Tokenizers(training.TrainingTest):
             for data, found in ((other, f"{other}/tokenizer.json"), (less, f"{less}/tokenizer.json"),
                                 (bytes_of, f"bytes ({bytes_of}/tokenizer.json)")):
                 done = self.train(f"--model.from={base}", f"--data.train={data}/train.bin", run="refused", model=(), ranks=2)
-                self.assert_error(done, 2, f"[data] data.train: expected the tokenizer of model.from, {place}, found {found}")
+                self.assert_error(done, 2, f"[data] data.train: expected the tokenizer of model.from, {place}, got {found}")
         # Marks of a chat may be added. A run that goes on does not look at the model.
         tuned = (f"--model.from={hf}", f"--data.train={more}/train.bin")
         self.trained(*tuned, model=("--train.seq=16",), steps=1)
@@ -144,7 +144,7 @@ class Tokenizers(training.TrainingTest):
         self.trained(*tuned, model=("--train.seq=16",), steps=2)
         done = self.train(*tuned, run="refused", model=(), steps=1)
         self.assert_error(done, 2, f"[data] data.train: expected the tokenizer of model.from, bytes (no tokenizer.json in {hf}), "
-                                   f"found {more}/tokenizer.json",
+                                   f"got {more}/tokenizer.json",
                           "a model without a tokenizer.json counts as one of bytes: put its file into its folder")
 
     def test_a_run_keeps_the_tokenizer_of_its_checkpoint(self):
@@ -159,7 +159,7 @@ class Tokenizers(training.TrainingTest):
         alone.write_bytes((data / "train.bin").read_bytes())
         self.trained(f"--data.train={alone}", model=MODEL, steps=2)
         self.assertEqual(manifest(2)["tokenizer"], manifest(1)["tokenizer"])
-        found = f"expected the tokenizer of the checkpoint, {self.folder}/run/checkpoints/step-00000002/manifest.json, found"
+        found = f"expected the tokenizer of the checkpoint, {self.folder}/run/checkpoints/step-00000002/manifest.json, got"
         (alone.parent / "tokenizer.json").write_bytes((other / "tokenizer.json").read_bytes())
         self.assert_error(self.train(f"--data.train={alone}", model=MODEL, steps=3), 2,
                           f"[data] data.train: {found} {alone.parent}/tokenizer.json")
@@ -214,9 +214,9 @@ class Tokenizers(training.TrainingTest):
             done = self.train(f"--model.from={hf}", f"--data.train={data}/train.bin", run="refused", model=("--train.seq=16",), ranks=2)
             self.assert_error(done, code, error, hint)
 
-        refused(other, 2, f"[data] data.train: expected the tokenizer of model.from, {hf}/tokenizer.json, found {other}/tokenizer.json")
+        refused(other, 2, f"[data] data.train: expected the tokenizer of model.from, {hf}/tokenizer.json, got {other}/tokenizer.json")
         refused(more, 3, f"[data] rank 0: data.train {more}/train.bin: offset 1028: expected a token below the vocabulary 260, found 260 "
-                         "(token number 2)", "model.from has this vocabulary: prepare the data with its tokenizer.json")
+                         "(token number 2)", "a larger vocabulary of the model, or data that the tokenizer of the model has prepared")
         # Neither has what is no token file a tokenizer.
         (self.folder / "folder/train.bin").mkdir(parents=True)
         refused(self.folder / "folder", 3, f"[data] rank 0: data.train {self.folder}/folder/train.bin: expected a regular file, found a folder")
@@ -258,9 +258,9 @@ class Tokenizers(training.TrainingTest):
             return program.run("eval", "--checkpoint", self.folder / "base-run", "--data", data / "train.bin", *options, ranks=ranks)
 
         self.assert_error(evaluated(other, ranks=2), 2,
-                          f"[data] --data: expected the tokenizer of the model, {manifest}, found {other}/tokenizer.json")
+                          f"[data] --data: expected the tokenizer of the model, {manifest}, got {other}/tokenizer.json")
         self.assert_error(evaluated(self.folder / "data"), 2, f"[data] --data: expected the tokenizer of the model, {manifest}, "
-                                                              f"found bytes ({self.folder}/data/tokenizer.json)")
+                                                              f"got bytes ({self.folder}/data/tokenizer.json)")
         self.assertEqual(evaluated(less).returncode, 0)
         done = evaluated(less, "--tokenizer", less, "--seq", 16)
         self.assertEqual(done.returncode, 0, done.stderr)

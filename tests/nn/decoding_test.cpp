@@ -80,8 +80,7 @@ TEST_CASE("no more tokens than max_seq and than the cache has room for", "[nn]")
   for (const std::string& family : family_names()) {
     const auto model = model_of(two_blocks(family), DType::f32);
     CHECK_NOTHROW(model->loss(tokens_of(0, 1, 12, 29)));
-    CHECK_THROWS_WITH(model->loss(tokens_of(0, 1, 13, 29)),
-                      "sequence: expected at most model.max_seq 12 tokens, got 13");
+    CHECK_THROWS_WITH(model->loss(tokens_of(0, 1, 13, 29)), "sequence: expected at most max_seq 12 tokens, got 13");
     nn::DecodeState state = model->decode_state(1, 12);
     model->logits(tokens_of(0, 1, 10, 29).inputs, &state);
     CHECK_THROWS_AS(model->logits(tokens_of(0, 1, 3, 29).inputs, &state), UsageError);

@@ -143,7 +143,7 @@ TEST_CASE("cast: rounded values, gradients in the input's dtype, and the hint wh
     FAIL("no error");
   } catch (const UsageError& error) {
     CHECK(error.hint() ==
-          "ops::cast(b, DType::f32) converts it; for a batch of f32 under train.dtype=bf16 convert the batch: "
+          "ops::cast(b, DType::f32) converts it; for a batch of f32 in a computation in bf16 convert the batch: "
           "ops::cast(batch, DType::bf16)");
   }
 }

@@ -95,6 +95,7 @@ TEST_CASE("optimizer: masters are f32, and without them weights are bf16", "[opt
   CHECK(rounds_stochastically(bare));
   for (const DType compute : {DType::f32, DType::f16}) {
     CHECK_THROWS_WITH(weight_dtype(OptimizerGroups(bare), compute),
-                      "optim.master: none needs train.dtype bf16 or fp8, got " + std::string(dtype_name(compute)));
+                      "masters: expected true, unless the computation is in bf16, got false with " +
+                          std::string(dtype_name(compute)));
   }
 }

@@ -96,17 +96,3 @@ TEST_CASE("rates never rise after the warm-up and stay between min_lr and lr", "
     }
   }
 }
-
-TEST_CASE("schedules by name", "[optim]") {
-  CHECK(find_decay("constant") == Decay::constant);
-  CHECK(find_decay("cosine") == Decay::cosine);
-  CHECK(find_decay("linear") == Decay::linear);
-  CHECK(find_decay("wsd") == Decay::wsd);
-  try {
-    find_decay("Cosine");
-    FAIL("Cosine was found");
-  } catch (const UsageError& error) {
-    CHECK(std::string(error.what()) == "optim.schedule: \"Cosine\" is not a schedule");
-    CHECK(error.hint() == "schedules: constant cosine linear wsd");
-  }
-}

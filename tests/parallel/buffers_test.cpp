@@ -141,14 +141,14 @@ class Rows final : public BatchSource {
 };
 
 TrainerOptions run_options(const std::string& dir, const char* strategy, Size steps) {
-  return {.parallel = {.strategy = strategy, .recompute = "full"},
+  return {.parallel = {.strategy = find_strategy(strategy), .recompute = Recompute::full},
           .train = {.steps = steps,
                     .micro_batch = 3,
                     .seq = kSeq,
-                    .dtype = "bf16",
-                    .device = on_cuda() ? "cuda" : "cpu",
+                    .dtype = Precision::bf16,
+                    .device = on_cuda() ? DeviceType::cuda : DeviceType::cpu,
                     .deterministic = true},
-          .optim = {.lr = 3e-3, .schedule = "constant"},
+          .optim = {.lr = 3e-3, .schedule = Decay::constant},
           .checkpoint = {.every = 2},
           .run = {.dir = dir}};
 }

@@ -75,9 +75,9 @@ TEST_CASE("terms that a model's loss does not take are refused", "[parallel]") {
     (name == std::string("z_loss") ? options.z_loss : options.label_smoothing) = 0.5;
     Regression model;
     Engine engine(model, Group(), {}, AdamW{}, options);
-    CHECK_THROWS_WITH(engine.step(regression_batch(0, 2)),
-                      name + std::string(" (train.") + name +
-                          "): expected 0 with a model whose loss() does not call nn::cross_entropy, got 0.5");
+    CHECK_THROWS_WITH(
+        engine.step(regression_batch(0, 2)),
+        name + std::string(": expected 0 with a model whose loss() does not call nn::cross_entropy, got 0.5"));
   }
 }
 
@@ -279,16 +279,16 @@ TEST_CASE("what the engine refuses", "[parallel]") {
     return "nothing was thrown";
   };
   CHECK(message({.strategy = Strategy::zero3, .shard_size = 5}, {}) ==
-        "parallel.shard_size: expected a divisor of the " + std::to_string(group.size()) +
+        "shard_size: expected a divisor of the " + std::to_string(group.size()) +
             (group.size() == 1 ? " rank" : " ranks") + ", got 5");
   if (group.size() % 2 == 0) {
     CHECK(message({.strategy = Strategy::ddp, .shard_size = group.size() / 2}, {}) ==
-          "parallel.shard_size: ddp shards nothing, got " + std::to_string(group.size() / 2));
+          "shard_size: expected 0 with ddp, which shards nothing, got " + std::to_string(group.size() / 2));
     const Strategy mine{"mine", Placement::replicated, Placement::replicated, Placement::replicated};
     CHECK(message({.strategy = mine, .shard_size = group.size() / 2}, {}) ==
-          "parallel.shard_size: mine shards nothing, got " + std::to_string(group.size() / 2));
+          "shard_size: expected 0 with mine, which shards nothing, got " + std::to_string(group.size() / 2));
   }
-  CHECK(message({}, {.dtype = DType::f64}) == "train.dtype: the engine trains in f32, bf16 or f16, got f64");
+  CHECK(message({}, {.dtype = DType::f64}) == "dtype: expected f32, bf16 or f16, got f64");
   CHECK(message({}, {.device = {DeviceType::cuda, 0}}) == "device cuda:0 is not in this build: it has cpu and meta");
 }
 

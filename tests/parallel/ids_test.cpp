@@ -214,10 +214,13 @@ TEST_CASE("ids: a run ends with the same error on all ranks", "[parallel]") {
   const TempFolder folder;
   nn::Gpt2 model(small_spec("gpt-tiny"));
   const std::string dir = world().group().broadcast_bytes(folder / "run", 0);
-  Trainer trainer(
-      world(), model,
-      {.train = {.steps = 9, .micro_batch = 2, .accum = 2, .seq = kSeq, .device = on_cuda() ? "cuda" : "cpu"},
-       .run = {.dir = dir}});
+  Trainer trainer(world(), model,
+                  {.train = {.steps = 9,
+                             .micro_batch = 2,
+                             .accum = 2,
+                             .seq = kSeq,
+                             .device = on_cuda() ? DeviceType::cuda : DeviceType::cpu},
+                   .run = {.dir = dir}});
   Batches batches(trainer.batch_shape(), 4, kBadPlaces[0]);
   Size steps = 0;
   std::optional<UsageError> found;

@@ -49,13 +49,13 @@ groups = [{match = "a"}, {match = "b", optimizer = "adamw"}]
   many.optim.groups = {{"a", 1, 1e39, ""}};
   CHECK(refusal([&] {
           lt::resolve(many, lt::DeviceType::cpu);
-        }).message.starts_with("optim.groups: weight_decay: expected a number that f32 does not round to infinity"));
+        }).message.starts_with("optim.groups: expected as weight_decay a number that f32 does not round to infinity"));
   for (const double scale : {1e39, 1e-50}) {
     many.optim.groups = {{"a", scale, -1, ""}};  // times lr it is within f32
     many.optim.min_lr = 0, many.optim.lr = scale > 1 ? 1e-6 : 1e10;
     CHECK(refusal([&] {
             lt::resolve(many, lt::DeviceType::cpu);
-          }).message.starts_with("optim.groups: lr_scale: expected a number that f32 does not round to"));
+          }).message.starts_with("optim.groups: expected as lr_scale a number that f32 does not round to"));
   }
   many.optim.groups.clear(), many.optim.lr = 1e39;
   CHECK(refusal([&] { lt::resolve(many, lt::DeviceType::cpu); }).message ==

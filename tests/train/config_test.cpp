@@ -333,7 +333,7 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
 
   const auto refused = [&](const Given& given) { return refusal([&] { resolved(given); }).message; };
   CHECK(refused({{"model.rope_base", "10000"}}) ==
-        "model.rope_base: gpt2 has learned positions, got 10000 (from the command line)");
+        "model.rope_base: expected none for gpt2, which has learned positions, got 10000 (from the command line)");
   CHECK(refused({{"model.rope_scaling", "llama3"}}) ==
         "model.rope_scaling: expected linear:FACTOR, llama3:FACTOR,LOW,HIGH,ORIGINAL or none, got \"llama3\" (from "
         "the "

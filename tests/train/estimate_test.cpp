@@ -382,11 +382,11 @@ TEST_CASE("fit: shard sizes are of whole nodes, and the micro-batch of each is t
   const Config config = load_config("", {{"model.preset", "gpt2-350m"}, {"train.dtype", "bf16"}});
   const Size memory = Size{20} << 30;
   for (const FitRow& row : fit_memory(config, 8, nodes, memory).rows) {
-    if (row.recompute != "none") continue;
+    if (row.recompute != Recompute::none) continue;
     Config one = config;
     one.parallel.strategy = row.strategy;
     double fastest = 0;
-    for (const int size : row.strategy == "ddp" ? std::vector{0} : shard_sizes(8, 2)) {
+    for (const int size : row.strategy == Strategy::ddp ? std::vector{0} : shard_sizes(8, 2)) {
       one.parallel.shard_size = size;
       for (one.train.micro_batch = 1;; ++one.train.micro_batch) {
         const Plan plan = make_plan(one, 8, nodes);

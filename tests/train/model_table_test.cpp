@@ -114,9 +114,9 @@ TEST_CASE("rows stand beside each other and beside transformers") {
     return refusal([&] { lt::resolve(load_config("", keys, models), lt::DeviceType::cpu); }).message;
   };
   CHECK(refused({{"model.family", "a"}, {"model.layers", "2"}}) ==
-        "model.layers: expected a key of the model, which is model.family=a (from the command line)");
+        "model.layers: expected none for model.family=a, got 2 (from the command line)");
   CHECK(refused({{"model.family", "llama"}, {"model.cells", "2"}}) ==
-        "model.cells: expected a key of the model, which is a transformer (from the command line)");
+        "model.cells: expected none for a transformer, got 2 (from the command line)");
   CHECK(!lt::flatten(own).contains("model.layers"));
   CHECK(lt::flatten(lt::config_from_toml(lt::to_toml(own), "again", models)) == lt::flatten(own));
   CHECK(contradiction({.rows = {row("a"), row("b")}}) == "");

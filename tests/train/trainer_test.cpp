@@ -41,7 +41,8 @@ struct Ones : BatchSource {
 };
 
 TrainerOptions options_in(const std::string& folder) {
-  return {.train = {.steps = 3, .micro_batch = 1, .device = "cpu"}, .optim = {.lr = 0.1}, .run = {.dir = folder}};
+  return {
+      .train = {.steps = 3, .micro_batch = 1, .device = DeviceType::cpu}, .optim = {.lr = 0.1}, .run = {.dir = folder}};
 }
 
 void train(const TrainerOptions& options) {

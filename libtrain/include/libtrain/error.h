@@ -46,9 +46,26 @@ class Error : public std::runtime_error {
 };
 
 // Wrong options, configuration, shapes or dtypes: bad input from the caller, found before anything ran.
-struct UsageError : Error {
+class UsageError : public Error {
+ public:
   UsageError(std::string component, const std::string& message, std::string hint = {})
       : Error(ExitCode::usage, std::move(component), message, std::move(hint)) {}
+  // The value of one field is refused. what() is "field: expected ..., got ...".
+  UsageError(std::string component, std::string field, std::string expected, std::string actual, std::string hint = {})
+      : Error(ExitCode::usage, std::move(component), field + ": expected " + expected + ", got " + actual,
+              std::move(hint)),
+        field_(std::move(field)),
+        expected_(std::move(expected)),
+        actual_(std::move(actual)) {}
+
+  // The field as its component names it: a member of an options struct, or a configuration key where the component is
+  // "config". Empty if the error is not about one field; the other two are empty then too.
+  const std::string& field() const { return field_; }
+  const std::string& expected() const { return expected_; }
+  const std::string& actual() const { return actual_; }
+
+ private:
+  std::string field_, expected_, actual_;
 };
 
 // A data file or a checkpoint that is missing, unreadable, corrupt or does not match.

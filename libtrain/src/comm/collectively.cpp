@@ -16,11 +16,16 @@ struct Failure {
   ExitCode code;
   int rank;  // in the run
   std::string component, message, hint;
+  std::string field = {}, expected = {}, actual = {};  // of a UsageError about one field
 };
 
 std::string pack(const Failure& failure) {
-  return fmt::format("{} {} {} {} {} {} {} {}", static_cast<int>(failure.code), failure.rank, failure.component.size(),
-                     failure.component, failure.message.size(), failure.message, failure.hint.size(), failure.hint);
+  std::string bytes = fmt::format("{} {} ", static_cast<int>(failure.code), failure.rank);
+  for (const std::string* text :
+       {&failure.component, &failure.message, &failure.hint, &failure.field, &failure.expected, &failure.actual}) {
+    bytes += fmt::format("{} {} ", text->size(), *text);
+  }
+  return bytes;
 }
 
 Failure unpack(const std::string& bytes) {
@@ -40,20 +45,27 @@ Failure unpack(const std::string& bytes) {
   Failure failure;
   failure.code = static_cast<ExitCode>(number());
   failure.rank = number();
-  failure.component = text();
-  failure.message = text();
-  failure.hint = text();
+  for (std::string* part :
+       {&failure.component, &failure.message, &failure.hint, &failure.field, &failure.expected, &failure.actual}) {
+    *part = text();
+  }
   return failure;
+}
+
+Failure failure_of(const Error& error, int run_rank) {
+  return {error.code(), error.shared() ? error.rank() : run_rank, error.component(), error.what(), error.hint()};
 }
 
 std::optional<Failure> run(const std::function<void()>& body, int run_rank) {
   try {
     body();
     return std::nullopt;
+  } catch (const UsageError& error) {
+    Failure failure = failure_of(error, run_rank);
+    failure.field = error.field(), failure.expected = error.expected(), failure.actual = error.actual();
+    return failure;
   } catch (...) {
-    const Error error = current_error();
-    return Failure{error.code(), error.shared() ? error.rank() : run_rank, error.component(), error.what(),
-                   error.hint()};
+    return failure_of(current_error(), run_rank);
   }
 }
 
@@ -73,6 +85,10 @@ void collectively(const Group& group, const std::function<void()>& body) {
     const Failure failure = unpack(bytes);
     const bool shared = place.size == place.run_size;
     // The same type on every rank, so that callers may catch it by type.
+    if (failure.code == ExitCode::usage && !failure.field.empty()) {
+      throw_as(UsageError(failure.component, failure.field, failure.expected, failure.actual, failure.hint), failure,
+               shared);
+    }
     if (failure.code == ExitCode::usage) {
       throw_as(UsageError(failure.component, failure.message, failure.hint), failure, shared);
     }

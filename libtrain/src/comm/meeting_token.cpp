@@ -52,7 +52,7 @@ std::optional<MeetingToken> from_text(std::string_view text) {
 
 [[noreturn]] void fail(const std::string& path, const std::string& problem) {
   throw CommError(fmt::format("the file by which ranks meet, {}: {}", path, problem),
-                  "run.dir must lie in a folder that all hosts share; `ltrain launch` needs no such file");
+                  "the run's folder must lie in one that all hosts share; `ltrain launch` needs no such file");
 }
 
 }  // namespace

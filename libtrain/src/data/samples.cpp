@@ -44,7 +44,7 @@ Samples::Samples(const std::vector<DataSource>& sources, Size seq, const DataOpt
                         fmt::format("{}: expected at least {} tokens (one sequence of {} and the token after it), "
                                     "found {}",
                                     path, seq + 1, seq, file.tokens()),
-                        "use a shorter train.seq, or more data");
+                        "a shorter seq, or more data");
       }
       source.first_block.push_back(source.first_block.back() + (file.tokens() - 1) / seq);
     }

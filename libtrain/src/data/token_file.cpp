@@ -20,8 +20,7 @@ struct TokenFile::Content {
   std::optional<MaskFile> mask;
 
   explicit Content(const std::string& path)
-      : file(path, "token file",
-             "`ltrain prepare` writes token files; data.format=raw16 reads uint16 without a header") {}
+      : file(path, "token file", "`ltrain prepare` writes token files; the format raw16 is uint16 without a header") {}
 
   void read_header();
   void set_raw16();
@@ -128,7 +127,7 @@ void TokenFile::require_below(std::int64_t vocab, Size begin, Size end) const {
       throw DataError("data",
                       fmt::format("{}: offset {}: expected a token below the vocabulary {}, found {} (token number {})",
                                   path(), content.begin + (first + i) * content.width, vocab, token(i), first + i),
-                      "model.vocab must be at least the vocabulary of the tokenizer that prepared the file");
+                      "a larger vocabulary of the model, or data that the tokenizer of the model has prepared");
     });
   }
 }

@@ -102,10 +102,8 @@ constexpr HfTensorRow kGpt2Tensors[] = {
 
 void check_gpt2(const TransformerSpec& spec) {
   if (spec.kv_heads == spec.heads) return;
-  throw UsageError("config",
-                   "model.kv_heads: gpt2 needs as many as heads (" + std::to_string(spec.heads) + "), got " +
-                       std::to_string(spec.kv_heads),
-                   "other families support grouped heads");
+  throw UsageError("model", "kv_heads", "as many as heads in gpt2, " + std::to_string(spec.heads),
+                   std::to_string(spec.kv_heads), "other families support grouped heads");
 }
 
 }  // namespace

@@ -50,8 +50,10 @@ void require_projection(const ModelFamily& family, const std::string& target) {
   for (const HfTensorRow& row : family.hf.tensors) {
     if (is_projection(row) && is_end_of(target, module_of(row))) return;
   }
-  throw UsageError("config", fmt::format("model.lora: targets: expected projections of {} ({}), got \"{}\"",
-                                         family.name, fmt::join(projection_names(family), ", "), target));
+  throw UsageError(
+      "model", "lora",
+      fmt::format("targets among the projections of {} ({})", family.name, fmt::join(projection_names(family), ", ")),
+      fmt::format("\"{}\"", target));
 }
 
 bool is_adapted(const TransformerSpec& spec, const HfTensorRow& row) {

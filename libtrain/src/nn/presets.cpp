@@ -47,9 +47,9 @@ const TransformerSpec& preset(const std::string& name) {
   std::string names;
   for (const Preset& entry : presets()) {
     if (entry.name == name) return entry.spec;
-    names += (names.empty() ? "" : " ") + entry.name;
+    names += (names.empty() ? "" : ", ") + entry.name;
   }
-  throw UsageError("config", "model.preset: \"" + name + "\" is not a preset", "presets: " + names);
+  throw UsageError("model", "preset", "one of " + names, '"' + name + '"');
 }
 
 const Preset* preset_of(const TransformerSpec& spec) {

@@ -16,7 +16,7 @@ namespace {
 constexpr double kMost = 1e12;
 
 [[noreturn]] void refuse_scaling(const std::string& expected, const std::string& text) {
-  throw UsageError("config", fmt::format("model.rope_scaling: expected {}, got \"{}\"", expected, text),
+  throw UsageError("model", "rope_scaling", expected, fmt::format("\"{}\"", text),
                    "Llama 3.1 has llama3:8,1,4,8192; a FACTOR of 1 changes nothing");
 }
 

@@ -26,8 +26,6 @@ struct SpecField {
   bool shapes_model = true;  // false: models that differ only in such fields have the same preset
 };
 const std::vector<SpecField>& spec_fields();
-// The key of a configuration that sets the field: "model.width".
-inline std::string key_of(const SpecField& field) { return "model." + std::string(field.name); }
 
 bool is_set(const TransformerSpec& spec, const SpecField& field);
 bool is_equal(const TransformerSpec& a, const TransformerSpec& b, const SpecField& field);

@@ -30,8 +30,8 @@ Tensor Transformer::hidden(const Tensor& tokens, DecodeState* state, const Tenso
   }
   const Size first = state != nullptr ? state->length : 0;
   if (first + tokens.dim(1) > spec_.max_seq) {
-    throw UsageError("model", "sequence: expected at most model.max_seq " + std::to_string(spec_.max_seq) +
-                                  " tokens, got " + std::to_string(first + tokens.dim(1)));
+    throw UsageError("model", "sequence: expected at most max_seq " + std::to_string(spec_.max_seq) + " tokens, got " +
+                                  std::to_string(first + tokens.dim(1)));
   }
   Place place{
       .first = first, .positions = state != nullptr ? state->lengths : Tensor(), .document_starts = document_starts};

@@ -20,8 +20,9 @@ namespace {
 constexpr double kMostChannels = Size{1} << 28;
 constexpr double kMostLayers = Size{1} << 16;
 
-[[noreturn]] void refuse(const std::string& what) {
-  throw UsageError("config", what, "`ltrain plan --model.preset=NAME` prints the shape of a preset");
+template <class Value>
+[[noreturn]] void refuse(std::string_view field, std::string expected, const Value& actual) {
+  throw UsageError("model", std::string(field), std::move(expected), fmt::format("{}", actual));
 }
 
 void require_in_range(const std::string&, const SpecField&) {}
@@ -33,17 +34,16 @@ void require_in_range(Number value, const SpecField& field) {
   const auto number = static_cast<double>(value);
   if (number >= field.low && number <= field.high) return;
   const auto text = [](double bound) { return fmt::format("{}", static_cast<Number>(bound)); };
-  refuse(fmt::format("model.{}: expected {}, got {}", field.name,
-                     !(number >= field.low) ? "at least " + text(field.low) : "at most " + text(field.high), value));
+  refuse(field.name, !(number >= field.low) ? "at least " + text(field.low) : "at most " + text(field.high), value);
 }
 
 void require_whole(const Lora& lora, const ModelFamily& family) {
   if (lora == Lora()) return;
   if (lora.rank < 1 || static_cast<double>(lora.rank) > kMostChannels) {
-    refuse(fmt::format("model.lora: rank: expected 1 to {}, got {}", kMostChannels, lora.rank));
+    refuse("lora", fmt::format("a rank of 1 to {}", kMostChannels), lora.rank);
   }
   if (!(lora.alpha > 0) || !std::isfinite(lora.alpha)) {
-    refuse(fmt::format("model.lora: alpha: expected a number above 0, got {}", lora.alpha));
+    refuse("lora", "an alpha above 0", lora.alpha);
   }
   for (const std::string& target : lora.targets) require_projection(family, target);
 }
@@ -56,8 +56,7 @@ const ModelFamily& find_family(std::string_view name) {
     if (family->name == name) return *family;
     names += (names.empty() ? "" : ", ") + std::string(family->name);
   }
-  throw UsageError("config", "model.family: expected one of " + names + ", got \"" + std::string(name) + "\"",
-                   "`ltrain plan --model.preset=NAME` prints the shape of a preset");
+  refuse("family", "one of " + names, '"' + std::string(name) + '"');
 }
 
 const std::vector<SpecField>& spec_fields() {
@@ -133,20 +132,19 @@ void validate(const TransformerSpec& spec) {
     std::visit([&](auto member) { require_in_range(spec.*member, field); }, field.member);
   }
   if (spec.head_dim == 0) {
-    refuse("model.heads: " + std::to_string(spec.heads) + " does not divide model.width " + std::to_string(spec.width));
+    refuse("heads", fmt::format("a divisor of width {}", spec.width), spec.heads);
   }
   if (spec.heads % spec.kv_heads != 0) {
-    refuse("model.kv_heads: " + std::to_string(spec.kv_heads) + " does not divide model.heads " +
-           std::to_string(spec.heads));
+    refuse("kv_heads", fmt::format("a divisor of heads {}", spec.heads), spec.kv_heads);
   }
   if (family.rotary && spec.head_dim % 2 != 0) {
-    refuse("model.head_dim: rotary positions need an even number, got " + std::to_string(spec.head_dim));
+    refuse("head_dim", "an even number for rotary positions", spec.head_dim);
   }
   if (parse_rope_scaling(spec.rope_scaling).kind != RopeScaling::Kind::none && !family.rotary) {
-    refuse(fmt::format("model.rope_scaling: {} has learned positions, got \"{}\"", spec.family, spec.rope_scaling));
+    refuse("rope_scaling", fmt::format("none for {}, which has learned positions", spec.family),
+           '"' + spec.rope_scaling + '"');
   }
-  if (!(spec.dropout >= 0 && spec.dropout < 1))
-    refuse("model.dropout: expected a number in [0, 1), got " + std::to_string(spec.dropout));
+  if (!(spec.dropout >= 0 && spec.dropout < 1)) refuse("dropout", "a number in [0, 1)", spec.dropout);
   require_whole(spec.lora, family);
   if (family.check != nullptr) family.check(spec);
 }

@@ -80,7 +80,7 @@ void require_like(std::string_view op, std::string_view argument, const Tensor& 
     const std::string actual(dtype_name(tensor.dtype()));
     std::string hint = "ops::cast(" + std::string(argument) + ", DType::" + expected + ") converts it";
     if (dtype_bytes(tensor.dtype()) < dtype_bytes(like.dtype())) {
-      hint += "; for a batch of " + expected + " under train.dtype=" + actual +
+      hint += "; for a batch of " + expected + " in a computation in " + actual +
               " convert the batch: ops::cast(batch, DType::" + actual + ")";
     }
     fail(op, argument, expected, actual, hint);

@@ -12,7 +12,7 @@
 namespace lt {
 
 AdamW::operator Optimizer() const {
-  require_from_0("optim", "AdamW::weight_decay", weight_decay);
+  require_from_0("AdamW::weight_decay", weight_decay);
   if (!(eps > 0)) {
     throw UsageError("optim", fmt::format("AdamW::eps: expected a number above 0, got {}", eps));
   }

@@ -10,20 +10,19 @@
 namespace lt {
 namespace {
 
-constexpr const char* kGroups = "optim.groups";
-constexpr const char* kFreeze = "model.freeze";
-constexpr const char* kTrained = "trained parameters";
+// Members of OptimizerGroups.
+constexpr const char *kGroups = "groups", *kFrozen = "frozen", *kTrained = "trained";
 
-[[noreturn]] void fail_for(const char* key, const std::string& what, const std::string& hint = "") {
-  throw UsageError("config", std::string(key) + ": " + what, hint);
+[[noreturn]] void refuse(const char* field, const std::string& expected, const std::string& actual,
+                         const std::string& hint = "") {
+  throw UsageError("optim", field, expected, actual, hint);
 }
 
-void require_match(const char* key, const std::string& pattern, const std::vector<GroupMember>& parameters) {
+void require_match(const char* field, const std::string& pattern, const std::vector<GroupMember>& parameters) {
   const auto is_matched = [&](const GroupMember& parameter) { return matches(pattern, parameter.name); };
   if (std::any_of(parameters.begin(), parameters.end(), is_matched)) return;
   const std::string some = parameters.empty() ? "none" : parameters.front().name + ", ..., " + parameters.back().name;
-  fail_for(key, "\"" + pattern + "\": expected parameters of that name, found none",
-           "parameters of the model: " + some);
+  refuse(field, "parameters that match \"" + pattern + '"', "none", "parameters of the model: " + some);
 }
 
 }  // namespace
@@ -48,24 +47,23 @@ bool matches(std::string_view pattern, std::string_view name) {
 
 void require_whole(const OptimizerGroups& groups, const std::vector<GroupMember>& parameters) {
   if (groups.groups.empty() || static_cast<int>(groups.groups.size()) > kMaxOptimizerGroups) {
-    fail_for(kGroups, "expected 1 to " + std::to_string(kMaxOptimizerGroups) + ", found " +
-                          std::to_string(groups.groups.size()));
+    refuse(kGroups, "1 to " + std::to_string(kMaxOptimizerGroups), std::to_string(groups.groups.size()));
   }
-  require_from_0("config", "optim.lr", groups.lr);
-  require_from_0("config", "optim.clip", groups.clip);
+  require_from_0("lr", groups.lr);
+  require_from_0("clip", groups.clip);
   for (const OptimizerGroup& group : groups.groups) {
-    require_from_0("config", "optim.groups: lr_scale", group.lr_scale);
+    require_from_0(kGroups, group.lr_scale, "an lr_scale that is ");
     require_whole(group.optimizer);
     if (group.optimizer.masters != groups.groups[0].optimizer.masters) {
-      fail_for(kGroups, "expected masters in all of them or in none, found both");
+      refuse(kGroups, "masters in all of them or in none", "both");
     }
   }
   for (const OptimizerGroup& group : groups.groups) require_match(kGroups, group.match, parameters);
-  for (const std::string& pattern : groups.frozen) require_match(kFreeze, pattern, parameters);
+  for (const std::string& pattern : groups.frozen) require_match(kFrozen, pattern, parameters);
   for (const std::string& pattern : groups.trained) require_match(kTrained, pattern, parameters);
   const auto frozen = [&](const GroupMember& parameter) { return is_frozen(groups, parameter.name); };
   if (std::all_of(parameters.begin(), parameters.end(), frozen))
-    fail_for(kFreeze, "expected a parameter that is not frozen, found none");
+    refuse(kFrozen, "a parameter that is not frozen", "none");
   std::set<std::size_t> used;
   for (const GroupMember& parameter : parameters) {
     if (!frozen(parameter)) used.insert(group_of(groups, parameter));
@@ -84,27 +82,24 @@ void require_whole(const OptimizerGroups& groups, const std::vector<GroupMember>
         (is_pair(i) && used.contains(i + 1)) || (i > 0 && is_pair(i - 1) && used.contains(i - 1));
     if (used.contains(i) || takes_rest || partner_is_used) continue;
     const std::string what = of_matrices && !is_pair(i) ? "matrices of blocks" : "parameters";
-    fail_for(kGroups,
-             "\"" + match + "\": expected " + what + " that are neither frozen nor in an earlier group, found none");
+    refuse(kGroups, what + " that match \"" + match + "\" and are neither frozen nor in an earlier group", "none");
   }
   std::vector<StateKind> known;
   for (const StateKind& kind : state_kinds(groups, parameters)) {
     const auto is_same = [&](const StateKind& other) { return other.name == kind.name; };
-    if (std::any_of(known.begin(), known.end(), is_same))
-      fail_for(kGroups, kind.name + ": expected one dtype, found two");
+    if (std::any_of(known.begin(), known.end(), is_same)) refuse(kGroups, "one dtype of " + kind.name, "two");
     known.push_back(kind);
   }
   if (known.size() + 1 > kMaxKinds) {
-    fail_for(kGroups, "expected at most " + std::to_string(kMaxKinds - 1) + " kinds of state in all, found " +
-                          std::to_string(known.size()));
+    refuse(kGroups, "at most " + std::to_string(kMaxKinds - 1) + " kinds of state in all",
+           std::to_string(known.size()));
   }
 }
 
 DType weight_dtype(const OptimizerGroups& groups, DType compute) {
   if (groups.groups[0].optimizer.masters) return DType::f32;
   if (compute == DType::bf16) return DType::bf16;
-  throw UsageError("config",
-                   "optim.master: none needs train.dtype bf16 or fp8, got " + std::string(dtype_name(compute)));
+  refuse("masters", "true, unless the computation is in bf16", "false with " + std::string(dtype_name(compute)));
 }
 
 bool is_frozen(const OptimizerGroups& groups, const std::string& parameter) {
@@ -121,8 +116,7 @@ std::size_t group_of(const OptimizerGroups& groups, const GroupMember& parameter
     if (group.optimizer.matrices && !parameter.is_block_matrix) continue;
     if (matches(group.match, parameter.name)) return i;
   }
-  fail_for(kGroups, "expected one for " + parameter.name + ", found none",
-           "a last group that matches \"*\" takes the rest");
+  refuse(kGroups, "one for " + parameter.name, "none", "a last group that matches \"*\" takes the rest");
 }
 
 std::vector<StateKind> state_kinds(const OptimizerGroups& groups, const std::vector<GroupMember>& parameters) {

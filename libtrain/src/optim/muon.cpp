@@ -12,7 +12,7 @@
 namespace lt {
 
 Muon::operator Optimizer() const {
-  require_from_0("optim", "Muon::weight_decay", weight_decay);
+  require_from_0("Muon::weight_decay", weight_decay);
   if (!(momentum >= 0 && momentum < 1)) {
     throw UsageError("optim", "Muon::momentum: expected a number in [0, 1), got " + std::to_string(momentum));
   }

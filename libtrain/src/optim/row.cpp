@@ -37,14 +37,14 @@ void require_whole(const Optimizer& row) {
   }
 }
 
-void require_from_0(const std::string& component, const std::string& name, double value) {
-  if (!(value >= 0) || !std::isfinite(value)) {
-    throw UsageError(component, fmt::format("{}: expected a finite number from 0 on, got {}", name, value));
-  }
+void require_from_0(const std::string& field, double value, const std::string& what) {
+  const auto refuse = [&](const std::string& expected) {
+    throw UsageError("optim", field, what + expected, fmt::format("{}", value));
+  };
+  if (!(value >= 0) || !std::isfinite(value)) refuse("a finite number from 0 on");
   const float rounded = static_cast<float>(value);
   if (value == 0 || (rounded > 0 && std::isfinite(rounded))) return;
-  throw UsageError(component, fmt::format("{}: expected a number that f32 does not round to {}, got {}", name,
-                                          rounded == 0 ? "0" : "infinity", value));
+  refuse(fmt::format("a number that f32 does not round to {}", rounded == 0 ? "0" : "infinity"));
 }
 
 bool rounds_stochastically(const Optimizer& row) {

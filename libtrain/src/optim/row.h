@@ -10,8 +10,9 @@ namespace lt {
 // Throws UsageError that names the field if the row is incomplete or invalid.
 void require_whole(const Optimizer& row);
 
-// Throws UsageError unless `value` is 0, or positive, finite, and so in f32 too. `name` says whose number it is.
-void require_from_0(const std::string& component, const std::string& name, double value);
+// Throws UsageError (component "optim") unless the field's value is 0, or positive, finite, and so in f32 too. `what`
+// stands before what is expected.
+void require_from_0(const std::string& field, double value, const std::string& what = {});
 
 // Whether weights or states are bf16.
 bool rounds_stochastically(const Optimizer& row);

@@ -10,25 +10,9 @@
 namespace lt {
 namespace {
 
-struct NamedDecay {
-  std::string_view name;
-  Decay decay;
-};
-constexpr NamedDecay kDecays[] = {
-    {"constant", Decay::constant}, {"cosine", Decay::cosine}, {"linear", Decay::linear}, {"wsd", Decay::wsd}};
-
 constexpr double kWsdTail = 0.1;  // share of the steps after warm-up over which `wsd` decays
 
 }  // namespace
-
-Decay find_decay(std::string_view name) {
-  for (const NamedDecay& entry : kDecays) {
-    if (entry.name == name) return entry.decay;
-  }
-  std::string hint = "schedules:";
-  for (const NamedDecay& entry : kDecays) hint.append(" ").append(entry.name);
-  throw UsageError("config", "optim.schedule: \"" + std::string(name) + "\" is not a schedule", hint);
-}
 
 double Schedule::at(Size step) const {
   if (step < 1) throw UsageError("optim", "schedule: expected a step from 1, got " + std::to_string(step));

@@ -28,9 +28,8 @@ void Engine::Impl::require_targets(const Tensor& targets) const {
 void Engine::Impl::require_no_terms() const {
   const auto require_zero = [](const char* name, double value) {
     if (value == 0) return;
-    throw UsageError("engine", fmt::format("{0} (train.{0}): expected 0 with a model whose loss() does not call "
-                                           "nn::cross_entropy, got {1}",
-                                           name, value));
+    throw UsageError("engine", name, "0 with a model whose loss() does not call nn::cross_entropy",
+                     fmt::format("{}", value));
   };
   if (options.ignored_targets) {
     throw UsageError("engine",

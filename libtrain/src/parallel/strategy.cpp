@@ -11,7 +11,7 @@ const Strategy& find_strategy(std::string_view name) {
     if (strategy.name == name) return strategy;
     names += (names.empty() ? "" : ", ") + std::string(strategy.name);
   }
-  throw UsageError("config", "parallel.strategy: expected one of " + names + ", got \"" + std::string(name) + "\"");
+  throw UsageError("engine", "strategy", "one of " + names, '"' + std::string(name) + '"');
 }
 
 }  // namespace lt

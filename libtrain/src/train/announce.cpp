@@ -14,6 +14,7 @@
 #include "record/short_text.h"
 #include "train/base_model.h"
 #include "train/model_table.h"
+#include "train/names.h"
 #include "train/plan_text.h"
 #include "train/run.h"
 #include "train/run_files.h"
@@ -83,7 +84,7 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
     if (key != length) continue;
     if (in_epochs) lines.back() += fmt::format(", {} steps in all", config.train.steps);
     lines.back() += fmt::format(", of which {} remain", config.train.steps - run.steps_done());
-    if (config.optim.schedule != "constant") lines.back() += "; the schedule of the learning rate ends with them";
+    if (config.optim.schedule != Decay::constant) lines.back() += "; the schedule of the learning rate ends with them";
   }
   if (const std::string jump = jump_of_rate(earlier, config, run.steps_done()); !jump.empty()) lines.push_back(jump);
   if (run.data != nullptr) std::ranges::move(order_changes(earlier, config), std::back_inserter(lines));
@@ -114,11 +115,11 @@ void announce(Run& run, const std::string& command) {
   say("model: {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
       facts_of(run.model, config).name, short_count(static_cast<double>(plan.parameters)),
       short_count(plan.parameters_held), short_count(plan.parameters_optimized), plan.tokens_per_step);
-  say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank", config.parallel.strategy,
+  say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank", name_of(config.parallel.strategy),
       config.parallel.shard_size > 0 && config.parallel.shard_size < run.world.size()
           ? fmt::format(", shard groups of {}", config.parallel.shard_size)
           : "",
-      config.parallel.recompute, config.train.tf32 ? "f32 with products in TF32" : config.train.dtype,
+      name_of(config.parallel.recompute), config.train.tf32 ? "f32 with products in TF32" : name_of(config.train.dtype),
       config.train.deterministic ? ", deterministic" : "", static_cast<double>(plan.peak_bytes) / (1 << 30));
   Size trained = 0;
   const std::vector<OptimizerGroupUse> groups = run.engine->optimizer_groups();
@@ -193,12 +194,12 @@ void announce(Run& run, const std::string& command) {
                  {"commit", commit()},
                  {"ranks", run.world.size()},
                  {"model", facts_of(run.model, config).name},
-                 {"strategy", config.parallel.strategy},
+                 {"strategy", name_of(config.parallel.strategy)},
                  {"shard_size", config.parallel.shard_size},
-                 {"recompute", config.parallel.recompute},
+                 {"recompute", name_of(config.parallel.recompute)},
                  {"recompute_every", config.parallel.recompute_every},
-                 {"dtype", config.train.dtype},
-                 {"reduce_dtype", config.parallel.reduce_dtype},
+                 {"dtype", name_of(config.train.dtype)},
+                 {"reduce_dtype", name_of(config.parallel.reduce_dtype)},
                  {"micro_batch", config.train.micro_batch},
                  {"accum", config.train.accum},
                  {"seq", config.train.seq},

@@ -18,6 +18,7 @@
 #include "model_json.h"
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
+#include "train/config_schema.h"
 #include "train/data_tokenizers.h"
 #include "train/model_table.h"
 #include "train/origin.h"
@@ -39,7 +40,7 @@ const nn::SpecField* difference_of(const nn::TransformerSpec& spec, const nn::Tr
   const nn::SpecField* found = nullptr;
   for (const nn::SpecField& field : nn::spec_fields()) {
     if (nn::is_equal(spec, base, field) || may_differ(field, base)) continue;
-    const bool is_set = config.origins.contains(nn::key_of(field));
+    const bool is_set = config.origins.contains(key_of_field(field));
     if (found == nullptr || is_set) found = &field;
     if (is_set) break;
   }
@@ -128,25 +129,22 @@ void require_same_model(const Config& resolved) {
   const std::string& from = resolved.model.from;
   require_model_at(from);
   const nn::TransformerSpec base = *model_at(from);
-  name_origin(resolved, [&] {
-    const nn::TransformerSpec spec = model_spec(resolved);
-    if (const nn::SpecField* const key = difference_of(spec, base, resolved)) {
-      throw UsageError("config",
-                       fmt::format("model.{}: expected {}, as model.from {} has, got {}", key->name,
-                                   value_of(base, *key), from, value_of(spec, *key)),
-                       "leave the key out: the model is that of model.from");
-    }
-    // A folder's config.json takes the place of a preset.
-    if (!checkpoint::is_hf_folder(from) || !names_preset(resolved)) return;
-    const nn::TransformerSpec preset = nn::with_defaults(nn::preset(resolved.model.preset));
-    if (const nn::SpecField* const key = difference_of(preset, base, {})) {
-      throw UsageError(
-          "config",
-          fmt::format("model.preset: expected the model of model.from {1}, with {0} {2}, got {3} with {0} {4}",
-                      key->name, from, value_of(base, *key), resolved.model.preset, value_of(preset, *key)),
-          "leave the key out: the model is that of model.from");
-    }
-  });
+  const nn::TransformerSpec spec = model_spec(resolved);
+  constexpr const char* kLeaveOut = "leave the key out: the model is that of model.from";
+  if (const nn::SpecField* const field = difference_of(spec, base, resolved)) {
+    throw UsageError("config", key_of_field(*field),
+                     fmt::format("{}, as model.from {} has", value_of(base, *field), from), value_of(spec, *field),
+                     kLeaveOut);
+  }
+  // A folder's config.json takes the place of a preset.
+  if (!checkpoint::is_hf_folder(from) || !names_preset(resolved)) return;
+  const nn::TransformerSpec preset = nn::with_defaults(nn::preset(resolved.model.preset));
+  if (const nn::SpecField* const field = difference_of(preset, base, {})) {
+    throw UsageError("config", "model.preset",
+                     fmt::format("the model of model.from {}, with {} {}", from, field->name, value_of(base, *field)),
+                     fmt::format("{} with {} {}", resolved.model.preset, field->name, value_of(preset, *field)),
+                     kLeaveOut);
+  }
 }
 
 void require_base(const Config& resolved) {

@@ -20,6 +20,7 @@
 #include "train/model_table.h"
 #include "train/nearest.h"
 #include "train/optimizer_choices.h"
+#include "train/origin.h"
 
 namespace lt {
 
@@ -73,7 +74,11 @@ class Layers {
     if (key == nullptr) {
       throw UsageError("config", fmt::format("unknown key {} ({})", name, source), hint_for_key(name));
     }
-    config::assign(config_, *key, value, source);
+    try {
+      config::assign(config_, *key, value);
+    } catch (const UsageError& error) {
+      throw with_origin(error, source);
+    }
     config_.origins[name] = source;
   }
 
@@ -123,7 +128,7 @@ class Layers {
     for (const nn::SpecField& field : nn::spec_fields()) {
       if (!nn::is_equal(config_.model, preset, field)) continue;
       nn::copy_field(config_.model, ModelConfig(), field);
-      config_.origins.erase(nn::key_of(field));
+      config_.origins.erase(key_of_field(field));
     }
   }
   // In such a file an empty model.rope_scaling is none.
@@ -135,7 +140,7 @@ class Layers {
   // Whether a start of an earlier version wrote the text that was read: it states all of these, and no value in a
   // comment.
   bool is_of_earlier_version(const std::string& text) const {
-    return config_.train.device != "auto" && config_.train.cuda_graph && config_.optim.min_lr >= 0 &&
+    return config_.train.device && config_.train.cuda_graph && config_.optim.min_lr >= 0 &&
            !config_.checkpoint.dir.empty() && text.find("  # = ") == text.npos;
   }
 

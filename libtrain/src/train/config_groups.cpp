@@ -37,15 +37,14 @@ void set(OptimGroupConfig& group, const TableFields& fields, const std::string& 
 
 }  // namespace
 
-std::vector<OptimGroupConfig> groups_from(const Value& value, const std::string& key, const std::string& source) {
-  const std::vector<Table> tables = tables_from(value, key, source, kExample);
+std::vector<OptimGroupConfig> groups_from(const Value& value, const std::string& key) {
+  const std::vector<Table> tables = tables_from(value, key, kExample);
   if (static_cast<int>(tables.size()) >= kMaxOptimizerGroups) {  // one more group takes all other parameters
-    throw UsageError("config", fmt::format("{}: expected at most {}, got {} ({})", key, kMaxOptimizerGroups - 1,
-                                           tables.size(), source));
+    throw UsageError("config", key, fmt::format("at most {}", kMaxOptimizerGroups - 1), std::to_string(tables.size()));
   }
   std::vector<OptimGroupConfig> groups;
   for (const Table& table : tables) {
-    const TableFields fields(key, groups.size(), source);
+    const TableFields fields(key, groups.size());
     OptimGroupConfig& group = groups.emplace_back();
     for (const auto& [field, scalar] : table) set(group, fields, field, scalar);
     if (group.match.empty()) fields.fail_missing("match", kMatch);

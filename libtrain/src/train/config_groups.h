@@ -8,7 +8,7 @@
 
 namespace lt::config {
 
-// Throws UsageError that names the element and its field: "<key>[1].lr_scale: expected ..., got ... (<source>)".
-std::vector<OptimGroupConfig> groups_from(const Value& value, const std::string& key, const std::string& source);
+// Throws UsageError that names the element and its field: "<key>[1].lr_scale: expected ..., got ...".
+std::vector<OptimGroupConfig> groups_from(const Value& value, const std::string& key);
 
 }  // namespace lt::config

@@ -24,9 +24,9 @@ void set(nn::Lora& lora, const TableFields& fields, const std::string& field, co
 
 }  // namespace
 
-nn::Lora lora_from(const Value& value, const std::string& key, const std::string& source) {
-  const Table table = table_from(value, key, source, kExampleOfLora);
-  const TableFields fields(key, source);
+nn::Lora lora_from(const Value& value, const std::string& key) {
+  const Table table = table_from(value, key, kExampleOfLora);
+  const TableFields fields(key);
   nn::Lora lora;
   for (const auto& [field, scalar] : table) set(lora, fields, field, scalar);
   if (!table.empty() && lora.rank == 0) fields.fail_missing("rank", "an integer of at least 1");

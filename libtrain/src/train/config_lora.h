@@ -7,7 +7,7 @@
 
 namespace lt::config {
 
-// Throws UsageError that names the field: "<key>.rank: expected ..., got ... (<source>)". The model checks the targets.
-nn::Lora lora_from(const Value& value, const std::string& key, const std::string& source);
+// Throws UsageError that names the field: "<key>.rank: expected ..., got ...". The model checks the targets.
+nn::Lora lora_from(const Value& value, const std::string& key);
 
 }  // namespace lt::config

@@ -7,6 +7,7 @@
 #include "libtrain/parallel/strategy.h"
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
+#include "train/names.h"
 #include "train/optimizer_choices.h"
 
 namespace lt::config {
@@ -21,6 +22,12 @@ Rule from_0_below_1() { return {0, 1, false, true}; }
 Rule text() { return any(); }
 Rule text_or_empty() { return {.low = 0, .high = 0, .may_be_empty = true}; }
 Rule one_of(std::vector<std::string> choices) { return {.low = 0, .high = 0, .choices = std::move(choices)}; }
+template <HasNames T>
+Rule named() {
+  Rule rule{.low = 0, .high = 0};
+  for (const Named<T>& entry : kNames<T>) rule.choices.emplace_back(entry.name);
+  return rule;
+}
 Rule one_of_or_empty(std::vector<std::string> choices) {
   return {.low = 0, .high = 0, .choices = std::move(choices), .may_be_empty = true};
 }
@@ -46,7 +53,7 @@ Rule rule_of(const nn::SpecField& field, const ModelTable& models) {
   if (std::holds_alternative<std::string nn::TransformerSpec::*>(field.member)) return text_or_empty();
   if (std::holds_alternative<Size nn::TransformerSpec::*>(field.member)) return at_least(0);
   if (std::holds_alternative<std::optional<bool> nn::TransformerSpec::*>(field.member)) {
-    return one_of({"auto", "true", "false"});
+    return named<std::optional<bool>>();
   }
   if (std::holds_alternative<nn::Lora nn::TransformerSpec::*>(field.member)) return any();
   return {0, field.high, false, true};
@@ -85,14 +92,6 @@ void add_rows(std::vector<Key>& keys, const ModelTable& models) {
   }
 }
 
-std::vector<std::string> recomputations() { return {std::begin(nn::kRecomputeNames), std::end(nn::kRecomputeNames)}; }
-
-std::vector<std::string> strategy_names() {
-  std::vector<std::string> names;
-  for (const Strategy& strategy : kStrategies) names.emplace_back(strategy.name);
-  return names;
-}
-
 // A row. The key's section and name are those of its member.
 #define LT_KEY(section, name, rule, help)                                            \
   {                                                                                  \
@@ -121,19 +120,19 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(data, train, text(), "token files or glob patterns: a list, outside a file separated by commas"),
     LT_KEY(data, val, text(), "the same, for evaluation"),
     LT_KEY(data, sources, any(), "in place of train: tables of files, weight; JSON outside a file"),
-    LT_KEY(data, documents, one_of({"cross", "mask"}),
+    LT_KEY(data, documents, named<Documents>(),
            "mask: attention and positions stay inside a document, which ends with the tokenizer's end-of-text token"),
     LT_KEY(data, epochs, at_least(0), "in place of train.steps: passes over all samples; 0: train.steps counts"),
     LT_KEY(data, seed, at_least(0), "seed of the order of samples"),
     LT_KEY(data, shuffle, any(), "false: blocks in file order"),
-    LT_KEY(data, format, one_of({"auto", "raw16"}), "auto: by magic number; raw16: uint16 without a header"),
+    LT_KEY(data, format, named<TokenFormat>(), "auto: by magic number; raw16: uint16 without a header"),
 
-    LT_KEY(parallel, strategy, one_of(strategy_names()), "what is sharded over the ranks"),
+    LT_KEY(parallel, strategy, named<Strategy>(), "what is sharded over the ranks"),
     LT_KEY(parallel, shard_size, at_least(0), "ranks of a shard group; 0: all; fewer: hybrid sharding"),
-    LT_KEY(parallel, recompute, one_of(recomputations()), "activations that backward computes again"),
+    LT_KEY(parallel, recompute, named<Recompute>(), "activations that backward computes again"),
     LT_KEY(parallel, recompute_every, at_least(1), "recompute every n-th block"),
-    LT_KEY(parallel, reduce_dtype, one_of({"f32", "bf16"}), "dtype of gradients on the wire; they are added in f32"),
-    LT_KEY(parallel, backend, one_of({"auto", "mpi", "nccl"}),
+    LT_KEY(parallel, reduce_dtype, named<DType>(), "dtype of gradients on the wire; they are added in f32"),
+    LT_KEY(parallel, backend, named<CommBackend>(),
            "library of the collectives; auto: nccl on cuda, mpi on cpu"),
 
     LT_KEY(train, steps, at_least(0), "optimizer steps; 0: save the initial state and exit"),
@@ -144,16 +143,16 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(train, global_batch, at_least(0),
            "samples per step; accum follows from it and the ranks; 0: ranks x micro_batch x accum"),
     LT_KEY(train, seq, at_least(0), "tokens per sample; 0: max_seq of the model, 1 for one that is no transformer"),
-    LT_KEY(train, dtype, one_of({"f32", "bf16", "f16", kFp8}),
+    LT_KEY(train, dtype, named<Precision>(),
            "dtype of the computation; fp8: bf16 with products of blocks in e4m3"),
-    LT_KEY(train, device, one_of({"auto", "cpu", "cuda"}), "auto: cuda if this build and this machine have it"),
+    LT_KEY(train, device, named<std::optional<DeviceType>>(), "auto: cuda if this build and this machine have it"),
     LT_KEY(train, seed, at_least(0), "seed of initial weights and dropout"),
     LT_KEY(train, deterministic, any(), "the same bits under every strategy at the same rank count"),
     LT_KEY(train, eval_every, at_least(0), "steps between evaluations; 0: none"),
     LT_KEY(train, eval_tokens, at_least(0), "tokens per evaluation, the first ones of data.val; 0: all"),
     LT_KEY(train, eval_steps, at_least(0), "deprecated, use eval_tokens: global batches per evaluation; 0: not used"),
     LT_KEY(train, sample_every, at_least(0), "steps between generated samples; 0: none"),
-    LT_KEY(train, cuda_graph, one_of({"auto", "true", "false"}),
+    LT_KEY(train, cuda_graph, named<std::optional<bool>>(),
            "a step as one CUDA graph, except beside a copy of the state; the same bits; auto: on GPUs"),
     LT_KEY(train, tf32, any(), "with f32 on cuda: matrix products round their operands to TF32"),
     LT_KEY(train, z_loss, at_least(0), "factor of log(sum of exp(logits))^2, which training adds to the loss"),
@@ -164,7 +163,7 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(optim, lr, at_least(0), "learning rate after warm-up"),
     LT_KEY(optim, min_lr, any(), "learning rate at the end; negative: lr / 10"),
     LT_KEY(optim, warmup, at_least(0), "steps of linear warm-up"),
-    LT_KEY(optim, schedule, one_of({"cosine", "linear", "wsd", "constant"}),
+    LT_KEY(optim, schedule, named<Decay>(),
            "the learning rate's course after warm-up"),
     LT_KEY(optim, beta1, from_0_below_1(), "AdamW, decay of the first moment"),
     LT_KEY(optim, beta2, from_0_below_1(), "AdamW, decay of the second moment"),
@@ -172,8 +171,8 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(optim, weight_decay, at_least(0), "on tensors of two or more dimensions"),
     LT_KEY(optim, momentum, from_0_below_1(), "Muon, decay of the sum of gradients"),
     LT_KEY(optim, clip, at_least(0), "bound on the global gradient norm; 0: none"),
-    LT_KEY(optim, state_dtype, one_of({"f32", "bf16"}), "dtype of moments and momenta; bf16 is rounded stochastically"),
-    LT_KEY(optim, master, one_of({"f32", "none"}),
+    LT_KEY(optim, state_dtype, named<DType>(), "dtype of moments and momenta; bf16 is rounded stochastically"),
+    LT_KEY(optim, master, named<std::optional<DType>>(),
            "dtype of master weights; none: bf16 weights alone, rounded stochastically"),
     LT_KEY(optim, ema, from_0_below_1(), "decay of the weights' average, a state that --weights ema reads; 0: none"),
     LT_KEY(optim, groups, any(), "tables of match, lr_scale, weight_decay, optimizer; JSON outside a file"),

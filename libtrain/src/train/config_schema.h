@@ -12,6 +12,12 @@
 #include <vector>
 
 #include "libtrain/train/config.h"
+#include "nn/spec_fields.h"
+
+namespace lt {
+// The key that sets the field: "model.width".
+inline std::string key_of_field(const nn::SpecField& field) { return "model." + std::string(field.name); }
+}  // namespace lt
 
 namespace lt::config {
 
@@ -32,9 +38,11 @@ using Value = std::variant<Text, bool, std::int64_t, double, std::string, std::v
                            std::vector<Table>, Unsupported>;
 
 // Where a Key's value lives; the type of the pointer is the type of the key.
-using Field =
-    std::variant<bool*, std::optional<bool>*, Size*, std::uint64_t*, float*, double*, std::string*,
-                 std::vector<std::string>*, std::vector<DataSource>*, std::vector<OptimGroupConfig>*, nn::Lora*>;
+using Field = std::variant<bool*, Size*, std::uint64_t*, float*, double*, std::string*, std::vector<std::string>*,
+                           std::vector<DataSource>*, std::vector<OptimGroupConfig>*, nn::Lora*,
+                           // types with a table in names.h
+                           std::optional<bool>*, Strategy*, Recompute*, DType*, std::optional<DType>*, Precision*,
+                           CommBackend*, std::optional<DeviceType>*, Documents*, TokenFormat*, Decay*>;
 
 // The values that a key accepts. Members that do not fit the key's type are ignored.
 struct Rule {
@@ -61,8 +69,10 @@ std::set<std::string> built_in_families();
 bool is_of_model(const Key& key, const Config& config);
 
 Value value_of(const ModelValue& value);
-// Throws UsageError: "<key>: expected <the rule's text>, got <value> (<source>)".
-void assign(Config& config, const Key& key, const Value& value, const std::string& source);
+// Throws UsageError about the key, or about a field of the tables that are its value.
+void assign(Config& config, const Key& key, const Value& value);
+// The key's value as a layer would give it.
+Value value_of(const Config& config, const Key& key);
 std::string toml_text(const Config& config, const Key& key);
 
 }  // namespace lt::config

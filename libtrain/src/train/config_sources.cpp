@@ -24,15 +24,14 @@ void set(DataSource& source, const TableFields& fields, const std::string& field
 
 }  // namespace
 
-std::vector<DataSource> sources_from(const Value& value, const std::string& key, const std::string& source) {
-  const std::vector<Table> tables = tables_from(value, key, source, kExampleOfSources);
+std::vector<DataSource> sources_from(const Value& value, const std::string& key) {
+  const std::vector<Table> tables = tables_from(value, key, kExampleOfSources);
   if (tables.size() > kMaxDataSources) {
-    throw UsageError("config",
-                     fmt::format("{}: expected at most {}, got {} ({})", key, kMaxDataSources, tables.size(), source));
+    throw UsageError("config", key, fmt::format("at most {}", kMaxDataSources), std::to_string(tables.size()));
   }
   std::vector<DataSource> sources;
   for (const Table& table : tables) {
-    const TableFields fields(key, sources.size(), source);
+    const TableFields fields(key, sources.size());
     DataSource& made = sources.emplace_back();
     for (const auto& [field, scalar] : table) set(made, fields, field, scalar);
     if (made.files.empty()) fields.fail_missing("files", "text or a list of texts");

@@ -8,7 +8,7 @@
 
 namespace lt::config {
 
-// Throws UsageError that names the element and its field: "<key>[1].weight: expected ..., got ... (<source>)".
-std::vector<DataSource> sources_from(const Value& value, const std::string& key, const std::string& source);
+// Throws UsageError that names the element and its field: "<key>[1].weight: expected ..., got ...".
+std::vector<DataSource> sources_from(const Value& value, const std::string& key);
 
 }  // namespace lt::config

@@ -80,39 +80,35 @@ double number_of(const Scalar& value) {
   return std::isfinite(given) ? given : kNone;
 }
 
-[[noreturn]] void refuse_value(const Value& value, const std::string& key, const std::string& source,
-                               const char* expected, const char* example, const std::string& hint) {
+[[noreturn]] void refuse_value(const Value& value, const std::string& key, const char* expected, const char* example,
+                               const std::string& hint) {
   const auto* text = std::get_if<Text>(&value);
-  throw UsageError("config",
-                   fmt::format("{}: expected {}, got {} ({})", key, expected,
-                               text != nullptr ? "'" + text->text + "'" : "another value", source),
+  throw UsageError("config", key, expected, text != nullptr ? "'" + text->text + "'" : "another value",
                    text != nullptr ? fmt::format("as JSON: '{}'", example) : hint);
 }
 
 }  // namespace
 
-std::vector<Table> tables_from(const Value& value, const std::string& key, const std::string& source,
-                               const char* example) {
+std::vector<Table> tables_from(const Value& value, const std::string& key, const char* example) {
   if (const auto* text = std::get_if<Text>(&value)) {
     if (text->text.empty()) return {};
     if (auto tables = tables_of(json_of(text->text))) return *std::move(tables);
   }
   if (const auto* tables = std::get_if<std::vector<Table>>(&value)) return *tables;
   if (const auto* list = std::get_if<std::vector<std::string>>(&value); list != nullptr && list->empty()) return {};
-  refuse_value(value, key, source, "tables", example, fmt::format("[[{}]] begins each", key));
+  refuse_value(value, key, "tables", example, fmt::format("[[{}]] begins each", key));
 }
 
-Table table_from(const Value& value, const std::string& key, const std::string& source, const char* example) {
+Table table_from(const Value& value, const std::string& key, const char* example) {
   if (const auto* text = std::get_if<Text>(&value)) {
     if (text->text.empty()) return {};
     if (auto table = table_of(json_of(text->text))) return *std::move(table);
   }
   if (const auto* table = std::get_if<Table>(&value)) return *table;
-  refuse_value(value, key, source, "a table", example, fmt::format("[{}] begins it", key));
+  refuse_value(value, key, "a table", example, fmt::format("[{}] begins it", key));
 }
 
-TableFields::TableFields(const std::string& key, std::size_t element, std::string source)
-    : name_(fmt::format("{}[{}]", key, element)), source_(std::move(source)) {}
+TableFields::TableFields(const std::string& key, std::size_t element) : name_(fmt::format("{}[{}]", key, element)) {}
 
 std::string TableFields::text(const std::string& field, const Scalar& value) const {
   const auto* given = std::get_if<std::string>(&value);
@@ -152,17 +148,16 @@ Size TableFields::count(const std::string& field, const Scalar& value) const {
 }
 
 void TableFields::fail(const std::string& field, const std::string& expected, const Scalar& value) const {
-  throw UsageError("config",
-                   fmt::format("{}.{}: expected {}, got {} ({})", name_, field, expected, text_of(value), source_));
+  throw UsageError("config", name_ + "." + field, expected, text_of(value));
 }
 
 void TableFields::refuse(const std::string& field, const std::vector<std::string>& known) const {
-  throw UsageError("config", fmt::format("unknown field {}.{} ({})", name_, field, source_),
+  throw UsageError("config", fmt::format("unknown field {}.{}", name_, field),
                    nearest_hint(field, known, "docs/configuration.md"));
 }
 
 void TableFields::fail_missing(const std::string& field, const std::string& expected) const {
-  throw UsageError("config", fmt::format("{}.{}: expected {}, got none ({})", name_, field, expected, source_));
+  throw UsageError("config", name_ + "." + field, expected, "none");
 }
 
 }  // namespace lt::config

@@ -9,17 +9,16 @@
 
 namespace lt::config {
 
-// Both throw UsageError, whose hint has `example` where JSON was expected: "<key>: expected tables, got ...
-// (<source>)". Empty text is no tables, and an empty table.
-std::vector<Table> tables_from(const Value& value, const std::string& key, const std::string& source,
-                               const char* example);
-Table table_from(const Value& value, const std::string& key, const std::string& source, const char* example);
+// Both throw UsageError, whose hint has `example` where JSON was expected: "<key>: expected tables, got ...".
+// Empty text is no tables, and an empty table.
+std::vector<Table> tables_from(const Value& value, const std::string& key, const char* example);
+Table table_from(const Value& value, const std::string& key, const char* example);
 
-// Reads the fields of one table. Errors name it and the field: "<key>[1].lr_scale: expected ..., got ... (<source>)".
+// Reads the fields of one table. Errors name it and the field: "<key>[1].lr_scale: expected ..., got ...".
 class TableFields {
  public:
-  TableFields(std::string name, std::string source) : name_(std::move(name)), source_(std::move(source)) {}
-  TableFields(const std::string& key, std::size_t element, std::string source);  // of name "<key>[1]"
+  explicit TableFields(std::string name) : name_(std::move(name)) {}
+  TableFields(const std::string& key, std::size_t element);  // of name "<key>[1]"
 
   std::string text(const std::string& field, const Scalar& value) const;
   // One text, or a list of texts. None may be empty.
@@ -34,7 +33,7 @@ class TableFields {
   [[noreturn]] void fail_missing(const std::string& field, const std::string& expected) const;
 
  private:
-  std::string name_, source_;
+  std::string name_;
 };
 
 }  // namespace lt::config

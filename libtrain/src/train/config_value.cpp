@@ -17,6 +17,7 @@
 #include "train/config_lora.h"
 #include "train/config_schema.h"
 #include "train/config_sources.h"
+#include "train/names.h"
 
 namespace lt::config {
 namespace {
@@ -54,7 +55,6 @@ std::string in_quotes(std::string_view text) {
 }
 
 std::string toml(bool value) { return value ? "true" : "false"; }
-std::string toml(std::optional<bool> value) { return value ? *value ? "\"true\"" : "\"false\"" : "\"auto\""; }
 std::string toml(std::int64_t value) { return std::to_string(value); }
 std::string toml(std::uint64_t value) { return std::to_string(value); }
 // The shortest digits that read back as the same number, in a form that TOML takes as a float.
@@ -66,6 +66,10 @@ std::string toml_of_real(Real value) {
 std::string toml(float value) { return toml_of_real(value); }
 std::string toml(double value) { return toml_of_real(value); }
 std::string toml(const std::string& value) { return in_quotes(value); }
+template <HasNames T>
+std::string toml(const T& value) {
+  return in_quotes(name_of(value));
+}
 std::string toml(const std::vector<std::string>& values) {
   std::string text = "[";
   for (const std::string& value : values) text += (text.size() > 1 ? ", " : "") + in_quotes(value);
@@ -131,12 +135,10 @@ std::optional<T> convert(const Rule& rule, const Value& value) {
   if constexpr (std::is_same_v<T, bool>) {
     if (const auto* given = std::get_if<bool>(&value)) return *given;
     if (text != nullptr && (text->text == "true" || text->text == "false")) return text->text == "true";
-  } else if constexpr (std::is_same_v<T, std::optional<bool>>) {
-    if (const auto* given = std::get_if<bool>(&value)) return *given;
+  } else if constexpr (HasNames<T>) {
+    if (const auto* given = std::get_if<bool>(&value)) return value_named<T>(*given ? "true" : "false");
     const auto* string = std::get_if<std::string>(&value);
-    const std::string& given = text != nullptr ? text->text : string != nullptr ? *string : std::string();
-    if (given == "auto") return T();
-    if (given == "true" || given == "false") return given == "true";
+    if (text != nullptr || string != nullptr) return value_named<T>(text != nullptr ? text->text : *string);
   } else if constexpr (is_integer<T>) {
     const auto given = text != nullptr      ? number<std::int64_t>(text->text)
                        : integer != nullptr ? std::optional(*integer)
@@ -158,7 +160,10 @@ std::optional<T> convert(const Rule& rule, const Value& value) {
 }
 
 bool satisfies(const Rule&, bool) { return true; }
-bool satisfies(const Rule&, std::optional<bool>) { return true; }
+template <HasNames T>
+bool satisfies(const Rule&, const T&) {
+  return true;
+}
 bool satisfies(const Rule&, std::int64_t) { return true; }
 bool satisfies(const Rule&, std::uint64_t) { return true; }
 template <std::floating_point Real>
@@ -191,7 +196,7 @@ std::string expected(const Rule& rule) {
       return fmt::format("a number {} {}", rule.without_low ? "above" : "of at least", rule.low);
     return fmt::format("a number in {}{}, {}{}", rule.without_low ? '(' : '[', rule.low, rule.high,
                        rule.without_high ? ')' : ']');
-  } else if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, std::optional<bool>>) {
+  } else if constexpr (std::is_same_v<T, std::string> || HasNames<T>) {
     return rule.choices.empty() ? std::string("text") : fmt::format("one of {}", fmt::join(rule.choices, ", "));
   } else {
     return "text or a list of texts";
@@ -211,7 +216,7 @@ std::string expected(const Rule& rule, const Value& value) {
       return fmt::format("an integer of at least {}", rule.low);
     }
   }
-  if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, std::vector<std::string>>) {
+  if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, std::vector<std::string>> || HasNames<T>) {
     const auto* text = std::get_if<Text>(&value);
     if (text != nullptr && !is_utf8(text->text)) return "text in UTF-8";
   }
@@ -224,28 +229,72 @@ std::string expected(const Rule& rule, const Value& value) {
   return expected<T>(rule);
 }
 
+// A value as a layer would give it.
+template <class T>
+Value as_given(const T& value) {
+  if constexpr (std::is_same_v<T, Strategy>) {
+    return std::string(value.name);
+  } else if constexpr (std::is_same_v<T, DType>) {
+    return std::string(dtype_name(value));
+  } else if constexpr (HasNames<T>) {
+    return name_of(value);
+  } else if constexpr (is_integer<T>) {
+    return static_cast<std::int64_t>(value);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<double>(value);
+  } else {
+    return value;
+  }
+}
+Value as_given(const std::vector<OptimGroupConfig>& groups) {
+  std::vector<Table> tables;
+  for (const OptimGroupConfig& group : groups) {
+    Table& table = tables.emplace_back(Table{{"match", group.match}, {"lr_scale", group.lr_scale}});
+    if (group.weight_decay >= 0) table.emplace_back("weight_decay", group.weight_decay);
+    if (!group.optimizer.empty()) table.emplace_back("optimizer", group.optimizer);
+  }
+  return tables;
+}
+Value as_given(const std::vector<DataSource>& sources) {
+  std::vector<Table> tables;
+  for (const DataSource& source : sources) tables.push_back({{"files", source.files}, {"weight", source.weight}});
+  return tables;
+}
+Value as_given(const nn::Lora& lora) {
+  Table table;
+  if (lora == nn::Lora()) return table;
+  table.emplace_back("rank", lora.rank);
+  if (lora.alpha != 0) table.emplace_back("alpha", lora.alpha);
+  if (!lora.targets.empty()) table.emplace_back("targets", lora.targets);
+  return table;
+}
+
 }  // namespace
 
 Value value_of(const ModelValue& value) {
   return std::visit([](const auto& given) { return Value(given); }, value);
 }
 
-void assign(Config& config, const Key& key, const Value& value, const std::string& source) {
+Value value_of(const Config& config, const Key& key) {
+  // The const_cast is safe, here and below: the accessor only takes an address.
+  return std::visit([](const auto* field) { return as_given(*field); }, key.field(const_cast<Config&>(config)));
+}
+
+void assign(Config& config, const Key& key, const Value& value) {
   std::visit(
       [&](auto* field) {
         using T = Pointee<decltype(field)>;
         if constexpr (std::is_same_v<T, std::vector<OptimGroupConfig>>) {
-          *field = groups_from(value, key.full_name(), source);
+          *field = groups_from(value, key.full_name());
         } else if constexpr (std::is_same_v<T, std::vector<DataSource>>) {
-          *field = sources_from(value, key.full_name(), source);
+          *field = sources_from(value, key.full_name());
         } else if constexpr (std::is_same_v<T, nn::Lora>) {
-          *field = lora_from(value, key.full_name(), source);
+          *field = lora_from(value, key.full_name());
         } else {
           auto given = convert<T>(key.rule, value);
           if (!given || !satisfies(key.rule, *given)) {
-            const std::string got = std::visit([](const auto& v) { return toml(v); }, value);
-            throw UsageError("config", fmt::format("{}: expected {}, got {} ({})", key.full_name(),
-                                                   expected<T>(key.rule, value), got, source));
+            throw UsageError("config", key.full_name(), expected<T>(key.rule, value),
+                             std::visit([](const auto& v) { return toml(v); }, value));
           }
           *field = std::move(*given);
         }
@@ -254,7 +303,6 @@ void assign(Config& config, const Key& key, const Value& value, const std::strin
 }
 
 std::string toml_text(const Config& config, const Key& key) {
-  // The const_cast is safe: the accessor only takes an address.
   return std::visit([](const auto* field) { return toml(*field); }, key.field(const_cast<Config&>(config)));
 }
 

@@ -103,10 +103,8 @@ void require_tokenizer(const NamedTokenizer& expected, const std::vector<NamedTo
     if (more && match != TokenizerMatch::same) continue;
     const bool fewer = (match != TokenizerMatch::extended) && extends_tokenizer(other.text, expected.text);
     if (fewer && (more || match == TokenizerMatch::overlapping)) continue;
-    throw UsageError("data",
-                     fmt::format("{}: expected the tokenizer of {}, {}, found {}", other.key, expected.key,
-                                 shown(expected), shown(other)),
-                     hint_of(expected, other));
+    throw UsageError("data", other.key, fmt::format("the tokenizer of {}, {}", expected.key, shown(expected)),
+                     shown(other), hint_of(expected, other));
   }
 }
 

@@ -49,8 +49,8 @@ const DeviceModel* device_model_of(std::string_view device_name);
 double dense_tflops_bf16(std::string_view device_name);
 
 // The dense peak of a computation in `dtype` (train.dtype), FLOP/s, for MFU; 0: unknown or meaningless.
-constexpr double dense_flops_of(std::string_view dtype, double dense_tflops_bf16) {
-  return dtype == "f32" ? 0 : dense_tflops_bf16 * 1e12 * (dtype == kFp8 ? 2 : 1);
+constexpr double dense_flops_of(Precision dtype, double dense_tflops_bf16) {
+  return dtype == Precision::f32 ? 0 : dense_tflops_bf16 * 1e12 * (dtype == Precision::fp8 ? 2 : 1);
 }
 
 // The placement of a run's ranks, which fill one node after the other.

@@ -47,7 +47,7 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
       }
     }
     if (const Size most = loaded.model->spec().max_seq; seq > most) {
-      throw UsageError("data", fmt::format("train.seq: expected at most model.max_seq {}, got {}", most, seq));
+      throw UsageError("data", "seq", fmt::format("at most the model's max_seq {}", most), std::to_string(seq));
     }
     if (group.rank() == 0) {
       for (const std::string& path : expand_files(files)) TokenFile(path, format);  // a folder has no tokenizer either

@@ -49,8 +49,8 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
   const checkpoint::ModelDescription description = description_of(step_directory, state);
   const Config config = config_of(state);
   loaded.seq = description.seq == 0 ? description.spec.max_seq : description.seq;
-  loaded.separates_documents = config.data.documents == "mask";
-  loaded.read_raw16 = config.data.format == "raw16";
+  loaded.separates_documents = config.data.documents == Documents::mask;
+  loaded.read_raw16 = config.data.format == TokenFormat::raw16;
   loaded.model = nn::make_transformer(description.spec);
   const bool has_base = nn::has_adapters(description.spec);
   const auto is_saved = [&](const std::string& name) { return !has_base || nn::is_adapter(name); };

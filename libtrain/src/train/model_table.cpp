@@ -13,6 +13,7 @@
 #include "optim/groups.h"
 #include "train/config_schema.h"
 #include "train/engine_checkpoint.h"
+#include "train/origin.h"
 
 namespace lt {
 namespace {
@@ -34,10 +35,10 @@ void require_valid_fallback(const ModelRow& row, const ModelField& field) {
   Config config = default_config(std::make_shared<const ModelTable>(alone));
   try {
     for (const config::Key& key : config::schema(*config.models)) {
-      if (key.name == field.name) config::assign(config, key, config::value_of(field.fallback), "its default");
+      if (key.name == field.name) config::assign(config, key, config::value_of(field.fallback));
     }
   } catch (const UsageError& error) {
-    refuse(row, error.what());
+    refuse(row, with_origin(error, "its default").what());
   }
 }
 
@@ -94,8 +95,9 @@ void require_keys_of_model(const Config& config) {
   for (const config::Key& key : config::schema(*config.models)) {
     if (!config.origins.contains(key.full_name()) || config::is_of_model(key, config)) continue;
     const ModelRow* const row = own_row(config);
-    throw UsageError("config", fmt::format("{}: expected a key of the model, which is {}", key.full_name(),
-                                           row != nullptr ? "model.family=" + row->name : "a transformer"));
+    throw UsageError("config", key.full_name(),
+                     "none for " + (row != nullptr ? "model.family=" + row->name : "a transformer"),
+                     config::toml_text(config, key));
   }
 }
 

@@ -8,8 +8,6 @@
 namespace lt::config {
 namespace {
 
-// The configuration's check of choices leaves no other value.
-DType dtype_of(const std::string& name) { return name == "bf16" ? DType::bf16 : DType::f32; }
 float f(double value) { return static_cast<float>(value); }
 
 constexpr OptimizerChoice kChoices[] = {
@@ -19,8 +17,8 @@ constexpr OptimizerChoice kChoices[] = {
                     .beta2 = f(optim.beta2),
                     .eps = f(optim.eps),
                     .weight_decay = f(weight_decay),
-                    .state_dtype = dtype_of(optim.state_dtype),
-                    .masters = optim.master != "none"};
+                    .state_dtype = optim.state_dtype,
+                    .masters = optim.master.has_value()};
      },
      ""},
     // Muon takes only the matrices of blocks.
@@ -28,8 +26,8 @@ constexpr OptimizerChoice kChoices[] = {
      [](const OptimConfig& optim, double weight_decay) -> Optimizer {
        return Muon{.momentum = f(optim.momentum),
                    .weight_decay = f(weight_decay),
-                   .state_dtype = dtype_of(optim.state_dtype),
-                   .masters = optim.master != "none"};
+                   .state_dtype = optim.state_dtype,
+                   .masters = optim.master.has_value()};
      },
      "adamw"},
 };

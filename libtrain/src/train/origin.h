@@ -1,6 +1,7 @@
-// Adds the origin of a key's value to errors that are found after the layers were applied.
+// Where the value of a key comes from, and errors that say so.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -15,18 +16,12 @@ inline constexpr const char* kFromProgram = "from the program";
 // Whether the origin is a file. Others are the command line, a variable of the environment and a program.
 inline bool is_file(std::string_view origin) { return !origin.starts_with("from the "); }
 
-// Runs `body`. If it throws a UsageError whose message begins with a key that a layer set, appends that layer to the
-// message.
-template <class Body>
-void name_origin(const Config& config, Body&& body) {
-  try {
-    body();
-  } catch (const UsageError& e) {
-    const std::string message = e.what();
-    const auto origin = config.origins.find(message.substr(0, message.find(':')));
-    if (origin == config.origins.end()) throw;
-    throw UsageError(e.component(), message + " (" + origin->second + ")", e.hint());
-  }
-}
+// The same error, which says where the value comes from.
+UsageError with_origin(const UsageError& error, const std::string& origin);
+
+// Runs `body`. Layers below the configuration know their own fields and no keys: if it throws a UsageError about a
+// field that a key sets, throws one that names the key (component "config"), and the layer that set it. Not to be
+// nested: each would append the layer.
+void name_keys(const Config& config, const std::function<void()>& body);
 
 }  // namespace lt

@@ -7,6 +7,7 @@
 #include "libtrain/parallel/strategy.h"
 #include "libtrain/train/plan_cluster.h"
 #include "libtrain/train/run_options.h"
+#include "train/names.h"
 #include "train/plan_trial.h"
 #include "train/shard_sizes.h"
 
@@ -26,10 +27,10 @@ class ClusterSearch {
     Trial trial(ranks, machine_, memory_bytes_);
     std::optional<Config> best;
     for (const Strategy& strategy : kStrategies) {
-      for (const std::string_view recompute : nn::kRecomputeNames) {
+      for (const auto& [name, recompute] : kNames<Recompute>) {
         Config tried = config_;
         tried.train.global_batch = 0;
-        tried.parallel.strategy = strategy.name, tried.parallel.recompute = recompute;
+        tried.parallel.strategy = strategy, tried.parallel.recompute = recompute;
         Size first = 0;
         for (const int size : sizes(strategy, ranks)) {
           tried.parallel.shard_size = size;
@@ -99,7 +100,7 @@ Cluster plan_cluster(const Config& config, std::vector<int> nodes, const PlanMac
       one.train.global_batch = 0, one.train.micro_batch = 1;  // its own may be more than kernels take
       one.parallel.shard_size = 0;                            // that of the rows, which the given strategy may refuse
       const Plan plan = make_plan(one, ranks, machine);
-      cluster.subject = fmt::format("{}; {}, sequences of {}", plan.model, plan.dtype, plan.seq);
+      cluster.subject = fmt::format("{}; {}, sequences of {}", plan.model, name_of(plan.dtype), plan.seq);
       cluster.model_json = plan.model_json, cluster.dtype = plan.dtype, cluster.seq = plan.seq;
       cluster.memory_bytes = plan.device_bytes == 0 ? memory_bytes
                              : memory_bytes == 0    ? plan.device_bytes

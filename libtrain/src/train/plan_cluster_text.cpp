@@ -9,6 +9,7 @@
 #include "drawing/ticks.h"
 #include "libtrain/train/plan_cluster.h"
 #include "record/short_text.h"
+#include "train/names.h"
 #include "train/plan_text.h"
 
 namespace lt {
@@ -31,9 +32,9 @@ Size batch_of(const ClusterRow& row) { return row.best->micro_batch * row.accum 
 Json row_json(const Cluster& cluster, const ClusterRow& row) {
   Json json = {{"nodes", row.nodes}, {"ranks", row.ranks}, {"fits", row.best.has_value()}};
   if (!row.best) return json;
-  json.update({{"strategy", row.strategy},
+  json.update({{"strategy", name_of(row.strategy)},
                {"shard_size", row.best->shard_size},
-               {"recompute", row.recompute},
+               {"recompute", name_of(row.recompute)},
                {"micro_batch", row.best->micro_batch},
                {"accum", row.accum},
                {"global_batch", batch_of(row)},
@@ -53,7 +54,7 @@ std::string to_json(const Cluster& cluster) {
   Json rows = Json::array();
   for (const ClusterRow& row : cluster.rows) rows.push_back(row_json(cluster, row));
   return Json{{"model", Json::parse(cluster.model_json)},
-              {"dtype", cluster.dtype},
+              {"dtype", name_of(cluster.dtype)},
               {"device", cluster.machine.device},
               {"ranks_per_node", cluster.machine.ranks_per_node},
               {"memory_bytes", cluster.memory_bytes},
@@ -80,12 +81,12 @@ std::string to_text(const Cluster& cluster) {
       continue;
     }
     const int shards = row.best->shard_size == 0 ? row.ranks : row.best->shard_size;
-    text += fmt::format("{:<8} {:>10} {:<9} {:>11} {:>5} {:>12} {:>8} {:>9.1f} {:>9} {:>5} {:>4.0f}% {:>6.0f}%\n",
-                        row.strategy, row.strategy == "ddp" ? "" : std::to_string(shards), row.recompute,
-                        row.best->micro_batch, row.accum, short_count(static_cast<double>(batch_of(row) * cluster.seq)),
-                        bytes_text(static_cast<double>(row.best->peak_bytes)), row.best->step_ms,
-                        short_count(row.best->tokens_per_s), short_count(of_a_rank(row)),
-                        100 * efficiency(cluster, row), 100 * row.exposed_share);
+    text += fmt::format(
+        "{:<8} {:>10} {:<9} {:>11} {:>5} {:>12} {:>8} {:>9.1f} {:>9} {:>5} {:>4.0f}% {:>6.0f}%\n", row.strategy.name,
+        row.strategy.shards_nothing() ? "" : std::to_string(shards), name_of(row.recompute), row.best->micro_batch,
+        row.accum, short_count(static_cast<double>(batch_of(row) * cluster.seq)),
+        bytes_text(static_cast<double>(row.best->peak_bytes)), row.best->step_ms, short_count(row.best->tokens_per_s),
+        short_count(of_a_rank(row)), 100 * efficiency(cluster, row), 100 * row.exposed_share);
   }
   text.pop_back();
   return text;
@@ -125,7 +126,7 @@ std::string to_svg(const Cluster& cluster) {
     svg += fmt::format(
         "<text x=\"{0:.1f}\" y=\"{1}\" text-anchor=\"middle\">{2}</text>"
         "<circle cx=\"{0:.1f}\" cy=\"{3:.1f}\" r=\"3\" fill=\"#1f77b4\"><title>{4} {5}</title></circle>\n",
-        at, kBottom + 16, row->ranks, value, row->strategy, short_count(of_a_rank(*row)));
+        at, kBottom + 16, row->ranks, value, row->strategy.name, short_count(of_a_rank(*row)));
   }
   points.pop_back();
   return svg + fmt::format(

@@ -9,6 +9,7 @@
 #include "libtrain/train/plan_fit.h"
 #include "libtrain/train/run_options.h"
 #include "record/short_text.h"
+#include "train/names.h"
 #include "train/plan_trial.h"
 #include "train/shard_sizes.h"
 
@@ -18,7 +19,7 @@ namespace {
 // Fills in the values that all rows share.
 void describe(Fit& fit, const Plan& plan) {
   fit.machine = plan.machine, fit.dtype = plan.dtype, fit.model_json = plan.model_json;
-  fit.subject = fmt::format("{}; {}, sequences of {}, {}", plan.model, plan.dtype, plan.seq,
+  fit.subject = fmt::format("{}; {}, sequences of {}, {}", plan.model, name_of(plan.dtype), plan.seq,
                             fit.global_batch > 0 ? "global batches of " + counted(fit.global_batch, "sample")
                                                  : fmt::format("accum {}", fit.accum));
   if (fit.memory_bytes == 0 || (plan.device_bytes > 0 && plan.device_bytes < fit.memory_bytes)) {
@@ -79,10 +80,9 @@ Fit fit_memory(const Config& asked, int ranks, const PlanMachine& machine, Size 
   fit.global_batch = asked.train.global_batch, fit.accum = given.train.accum;
   std::optional<UsageError> refusal;
   for (const Strategy& strategy : kStrategies) {
-    for (const std::string_view recompute : nn::kRecomputeNames) {
+    for (const auto& [name, recompute] : kNames<Recompute>) {
       Config config = given;
-      config.parallel.strategy = strategy.name;
-      config.parallel.recompute = recompute;
+      config.parallel.strategy = strategy, config.parallel.recompute = recompute;
       std::vector<int> sizes{0};
       if (!strategy.shards_nothing()) {
         sizes = fit.shard_size > 0 ? std::vector{fit.shard_size} : shard_sizes(ranks, ranks_per_node(machine));

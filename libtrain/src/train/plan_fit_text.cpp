@@ -9,6 +9,7 @@
 #include "libtrain/parallel/strategy.h"
 #include "libtrain/train/plan_fit.h"
 #include "record/short_text.h"
+#include "train/names.h"
 #include "train/plan_text.h"
 
 namespace lt {
@@ -19,8 +20,8 @@ using Json = nlohmann::ordered_json;
 
 Json row_json(const FitRow& row) {
   const auto& [given, largest] = std::tie(row.given, row.largest);
-  return {{"strategy", row.strategy},
-          {"recompute", row.recompute},
+  return {{"strategy", name_of(row.strategy)},
+          {"recompute", name_of(row.recompute)},
           {"given_peak_bytes", given ? Json(given->peak_bytes) : Json(nullptr)},
           {"given_fits", given && given->missing_bytes == 0},
           {"given_shard_size", given ? Json(given->shard_size) : Json(nullptr)},
@@ -35,9 +36,9 @@ Json row_json(const FitRow& row) {
 
 // With accum where it follows from the batch: the given one may be of another micro-batch.
 std::string options_of(const Fit& fit, const FitRow& row, const FitTry& tried) {
-  return fmt::format("--parallel.strategy={}{} --parallel.recompute={} --train.micro_batch={}{}", row.strategy,
+  return fmt::format("--parallel.strategy={}{} --parallel.recompute={} --train.micro_batch={}{}", row.strategy.name,
                      tried.shard_size > 0 ? fmt::format(" --parallel.shard_size={}", tried.shard_size) : "",
-                     row.recompute, tried.micro_batch,
+                     name_of(row.recompute), tried.micro_batch,
                      fit.global_batch > 0 ? fmt::format(" --train.accum={}", tried.accum) : "");
 }
 
@@ -45,9 +46,7 @@ const FitRow& row_at(const Fit& fit, int i) { return fit.rows.at(static_cast<std
 
 // The shard size where rows may differ in it: ddp shards nothing.
 std::string shard_text(const Fit& fit, const FitRow& row, const FitTry& tried) {
-  return find_strategy(row.strategy).shards_nothing()
-             ? ""
-             : std::to_string(tried.shard_size == 0 ? fit.ranks : tried.shard_size);
+  return row.strategy.shards_nothing() ? "" : std::to_string(tried.shard_size == 0 ? fit.ranks : tried.shard_size);
 }
 
 // Each reason once, with the rows that have it.
@@ -60,7 +59,8 @@ std::string refusals_text(const Fit& fit) {
         "{}: {}", any_batch ? "" : fmt::format(" with train.micro_batch={}", fit.given_micro_batch), row.refused);
     auto found = std::ranges::find(rows_of, why, &std::pair<std::string, std::string>::first);
     if (found == rows_of.end()) found = rows_of.insert(rows_of.end(), {why, ""});
-    found->second += fmt::format("{}{} {}", found->second.empty() ? "" : ", ", row.strategy, row.recompute);
+    found->second +=
+        fmt::format("{}{} {}", found->second.empty() ? "" : ", ", row.strategy.name, name_of(row.recompute));
   }
   std::string text;
   for (const auto& [why, rows] : rows_of) text += fmt::format("refused{}\n  ({})\n", why, rows);
@@ -75,7 +75,7 @@ std::string table_text(const Fit& fit) {
       fmt::format("{:<9} {:<10} | {:>10} {:>4} {:>10} {:>10} | {:>11} {:>10} {:>10} {:>10}\n", "strategy", "recompute",
                   "peak", "fits", "shard_size", "tokens/s", "micro_batch", "peak", "shard_size", "tokens/s");
   for (const FitRow& row : fit.rows) {
-    text += fmt::format("{:<9} {:<10} | ", row.strategy, row.recompute);
+    text += fmt::format("{:<9} {:<10} | ", row.strategy.name, name_of(row.recompute));
     text += row.given
                 ? fmt::format("{:>10} {:>4} {:>10} {:>10} | ", bytes_text(static_cast<double>(row.given->peak_bytes)),
                               row.given->missing_bytes == 0 ? "yes" : "no", shard_text(fit, row, *row.given),
@@ -100,15 +100,12 @@ std::string to_json(const Fit& fit) {
   Json nearest = nullptr;
   if (fit.nearest >= 0) {
     const FitRow& row = row_at(fit, fit.nearest);
-    nearest = {{"strategy", row.strategy},
-               {"recompute", row.recompute},
-               {"micro_batch", row.least->micro_batch},
-               {"shard_size", row.least->shard_size},
-               {"peak_bytes", row.least->peak_bytes},
-               {"missing_bytes", row.least->missing_bytes}};
+    nearest = {{"strategy", name_of(row.strategy)},     {"recompute", name_of(row.recompute)},
+               {"micro_batch", row.least->micro_batch}, {"shard_size", row.least->shard_size},
+               {"peak_bytes", row.least->peak_bytes},   {"missing_bytes", row.least->missing_bytes}};
   }
   return Json{{"model", Json::parse(fit.model_json)},
-              {"dtype", fit.dtype},
+              {"dtype", name_of(fit.dtype)},
               {"accum", fit.accum},
               {"global_batch", fit.global_batch},
               {"ranks", fit.ranks},

@@ -15,6 +15,7 @@
 #include "nn/spec_fields.h"
 #include "record/short_text.h"
 #include "train/base_model.h"
+#include "train/names.h"
 #include "train/plan_limits.h"
 
 namespace lt {
@@ -26,8 +27,8 @@ Config with_dtype_of_run(Config config) {
   if (config.model.from.empty() || config.origins.contains("train.dtype")) return config;
   const std::optional<checkpoint::RunState> state = state_at(config.model.from);
   if (!state) return config;
-  const std::string dtype = config_of(*state).train.dtype;
-  config.train.dtype = dtype == kFp8 ? "bf16" : dtype;
+  const Precision dtype = config_of(*state).train.dtype;
+  config.train.dtype = dtype == Precision::fp8 ? Precision::bf16 : dtype;
   return config;
 }
 
@@ -55,7 +56,7 @@ SamplePlan plan_sample(const Config& given, Size rows, const PlanMachine& machin
   SamplePlan plan;
   plan.model =
       fmt::format("{}: {}, width {}, vocab {}", spec.family, counted(spec.layers, "layer"), spec.width, spec.vocab);
-  plan.dtype = config.train.dtype;
+  plan.dtype = name_of(config.train.dtype);
   plan.rows = rows, plan.prompt_tokens = config.train.seq, plan.capacity = spec.max_seq;
   const Size before = memory_live(device).total;
   reset_memory_peak(device);

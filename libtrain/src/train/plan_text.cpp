@@ -12,6 +12,7 @@
 #include "record/short_text.h"
 #include "train/device_model.h"
 #include "train/measured_rates.h"
+#include "train/names.h"
 #include "train/plan_text.h"
 
 namespace lt {
@@ -35,9 +36,9 @@ struct Bound {
 
 std::string products_advice(const Plan& plan) {
   const DeviceModel& device = find_device_model(plan.machine.device);
-  if (plan.dtype != "f32") {
+  if (plan.dtype != Precision::f32) {
     const double gain = device.product_tflops_fp8 / device.product_tflops_bf16;
-    if (plan.dtype == kFp8 || gain <= 1) return "matrix products, as it should be";
+    if (plan.dtype == Precision::fp8 || gain <= 1) return "matrix products, as it should be";
     return fmt::format(
         "matrix products, as it should be; in train.dtype=fp8 the device does {:.2g} times as many a second", gain);
   }
@@ -51,9 +52,9 @@ std::string traffic_advice(const Plan& plan) {
     return "memory traffic, most of it the optimizer's: a larger train.micro_batch or train.accum spreads it over more "
            "tokens";
   }
-  if (plan.dtype == "f32") return "memory traffic: train.dtype=bf16 halves that of activations";
-  return plan.recompute == "none" ? "memory traffic of activations"
-                                  : "memory traffic of activations: parallel.recompute=none repeats no pass";
+  if (plan.dtype == Precision::f32) return "memory traffic: train.dtype=bf16 halves that of activations";
+  return plan.recompute == Recompute::none ? "memory traffic of activations"
+                                           : "memory traffic of activations: parallel.recompute=none repeats no pass";
 }
 
 std::string exposed_advice(const Plan& plan, const char* where, bool between_nodes) {
@@ -167,9 +168,9 @@ std::string to_json(const Plan& plan) {
     comm.push_back({{"op", std::string(to_string(total.op))}, {"bytes", total.bytes}, {"calls", total.calls}});
   }
   return Json{{"model", Json::parse(plan.model_json)},
-              {"strategy", plan.strategy},
-              {"recompute", plan.recompute},
-              {"dtype", plan.dtype},
+              {"strategy", name_of(plan.strategy)},
+              {"recompute", name_of(plan.recompute)},
+              {"dtype", name_of(plan.dtype)},
               {"ranks", plan.ranks},
               {"shard_size", plan.shard_size},
               {"micro_batch", plan.micro_batch},
@@ -203,7 +204,8 @@ std::string to_svg(const Plan& plan) { return arena_svg(plan.step_memory); }
 
 std::string to_text(const Plan& plan) {
   const auto size = [](double bytes) { return fmt::format(" {:>11}", bytes_text(bytes)); };
-  std::string text = fmt::format("{}; {}, recompute {}, {}\n", plan.model, plan.strategy, plan.recompute, plan.dtype);
+  std::string text = fmt::format("{}; {}, recompute {}, {}\n", plan.model, plan.strategy.name, name_of(plan.recompute),
+                                 name_of(plan.dtype));
   text += fmt::format("{} parameters, {}{} tokens a step on {} rank{}\n\n",
                       short_count(static_cast<double>(plan.parameters)),
                       plan.flops_per_token > 0 ? short_count(plan.flops_per_token) + " FLOP a token, " : "",

@@ -16,6 +16,7 @@
 #include "train/copy_slots.h"
 #include "train/engine_checkpoint.h"
 #include "train/model_table.h"
+#include "train/names.h"
 #include "train/origin.h"
 #include "train/plan_limits.h"
 #include "train/run_batches.h"
@@ -31,9 +32,9 @@ namespace {
 // Computes bytes by the formulas of docs/strategies.md.
 void evaluate_formulas(Plan& plan, const Config& config, const std::vector<OptimizerGroupUse>& groups, double padded,
                        double trained, int shard_ranks) {
-  const Strategy& strategy = find_strategy(config.parallel.strategy);
+  const Strategy& strategy = config.parallel.strategy;
   const double n = shard_ranks;
-  const bool mixed = config.train.dtype != "f32";
+  const bool mixed = config.train.dtype != Precision::f32;
   const auto held = [&](double elements, double bytes, Placement placement) {
     return placement == Placement::sharded ? bytes * elements / n : bytes * elements;
   };
@@ -54,7 +55,7 @@ void evaluate_formulas(Plan& plan, const Config& config, const std::vector<Optim
 // The buffers that NCCL makes on a rank where it gathers, or sends messages, between the ranks of a host: what does not
 // lie in windows of all ranks, and matrices to their owners.
 double nccl_buffers_mib(const Plan& plan, const Config& config, const std::vector<OptimizerGroupUse>& groups) {
-  const Strategy& strategy = find_strategy(config.parallel.strategy);
+  const Strategy& strategy = config.parallel.strategy;
   const int on_host = std::min(plan.ranks, plan.machine.ranks_per_node);
   const bool has_matrices = std::any_of(groups.begin(), groups.end(), [](const OptimizerGroupUse& use) {
     return use.group->optimizer.matrices.has_value();
@@ -73,7 +74,7 @@ void evaluate_device_memory(Plan& plan, const Config& config, const std::vector<
   const DeviceModel& device = find_device_model(plan.machine.device);
   if (device.memory_mib == 0) return;
   const auto bytes = [](double mib) { return static_cast<Size>(mib) << 20; };
-  const bool has_nccl = plan.ranks > 1 && config.parallel.backend != "mpi";
+  const bool has_nccl = plan.ranks > 1 && config.parallel.backend != CommBackend::mpi;
   const double nccl_mib = has_nccl ? kNcclMib + nccl_buffers_mib(plan, config, groups) : 0;
   plan.device_bytes = bytes(device.memory_mib);
   plan.outside_bytes = bytes(kCudaMib + nccl_mib) + rounding_bytes;
@@ -160,7 +161,7 @@ Config resolved_for(const Config& given, int ranks, const PlanMachine& machine) 
   return with_accum(resolve(on_machine(given, machine), DeviceType::cpu), ranks);
 }
 
-// Every rank uses the same memory, so planning one rank is enough.
+// Every rank uses the same memory, so planning one rank is enough. Errors name no keys yet.
 Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMachine& machine, StepSchedule* schedule) {
   require_plannable(model, {config.train.micro_batch, config.train.seq, "train.micro_batch", "train.seq"});
   StepOptions options = step_options(config);
@@ -172,14 +173,9 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   options.device = device;
   const MemoryUse before = memory_live(device);
   const Size rounding_bytes_before = meta_rounding_bytes();
-  std::unique_ptr<Engine> made;
-  const bool hosts_matter = config.parallel.backend != "mpi";  // which stages all in host memory
-  name_origin(config, [&] {
-    made = std::make_unique<Engine>(
-        model, Group::meta(0, ranks, target_of(device), hosts_matter ? ranks_per_node(machine) : 0),
-        parallel_options(config), optimizers_of(config), options);
-  });
-  Engine& engine = *made;
+  const bool hosts_matter = config.parallel.backend != CommBackend::mpi;  // which stages all in host memory
+  Engine engine(model, Group::meta(0, ranks, target_of(device), hosts_matter ? ranks_per_node(machine) : 0),
+                parallel_options(config), optimizers_of(config), options);
   const BatchShape shape = engine.batch_shape();
   const nn::ModelFacts facts = facts_of(model, config);
   Plan plan;
@@ -199,9 +195,8 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   if (config.train.sample_every > 0) {
     auto* const transformer = dynamic_cast<nn::Transformer*>(&model);
     if (transformer == nullptr) {
-      throw UsageError("config",
-                       fmt::format("train.sample_every: expected 0 with a model that is no transformer, got {}",
-                                   config.train.sample_every));
+      throw UsageError("config", "train.sample_every", "0 with a model that is no transformer",
+                       std::to_string(config.train.sample_every));
     }
     engine.with_parameters([] {});  // on all ranks, of which rank 0 generates
     other_ranks_bytes = memory_peak(device).total - before.total;
@@ -243,20 +238,26 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   return plan;
 }
 
+Plan plan_of(const Config& given, int ranks, const PlanMachine& machine, StepSchedule* schedule) {
+  const Config config = resolved_for(given, ranks, machine);
+  Plan plan;
+  name_keys(config, [&] { plan = plan_with(*make_model(config), config, ranks, machine, schedule); });
+  return plan;
+}
+
 }  // namespace
 
 Config on_machine(Config config, const PlanMachine& machine) {
   if (machine.device == "cpu" && !machine.is_given) return config;
-  const std::string device = machine.device == "cpu" ? "cpu" : "cuda";
+  const DeviceType device = machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda;
   // The config.toml of a run says what followed from its device.
-  if (config.train.device != "auto" && config.train.device != device) config.train.cuda_graph.reset();
+  if (config.train.device && config.train.device != device) config.train.cuda_graph.reset();
   config.train.device = device;
   return config;
 }
 
 Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
-  const Config config = resolved_for(given, ranks, machine);
-  return plan_with(*make_model(config), config, ranks, machine, nullptr);
+  return plan_of(given, ranks, machine, nullptr);
 }
 
 Plan make_plan(nn::Model& model, const Config& resolved, int ranks, const PlanMachine& machine) {
@@ -268,8 +269,7 @@ Plan make_plan(nn::Model& model, const Config& resolved, int ranks, const PlanMa
 }
 
 Plan make_plan_with_schedule(const Config& given, int ranks, const PlanMachine& machine, StepSchedule& schedule) {
-  const Config config = resolved_for(given, ranks, machine);
-  return plan_with(*make_model(config), config, ranks, machine, &schedule);
+  return plan_of(given, ranks, machine, &schedule);
 }
 
 }  // namespace lt

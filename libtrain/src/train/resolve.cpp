@@ -17,6 +17,7 @@
 #include "nn/spec_fields.h"
 #include "optim/row.h"
 #include "train/base_model.h"
+#include "train/config_checks.h"
 #include "train/config_schema.h"
 #include "train/model_table.h"
 #include "train/open_fields.h"
@@ -25,10 +26,6 @@
 
 namespace lt {
 namespace {
-
-DType float_type(const std::string& name) {
-  return name == "bf16" || name == kFp8 ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
-}
 
 // The model of the run in run.dir if it began from the present model.from, which need not be there any more.
 std::optional<nn::TransformerSpec> model_of_run(const Config& config) {
@@ -64,7 +61,7 @@ nn::TransformerSpec base_of(const Config& config) {
 // Whether the empty value of a key says that there is no dropout, or no scaling. Elsewhere it stands for the value of
 // the preset or of model.from, also in a file, since to_toml() writes every key. A program's model has no open keys.
 bool means_none(const nn::SpecField& field, const Config& config) {
-  const auto origin = config.origins.find(nn::key_of(field));
+  const auto origin = config.origins.find(key_of_field(field));
   if (origin == config.origins.end()) return false;
   if (origin->second == kFromProgram) return true;
   return (field.name == "dropout" || field.name == "rope_scaling") && !is_file(origin->second);
@@ -87,9 +84,8 @@ nn::TransformerSpec completed(nn::TransformerSpec spec, const Config& config) {
 
 nn::TransformerSpec spec_of(const Config& config) {
   if (!is_transformer(config)) {
-    throw UsageError("config",
-                     fmt::format("model.family: expected a transformer, got {}",
-                                 config.model.family.empty() ? "the program's own model" : config.model.family));
+    throw UsageError("config", "model.family", "a transformer",
+                     config.model.family.empty() ? "the program's own model" : config.model.family);
   }
   const nn::TransformerSpec spec = completed(base_of(config), config);
   nn::validate(spec);
@@ -118,8 +114,8 @@ void derive_from_keys(Config& config) {
 void fill_in_model(Config& config) {
   require_keys_of_model(config);
   if (!is_transformer(config)) {
-    if (has_own_batches(config) && config.data.documents == "mask") {
-      throw UsageError("config", "data.documents: expected cross with batches of the program's own, got mask");
+    if (has_own_batches(config) && config.data.documents == Documents::mask) {
+      throw UsageError("config", "data.documents", "cross with batches of the program's own", "mask");
     }
     return;
   }
@@ -131,8 +127,8 @@ void fill_in_model(Config& config) {
   ModelConfig& model = config.model;
   const nn::ModelFamily& family = nn::find_family(spec.family);
   if (!family.rotary && spec.rope_base != family.defaults.rope_base) {
-    throw UsageError("config",
-                     fmt::format("model.rope_base: {} has learned positions, got {}", spec.family, spec.rope_base));
+    throw UsageError("config", "model.rope_base", fmt::format("none for {}, which has learned positions", spec.family),
+                     fmt::format("{}", spec.rope_base));
   }
   const nn::TransformerSpec given = model;
   static_cast<nn::TransformerSpec&>(model) = spec;
@@ -143,117 +139,30 @@ void fill_in_model(Config& config) {
     if (!is_left_open(field) || !nn::is_default(spec, field)) continue;
     Config without = config;
     nn::copy_field(without.model, {.family = ""}, field);
-    without.origins.erase(nn::key_of(field));
+    without.origins.erase(key_of_field(field));
     if (nn::is_equal(completed(base, without), spec, field)) model = without.model;
   }
   // The preset's fields follow it. A run needs those of model.from after the folder is gone.
   for (const nn::SpecField& field : nn::spec_fields()) {
     const bool follows = !nn::is_set(given, field) && nn::is_set(spec, field) && nn::is_set(model, field);
-    if (from.empty() && follows) config.derived.insert(nn::key_of(field));
+    if (from.empty() && follows) config.derived.insert(key_of_field(field));
   }
   if (config.train.seq > spec.max_seq) {
-    throw UsageError(
-        "config", fmt::format("train.seq: expected at most model.max_seq {}, got {}", spec.max_seq, config.train.seq));
+    throw UsageError("config", "train.seq", fmt::format("at most model.max_seq {}", spec.max_seq),
+                     std::to_string(config.train.seq));
   }
 }
 
 void fill_in(Config& config, DeviceType automatic) {
   fill_in_model(config);
   derive_from_keys(config);
-  const ModelConfig& model = config.model;
-  std::string& device = config.train.device;
-  if (device == "auto") {
-    derive(config, "train.device", device, std::string(automatic == DeviceType::cuda ? "cuda" : "cpu"));
+  std::optional<DeviceType>& device = config.train.device;
+  if (!device) derive<std::optional<DeviceType>>(config, "train.device", device, automatic);
+  if (!config.train.cuda_graph) {
+    derive<std::optional<bool>>(config, "train.cuda_graph", config.train.cuda_graph,
+                                device == DeviceType::cuda && config.parallel.backend != CommBackend::mpi);
   }
-  if (config.parallel.backend == "nccl" && config.train.device != "cuda") {
-    throw UsageError("config", "parallel.backend: expected auto or mpi on cpu, got nccl");
-  }
-  std::optional<bool>& cuda_graph = config.train.cuda_graph;
-  if (cuda_graph.value_or(false) && config.parallel.backend == "mpi") {
-    throw UsageError("config", "train.cuda_graph: expected false with parallel.backend=mpi, where the host takes part");
-  }
-  if (cuda_graph.value_or(false) && config.train.device != "cuda") {
-    throw UsageError("config", fmt::format("train.cuda_graph: expected false on {}, got true", config.train.device));
-  }
-  if (!cuda_graph) {
-    derive<std::optional<bool>>(config, "train.cuda_graph", cuda_graph,
-                                config.train.device == "cuda" && config.parallel.backend != "mpi");
-  }
-  if (config.train.tf32 && (config.train.device != "cuda" || config.train.dtype != "f32")) {
-    throw UsageError("config",
-                     fmt::format("train.tf32: needs train.dtype=f32 on cuda, whose products it rounds, got {} on {}",
-                                 config.train.dtype, config.train.device));
-  }
-  if (config.train.dtype == kFp8 && nn::has_adapters(config.model)) {
-    throw UsageError("config", "train.dtype: expected bf16, f16 or f32 with adapters (model.lora), got fp8");
-  }
-  if (config.record.profile_steps > 0 && config.train.device != "cuda") {
-    throw UsageError("config",
-                     fmt::format("record.profile_steps: needs train.device=cuda, whose kernels it records, got {}",
-                                 config.train.device),
-                     "record.trace_steps records spans on every device");
-  }
-  if (config.optim.min_lr > config.optim.lr) {
-    throw UsageError("config", fmt::format("optim.min_lr: expected at most optim.lr {}, got {}", config.optim.lr,
-                                           config.optim.min_lr));
-  }
-  for (const auto& [key, decay] : {std::pair{"beta1", config.optim.beta1},
-                                   {"beta2", config.optim.beta2},
-                                   {"momentum", config.optim.momentum},
-                                   {"ema", config.optim.ema}}) {
-    if (static_cast<float>(decay) < 1) continue;
-    throw UsageError("config", fmt::format("optim.{}: expected a number below 1 in f32, got {}", key, decay));
-  }
-  for (const auto& [key, value] : {std::pair{"train.z_loss", config.train.z_loss},
-                                   {"optim.eps", config.optim.eps},
-                                   {"optim.clip", config.optim.clip},
-                                   {"optim.lr", config.optim.lr},
-                                   {"optim.weight_decay", config.optim.weight_decay}}) {
-    require_from_0("config", key, value);
-  }
-  for (const OptimGroupConfig& group : config.optim.groups) {
-    if (group.weight_decay >= 0) require_from_0("config", "optim.groups: weight_decay", group.weight_decay);
-    require_from_0("config", "optim.groups: lr_scale", group.lr_scale);
-    require_from_0("config", "optim.groups: optim.lr times lr_scale", config.optim.lr * group.lr_scale);
-  }
-  // A Muon group brings an AdamW group for the parameters that Muon does not take.
-  std::size_t groups = config::rows_of_optimizer(config.optim.name).size();
-  for (const OptimGroupConfig& group : config.optim.groups) {
-    groups += config::rows_of_optimizer(config::optimizer_of(group, config.optim)).size();
-  }
-  if (groups > kMaxOptimizerGroups) {
-    throw UsageError("config",
-                     fmt::format("optim.groups: expected at most {} in all, where a group of muon counts twice and "
-                                 "optim.name adds its own, got {}",
-                                 kMaxOptimizerGroups, groups));
-  }
-  if (config.optim.master == "none" && compute_dtype(config) != DType::bf16) {
-    throw UsageError("config",
-                     fmt::format("optim.master: none needs train.dtype bf16 or fp8, got {}", config.train.dtype));
-  }
-  if (!config.data.sources.empty() && !config.data.train.empty()) {
-    throw UsageError("config", fmt::format("data.train: expected none with data.sources, got {}",
-                                           fmt::join(config.data.train, ", ")));
-  }
-  if (config.data.epochs > 0 && config.origins.contains("train.steps")) {
-    throw UsageError("config",
-                     fmt::format("train.steps: expected none with data.epochs={}, which it follows from, got {}",
-                                 config.data.epochs, config.train.steps));
-  }
-  const std::string& resume = config.checkpoint.resume;
-  if (!model.from.empty() && !nn::has_adapters(model) && resume != "auto" && resume != "never") {
-    throw UsageError("config",
-                     fmt::format("model.from: expected none with checkpoint.resume={}, whose weights count, got {}",
-                                 resume, model.from),
-                     "--model.from= leaves it out, --checkpoint.resume=auto starts from its weights at step 1");
-  }
-  if (config.train.eval_steps > 0 && config.train.eval_tokens > 0) {
-    throw UsageError("config", fmt::format("train.eval_steps: expected 0 with train.eval_tokens {}, got {}",
-                                           config.train.eval_tokens, config.train.eval_steps));
-  }
-  if (config.checkpoint.best && config.train.eval_every == 0) {
-    throw UsageError("config", "checkpoint.best: needs train.eval_every, whose loss says which one is best, got 0");
-  }
+  config::check(config);
 }
 
 }  // namespace
@@ -266,7 +175,7 @@ Config with_derived(Config given) {
 
 Config resolve(const Config& given, DeviceType automatic) {
   Config config = given;
-  name_origin(config, [&] { fill_in(config, automatic); });
+  name_keys(config, [&] { fill_in(config, automatic); });
   return config;
 }
 
@@ -288,12 +197,12 @@ void require_countable(const TrainConfig& train, int ranks) {
 
 void set_accum(Config& config, int ranks) {
   TrainConfig& train = config.train;
-  name_origin(config, [&] {
+  name_keys(config, [&] {
     const Size once = ranks * train.micro_batch, accum = train.global_batch / once;
     if (train.global_batch % once != 0) {
-      throw UsageError("config",
-                       fmt::format("train.global_batch: expected a multiple of {} ranks x micro_batch {}, got {}",
-                                   ranks, train.micro_batch, train.global_batch),
+      throw UsageError("config", "train.global_batch",
+                       fmt::format("a multiple of {} ranks x micro_batch {}", ranks, train.micro_batch),
+                       std::to_string(train.global_batch),
                        accum == 0
                            ? fmt::format("the nearest that works is {}", once)
                            : fmt::format("the nearest that work are {} and {}", accum * once, (accum + 1) * once));
@@ -307,12 +216,10 @@ void set_accum(Config& config, int ranks) {
     const bool of_other_ranks =
         in_file("train.accum") && (!is_whole || train.global_batch / train.micro_batch % train.accum == 0);
     if (!of_other_ranks && train.accum != TrainConfig().accum && train.accum != accum) {
-      throw UsageError(
-          "config",
-          fmt::format("train.accum: expected {}, which follows from train.global_batch {} on {} ranks with "
-                      "micro_batch {}, got {}",
-                      accum, train.global_batch, ranks, train.micro_batch, train.accum),
-          "leave one of them out; --train.accum=1 counts as left out");
+      throw UsageError("config", "train.accum",
+                       fmt::format("{}, which follows from train.global_batch {} on {} ranks with micro_batch {}",
+                                   accum, train.global_batch, ranks, train.micro_batch),
+                       std::to_string(train.accum), "leave one of them out; --train.accum=1 counts as left out");
     }
     if (train.accum != accum) derive(config, "train.accum", train.accum, accum);
   });
@@ -326,7 +233,15 @@ Config with_accum(Config config, int ranks) {
   return config;
 }
 
-DType compute_dtype(const Config& config) { return float_type(config.train.dtype); }
+DType compute_dtype(const Config& config) {
+  switch (config.train.dtype) {
+    case Precision::f32: return DType::f32;
+    case Precision::f16: return DType::f16;
+    case Precision::bf16:
+    case Precision::fp8: break;
+  }
+  return DType::bf16;
+}
 
 nn::TransformerSpec model_spec(const Config& resolved) { return spec_of(resolved); }
 
@@ -337,10 +252,8 @@ std::vector<DataSource> data_sources(const Config& resolved) {
 
 ParallelOptions parallel_options(const Config& resolved) {
   const ParallelConfig& parallel = resolved.parallel;
-  const auto recompute =
-      static_cast<Recompute>(std::ranges::find(nn::kRecomputeNames, parallel.recompute) - nn::kRecomputeNames);
-  return {find_strategy(parallel.strategy), static_cast<int>(parallel.shard_size), recompute,
-          parallel.recompute_every,         float_type(parallel.reduce_dtype),     resolved.train.deterministic};
+  return {parallel.strategy,     static_cast<int>(parallel.shard_size), parallel.recompute, parallel.recompute_every,
+          parallel.reduce_dtype, resolved.train.deterministic};
 }
 
 StepOptions step_options(const Config& resolved) {
@@ -349,11 +262,11 @@ StepOptions step_options(const Config& resolved) {
           .accum = train.accum,
           .seq = train.seq,
           .dtype = compute_dtype(resolved),
-          .device = {train.device == "cuda" ? DeviceType::cuda : DeviceType::cpu, 0},
+          .device = {train.device.value(), 0},
           .seed = train.seed,
           .cuda_graph = train.cuda_graph.value(),
           .tf32 = train.tf32,
-          .fp8 = train.dtype == kFp8,
+          .fp8 = train.dtype == Precision::fp8,
           .z_loss = train.z_loss,
           .label_smoothing = train.label_smoothing};
 }
@@ -386,7 +299,7 @@ OptimizerGroups optimizers_of(const Config& resolved) {
 
 Schedule schedule_options(const Config& resolved) {
   const OptimConfig& optim = resolved.optim;
-  return {find_decay(optim.schedule), optim.lr, optim.min_lr, optim.warmup, resolved.train.steps};
+  return {optim.schedule, optim.lr, optim.min_lr, optim.warmup, resolved.train.steps};
 }
 
 }  // namespace lt

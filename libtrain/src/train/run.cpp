@@ -20,6 +20,7 @@
 #include "train/device_model.h"
 #include "train/engine_checkpoint.h"
 #include "train/memory_checkpoints.h"
+#include "train/names.h"
 #include "train/rank_device.h"
 #include "train/run_batches.h"
 #include "train/run_files.h"
@@ -137,15 +138,15 @@ void Run::open_data() {
   const TrainConfig& train = config.train;
   const std::vector<DataSource> sources = data_sources(config);
   if (batches != nullptr && !sources.empty()) {
-    throw UsageError("config", name_of_data(config) + ": expected none beside the program's own batches, got some");
+    throw UsageError("config", name_of_data(config), "none beside the program's own batches", "some");
   }
-  if (batches != nullptr && config.data.documents == "mask") {
-    throw UsageError("config", "data.documents: expected cross with batches of the program's own, got mask");
+  if (batches != nullptr && config.data.documents == Documents::mask) {
+    throw UsageError("config", "data.documents", "cross with batches of the program's own", "mask");
   }
   if (batches == nullptr && sources.empty() && train.steps > 0) {
     const std::string& from = config.model.from;
     const bool has_tokenizer = !from.empty() && std::filesystem::exists(from + "/tokenizer.json");
-    throw UsageError("config", "data.train: expected token files, got none",
+    throw UsageError("config", "data.train", "token files", "none",
                      fmt::format("make them with: ltrain prepare --input FILE --tokenizer {} --out data",
                                  has_tokenizer ? from : "byte"));
   }
@@ -160,7 +161,7 @@ void Run::open_data() {
   // Before ids are compared with the vocabulary. model.from of a run that goes on may be gone.
   if (world.rank() == 0 && !config.model.from.empty() && !goes_on(config)) require_base(config);
   DataOptions options{.vocab = model.facts(train.seq).vocab};
-  if (config.data.documents == "mask" && !sources.empty())
+  if (config.data.documents == Documents::mask && !sources.empty())
     options.document_end = end_of_documents(config, tokenizer.get());
   const auto loader = [&](const std::string& key, const std::vector<DataSource>& from, Size accum, bool shuffle) {
     options.shuffle = shuffle;
@@ -173,15 +174,16 @@ void Run::open_data() {
   data = dynamic_cast<const TokenLoader*>(batches);
   if (train.eval_every > 0) {
     if (config.data.val.empty()) {
-      throw UsageError("config", "data.val: expected token files with train.eval_every, got none");
+      throw UsageError("config", "data.val", "token files with train.eval_every", "none");
     }
     for (const std::string& files : config.data.val) {
       validation.push_back({files, loader("data.val", {{{files}, 1}}, 1, false)});
     }
   }
   if (train.sample_every > 0 && tokenizer == nullptr) {
-    throw UsageError("config", fmt::format("train.sample_every: expected a tokenizer.json beside {}, found none",
-                                           name_of_data(config)));
+    throw UsageError("config", "train.sample_every",
+                     fmt::format("0 without a tokenizer.json beside {}", name_of_data(config)),
+                     std::to_string(train.sample_every));
   }
 }
 
@@ -189,7 +191,7 @@ void Run::open_tokenizer(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / "tokenizer.json").string();
   if (!is_present("data", path)) return;
   tokenizer_text = read_tokenizer(path);
-  const bool is_needed = config.train.sample_every > 0 || config.data.documents == "mask";
+  const bool is_needed = config.train.sample_every > 0 || config.data.documents == Documents::mask;
   tokenizer = is_needed ? tokenizer_from_json(tokenizer_text, path) : supported_tokenizer(tokenizer_text, path);
   const bool is_bytes = tokenizer != nullptr && tokenizer->bytes_per_token() == 1;
   if (!is_bytes) tokenizer_files = read_tokenizer_files("data", folder);

@@ -12,9 +12,9 @@ namespace {
 void require_token_batch(const Batch& batch, const Shape& shape, Size eval_every) {
   for (const Tensor* values : {&batch.inputs, &batch.targets}) {
     if (values->dtype() == DType::i32 && values->shape() == shape) continue;
-    throw UsageError("config", fmt::format("train.eval_every: expected 0 with a model whose batches are not token ids "
-                                           "{}, got {}",
-                                           to_string(shape), eval_every));
+    throw UsageError("config", "train.eval_every",
+                     fmt::format("0 with a model whose batches are not token ids {}", to_string(shape)),
+                     std::to_string(eval_every));
   }
 }
 
@@ -24,7 +24,7 @@ RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, cons
   const MemoryScope owner(MemoryOwner::data);
   const auto batch = [&](Size samples) {
     Batch made = model.batch_on_meta(samples, shape.seq);
-    if (config.data.documents == "mask") {
+    if (config.data.documents == Documents::mask) {
       made.document_starts = Tensor::empty({samples, shape.seq}, DType::i32, kMeta);
     }
     return made;

@@ -15,6 +15,7 @@
 #include "nn/lora.h"
 #include "nn/spec_fields.h"
 #include "train/base_model.h"
+#include "train/config_schema.h"
 #include "train/open_fields.h"
 
 namespace lt {
@@ -92,7 +93,7 @@ std::string config_hash(const Config& resolved) {
     // Open keys are left out, so that configurations without these keys have the same hash.
     const bool may_be_open = std::ranges::find(kOpenKeys, key) != std::end(kOpenKeys) ||
                              std::ranges::any_of(nn::spec_fields(), [&](const nn::SpecField& field) {
-                               return is_left_open(field) && key == nn::key_of(field);
+                               return is_left_open(field) && key == key_of_field(field);
                              });
     const auto fallback = unset.find(key);
     if (decides_the_run(key) && !(may_be_open && fallback != unset.end() && value == fallback->second))

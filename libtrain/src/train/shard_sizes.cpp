@@ -22,7 +22,7 @@ std::vector<int> shard_sizes(int ranks, int ranks_per_node) {
 
 void find_faster_shards(Plan& plan, const Config& config) {
   constexpr double kWorthTrying = 0.1, kWorthSaying = 1.05;
-  if (find_strategy(plan.strategy).shards_nothing()) return;
+  if (plan.strategy.shards_nothing()) return;
   if (plan.step_time.exposed_network_ms < kWorthTrying * plan.step_time.total_ms()) return;
   plan.faster_tokens_per_s = kWorthSaying * plan.tokens_per_s;
   for (const int size : shard_sizes(plan.ranks, plan.machine.ranks_per_node)) {

@@ -10,6 +10,7 @@
 #include "libtrain/nn/models.h"
 #include "libtrain/train/run_options.h"
 #include "nn/spec_fields.h"
+#include "train/config_schema.h"
 #include "train/model_table.h"
 #include "train/origin.h"
 #include "train/run_signals.h"
@@ -18,16 +19,12 @@
 namespace lt {
 namespace {
 
-// Checks values as those of a file are checked. The lines of the text that they are read from say nothing to a user.
-Config checked(const Config& config) {
-  try {
-    Config read = config_from_toml(to_toml(config), "options", config.models);
-    read.origins.clear();
-    return read;
-  } catch (const UsageError& error) {
-    const std::string message = error.what();
-    throw UsageError(error.component(), message.substr(0, message.rfind(" (from options:")), error.hint());
+// Checks values as those of a file are checked.
+Config checked(Config config) {
+  for (const config::Key& key : config::schema(*config.models)) {
+    config::assign(config, key, config::value_of(config, key));
   }
+  return config;
 }
 
 // A transformer is described by [model], as in `ltrain train`, so that `ltrain` reads its run. No key describes the
@@ -43,7 +40,7 @@ Config config_of(const nn::Model& model, const TrainerOptions& options) {
   config.watchdog = options.watchdog, config.run = options.run;
   config = checked(config);
   if (transformer == nullptr) return config;
-  for (const nn::SpecField& field : nn::spec_fields()) config.origins[nn::key_of(field)] = kFromProgram;
+  for (const nn::SpecField& field : nn::spec_fields()) config.origins[key_of_field(field)] = kFromProgram;
   return config;
 }
 
@@ -73,7 +70,10 @@ Plan plan(const std::function<std::unique_ptr<nn::Model>()>& make_model, const T
           const PlanMachine& machine) {
   const auto model = make_model();
   const DeviceType device = machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda;
-  return make_plan(*model, with_accum(resolve(config_of(*model, options), device), ranks), ranks, machine);
+  const Config config = with_accum(resolve(config_of(*model, options), device), ranks);
+  Plan plan;
+  name_keys(config, [&] { plan = make_plan(*model, config, ranks, machine); });
+  return plan;
 }
 
 ExitCode train(const Config& given, const World& world, const std::string& command) {

@@ -13,14 +13,9 @@
 #include "libtrain/train/run_options.h"
 #include "record/short_text.h"
 #include "train/data_tokenizers.h"
-#include "train/origin.h"
 
 namespace lt {
 namespace {
-
-TokenFormat format_of(const Config& config) {
-  return config.data.format == "raw16" ? TokenFormat::raw16 : TokenFormat::automatic;
-}
 
 // Throws DataError for a file whose samples would train nothing.
 void require_targets(const TokenFile& file, Size seq) {
@@ -30,19 +25,13 @@ void require_targets(const TokenFile& file, Size seq) {
                   "conversations train the assistant's messages alone; leave out a file that has none");
 }
 
-// The hint of an error of files, where the vocabulary is a choice. That of model.from is none.
-std::string hint_of(const Config& config, const DataError& e) {
-  if (config.model.from.empty() || !e.hint().starts_with("model.vocab ")) return e.hint();
-  return "model.from has this vocabulary: prepare the data with its tokenizer.json";
-}
-
 // Runs `open`, whose errors shall begin with `key`.
 template <class Open>
-auto opened(const Config& config, const std::string& key, const Open& open) {
+auto opened(const std::string& key, const Open& open) {
   try {
     return open();
   } catch (const DataError& e) {
-    throw DataError(e.component(), key + " " + e.what(), hint_of(config, e));
+    throw DataError(e.component(), key + " " + e.what(), e.hint());
   } catch (const UsageError& e) {
     throw UsageError(e.component(), key + " " + e.what(), e.hint());
   }
@@ -55,8 +44,8 @@ std::string name_of_data(const Config& config) { return config.data.sources.empt
 std::unique_ptr<TokenLoader> open_loader(const Config& resolved, const std::string& key,
                                          const std::vector<DataSource>& sources, const BatchShape& shape,
                                          DataOptions options) {
-  options.seed = resolved.data.seed, options.format = format_of(resolved);
-  return opened(resolved, key, [&] {
+  options.seed = resolved.data.seed, options.format = resolved.data.format;
+  return opened(key, [&] {
     auto loader = std::make_unique<TokenLoader>(TokenLoader::mix(sources, shape, options));
     for (const TokenFile& file : loader->files()) require_targets(file, shape.seq);
     return loader;
@@ -72,15 +61,14 @@ std::uint32_t end_of_documents(const Config& config, const Tokenizer* tokenizer)
                       : tokenizer == nullptr ? "no tokenizer.json"
                       : tokenizer->bytes_per_token() == 1 ? "bytes, which have no such token"
                                                           : "a tokenizer.json without such a token";
-  throw UsageError("config",
-                   fmt::format("data.documents: mask needs a tokenizer with an end-of-text token beside {}, found {}",
-                               name_of_data(config), found),
-                   "docs/data.md lists the names of such tokens");
+  throw UsageError("config", "data.documents",
+                   fmt::format("cross without a tokenizer with an end-of-text token beside {}", name_of_data(config)),
+                   fmt::format("mask with {}", found), "docs/data.md lists the names of such tokens");
 }
 
 void require_end_of_documents(const Config& config) {
   const std::vector<DataSource> sources = data_sources(config);
-  if (config.data.documents != "mask" || sources.empty()) return;
+  if (config.data.documents != Documents::mask || sources.empty()) return;
   std::vector<NamedTokenizer> found;
   try {
     found = tokenizers_beside(name_of_data(config), sources[0].files);
@@ -95,29 +83,25 @@ Config with_steps(Config config, int ranks, Size steps_done, Size samples_done) 
   const double epochs = config.data.epochs;
   if (epochs == 0) return config;
   const std::vector<DataSource> sources = data_sources(config);
-  name_origin(config, [&] {
-    if (sources.empty())
-      throw UsageError("config", "data.epochs: expected data.train or data.sources beside it, got none");
-  });
+  if (sources.empty()) throw UsageError("config", "data.epochs", "data.train or data.sources beside it", "none");
   const Size samples =
-      opened(config, name_of_data(config), [&] { return count_samples(sources, config.train.seq, format_of(config)); });
+      opened(name_of_data(config), [&] { return count_samples(sources, config.train.seq, config.data.format); });
   const Size batch = ranks * config.train.micro_batch * config.train.accum;
   const double left = std::max(0.0, epochs * static_cast<double>(samples) - static_cast<double>(samples_done));
   const double steps = static_cast<double>(steps_done) + whole_part(left / static_cast<double>(batch));
   constexpr Size kMostSteps = std::numeric_limits<std::int32_t>::max();  // as of train.steps
-  name_origin(config, [&] {
-    if (steps <= static_cast<double>(kMostSteps)) return;
-    throw UsageError("config", fmt::format("data.epochs: expected at most {} steps, got {} of {} samples in {}",
-                                           kMostSteps, steps, batch, name_of_data(config)));
-  });
+  if (steps > static_cast<double>(kMostSteps)) {
+    throw UsageError("config", "data.epochs", fmt::format("at most {} steps", kMostSteps),
+                     fmt::format("{} of {} samples in {}", steps, batch, name_of_data(config)));
+  }
   config.train.steps = std::max<Size>(1, static_cast<Size>(steps));
   return config;
 }
 
 void require_token_files(const Config& resolved) {
   const auto require = [&](const std::string& key, const std::vector<std::string>& files) {
-    opened(resolved, key, [&] {
-      for (const std::string& path : expand_files(files)) TokenFile(path, format_of(resolved));
+    opened(key, [&] {
+      for (const std::string& path : expand_files(files)) TokenFile(path, resolved.data.format);
     });
   };
   for (const DataSource& source : data_sources(resolved)) require(name_of_data(resolved), source.files);

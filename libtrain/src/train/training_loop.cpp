@@ -27,6 +27,7 @@
 #include "train/complete_record.h"
 #include "train/due_work.h"
 #include "train/memory_checkpoints.h"
+#include "train/origin.h"
 #include "train/restart.h"
 #include "train/run.h"
 #include "train/run_signals.h"
@@ -281,7 +282,11 @@ void require_same_on_all_ranks(const Config& config, const Group& group) {
 
 }  // namespace
 
-Config complete(const Config& given, int ranks) { return with_steps(with_accum(resolve(given), ranks), ranks); }
+Config complete(const Config& given, int ranks) {
+  Config config = with_accum(resolve(given), ranks);
+  name_keys(config, [&] { config = with_steps(config, ranks); });
+  return config;
+}
 
 ExitCode run_training(const Config& config, const World& world, const TrainingParts& parts) {
   std::optional<Restart> restart;
@@ -295,7 +300,9 @@ ExitCode run_training(const Config& config, const World& world, const TrainingPa
   Watchdog watchdog(world,
                     {.heartbeat_s = limits.heartbeat_s, .collective_s = limits.collective_s, .init_s = limits.init_s});
   const PhaseScope start(Phase::start);
-  Run run(config, world, parts.model, parts.batches);
+  std::optional<Run> opened;
+  name_keys(config, [&] { opened.emplace(config, world, parts.model, parts.batches); });
+  Run& run = *opened;
   folder = run.folder.lock;
   watchdog.write_to(config.run.dir);
   // A launcher may end the others once a rank has left. Rank 0 alone retires checkpoints and writes the record.

@@ -134,7 +134,4 @@ struct Schedule {
   double at(Size step) const;
 };
 
-// Throws UsageError that lists the schedules.
-Decay find_decay(std::string_view name);
-
 }  // namespace lt

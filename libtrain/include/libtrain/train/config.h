@@ -5,18 +5,26 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "libtrain/api.h"
+#include "libtrain/data/data.h"
 #include "libtrain/data/data_source.h"
+#include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
+#include "libtrain/nn/module.h"
 #include "libtrain/nn/transformer_spec.h"
+#include "libtrain/optim/optimizer.h"
+#include "libtrain/parallel/strategy.h"
 #include "libtrain/train/model_table.h"
 
 namespace LT_API lt {
+
+using nn::Recompute;
 
 // The keys of [model] that do not depend on the model.
 struct WeightsConfig {
@@ -32,34 +40,43 @@ struct ModelConfig : nn::TransformerSpec, WeightsConfig {
   ModelValues own = {};  // the fields of all rows of the program's table
 };
 
+enum class Documents {
+  cross,  // a sample is read across the ends of documents
+  mask,   // attention, positions and targets stay inside a document
+};
+
 struct DataConfig {
   std::vector<std::string> train = {}, val = {};
   std::vector<DataSource> sources = {};  // in place of train
-  std::string documents = "cross";       // mask: attention, positions and targets stay inside a document
-  double epochs = 0;                     // in place of train.steps, which follows; 0: train.steps counts
+  Documents documents = Documents::cross;
+  double epochs = 0;  // in place of train.steps, which follows; 0: train.steps counts
   std::uint64_t seed = 1337;
   bool shuffle = true;
-  std::string format = "auto";
+  TokenFormat format = TokenFormat::automatic;
 };
+
+// The library of the collectives.
+enum class CommBackend { automatic, mpi, nccl };
 
 struct ParallelConfig {
-  std::string strategy = "ddp";
+  Strategy strategy = Strategy::ddp;
   Size shard_size = 0;  // 0: all ranks
-  std::string recompute = "none";
+  Recompute recompute = Recompute::none;
   Size recompute_every = 1;
-  std::string reduce_dtype = "f32";
-  std::string backend = "auto";
+  DType reduce_dtype = DType::f32;               // f32 or bf16
+  CommBackend backend = CommBackend::automatic;  // nccl on cuda, mpi on cpu
 };
 
-inline constexpr const char* kFp8 = "fp8";  // of train.dtype
+// The dtype of a computation. fp8: bf16, with the products of blocks in e4m3.
+enum class Precision { f32, bf16, f16, fp8 };
 
 struct TrainConfig {
   Size steps = 1000;
   double max_minutes = 0;                             // 0: no limit
   Size micro_batch = 8, accum = 1, global_batch = 0;  // global_batch 0: ranks x micro_batch x accum
   Size seq = 0;                                       // 0: max_seq of the model
-  std::string dtype = "f32";
-  std::string device = "auto";
+  Precision dtype = Precision::f32;
+  std::optional<DeviceType> device = std::nullopt;  // none: cuda if this build and this machine have it, else cpu
   std::uint64_t seed = 1337;
   bool deterministic = false;
   Size eval_every = 0, eval_tokens = 0;  // eval_tokens 0: the whole set
@@ -82,9 +99,10 @@ struct OptimConfig {
   std::string name = "adamw";
   double lr = 3e-4, min_lr = -1;  // min_lr < 0: lr / 10
   Size warmup = 0;
-  std::string schedule = "cosine";
+  Decay schedule = Decay::cosine;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, momentum = 0.95, clip = 1.0;
-  std::string state_dtype = "f32", master = "f32";
+  DType state_dtype = DType::f32;             // f32 or bf16
+  std::optional<DType> master = DType::f32;   // f32, or none: bf16 weights alone
   double ema = 0;                             // decay of the weights' moving average; 0: none
   std::vector<OptimGroupConfig> groups = {};  // a parameter belongs to the first that matches it
 };

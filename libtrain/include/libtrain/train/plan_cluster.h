@@ -14,13 +14,15 @@ namespace LT_API lt {
 struct ClusterRow {
   int nodes = 1, ranks = 1;
   std::optional<FitTry> best;  // none: nothing fits, or the global batch does not divide
-  std::string strategy, recompute;
+  Strategy strategy = Strategy::ddp;
+  Recompute recompute = Recompute::none;
   Size accum = 1;
   double exposed_share = 0;  // of the step: waits for collectives, and work that they slow
   std::string bound_by;      // as in the plan's JSON
 };
 struct Cluster {
-  std::string subject, model_json, dtype;  // as in a Fit
+  std::string subject, model_json;  // as in a Fit
+  Precision dtype = Precision::f32;
   PlanMachine machine;
   Size memory_bytes = 0;  // as in a Fit
   Size seq = 1, global_batch = 0;

@@ -24,7 +24,8 @@ struct FitTry {
 };
 // One row of a Fit: a strategy with a recomputation, each with its fastest shard size that fits.
 struct FitRow {
-  std::string strategy, recompute;
+  Strategy strategy = Strategy::ddp;
+  Recompute recompute = Recompute::none;
   std::optional<FitTry> given;    // with the micro-batch of the configuration; if none fits, the smallest
   std::optional<FitTry> largest;  // with the largest micro-batch that fits
   std::optional<FitTry> least;    // with a micro-batch of 1, the smallest, if there is no `largest`
@@ -33,7 +34,7 @@ struct FitRow {
 struct Fit {
   std::string subject;     // the model and the settings shared by all rows, for display
   std::string model_json;  // the model's description
-  std::string dtype;
+  Precision dtype = Precision::f32;
   PlanMachine machine;
   Size accum = 1;                 // with the given micro-batch, and with all without a global_batch
   Size global_batch = 0;          // train.global_batch, from which accum follows; 0: accum stays

@@ -60,7 +60,9 @@ struct StepTime {
 struct Plan {
   std::string model;       // its shape, for display
   std::string model_json;  // its description, as in a checkpoint's manifest
-  std::string strategy, recompute, dtype;
+  Strategy strategy = Strategy::ddp;
+  Recompute recompute = Recompute::none;
+  Precision dtype = Precision::f32;
   int ranks = 1, shard_size = 0;
   Size micro_batch = 1, accum = 1, seq = 1;
   Size steps = 0;       // of the run, as train.steps says
