@@ -10,9 +10,10 @@
 #include "io/print_note.h"
 #include "kernel_case.h"
 #include "libtrain/error.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "table.h"
 #include "timing.h"
+#include "train/derive.h"
 #include "train/rank_device.h"
 #include "train/run_rates.h"
 
@@ -40,9 +41,9 @@ std::string label(const KernelCase& c) {
   return fmt::format("{} {} {} {}", c.name, c.implementation, c.shape, dtype_name(c.dtype));
 }
 
-KernelCases all_cases(const Config& config, Device device) {
-  const StepOptions step = step_options(config);
-  const KernelSizes sizes{device, model_spec(config), step.micro_batch, step.seq};
+KernelCases all_cases(const Resolved& resolved, Device device) {
+  const StepOptions step = resolved.step;
+  const KernelSizes sizes{device, model_spec(resolved.config), step.micro_batch, step.seq};
   KernelCases all;
   add_gemm_cases(all, sizes);
   add_quantized_cases(all, sizes);
@@ -53,8 +54,8 @@ KernelCases all_cases(const Config& config, Device device) {
   return all;
 }
 
-KernelCases chosen_cases(const Config& config, Device device, const std::string& filter) {
-  KernelCases all = all_cases(config, device), chosen;
+KernelCases chosen_cases(const Resolved& resolved, Device device, const std::string& filter) {
+  KernelCases all = all_cases(resolved, device), chosen;
   for (KernelCase& c : all) {
     if (label(c).find(filter) != std::string::npos) chosen.push_back(std::move(c));
   }
@@ -193,18 +194,23 @@ void print_kernels(const KernelResult& result) {
   for (std::size_t i = 0; i < result.rows.size(); ++i) print_kernel_row(result.names[i], result.rows[i]);
 }
 
-KernelResult measure_rates(const Config& config, Device device, const Options& options) {
-  KernelCases cases = all_cases(config, device);
-  const StepOptions step = step_options(config);
+Resolved resolve_alone(Config given) {
+  given.train.global_batch = 0;
+  return resolve(given, 1);
+}
+
+KernelResult measure_rates(const Resolved& resolved, Device device, const Options& options) {
+  KernelCases cases = all_cases(resolved, device);
+  const StepOptions step = resolved.step;
   std::erase_if(cases, [&](const KernelCase& c) { return !is_rate(c, step, device); });
   return measure(std::move(cases), device, options);
 }
 
 void bench_kernels(const Config& given, const World& world, const Options& options, const std::string& filter) {
   require_one_rank("kernels", world);
-  const Config config = resolve(given);
-  const Device device = step_options_of_rank(config, world).device;
-  const KernelResult measured = measure(chosen_cases(config, device, filter), device, options);
+  const Resolved resolved = resolve_alone(given);
+  const Device device = step_options_of_rank(resolved, world).device;
+  const KernelResult measured = measure(chosen_cases(resolved, device, filter), device, options);
   for (const Json& left_out : measured.left_out) print_note("left out: {}\n", left_out.get<std::string>());
   if (measured.rows.empty()) throw UsageError("bench", "kernels: expected one that can be measured, all were left out");
   print_kernels(measured);

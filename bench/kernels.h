@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/train/config.h"
+#include "libtrain/train/resolved.h"
 #include "result.h"
 
 namespace lt::bench {
@@ -30,8 +30,10 @@ struct KernelResult {
   Json peaks, left_out = Json::array(), rows = Json::array();
   std::vector<std::string> names;  // of the rows, with the implementation, for display
 };
-// Measures on this rank what the planner's estimates read, in the run's dtype. `config` must be resolved.
-KernelResult measure_rates(const Config& config, Device device, const Options& options);
+// Without the global batch, which is no size of a kernel.
+Resolved resolve_alone(Config given);
+// Measures on this rank what the planner's estimates read, in the run's dtype.
+KernelResult measure_rates(const Resolved& resolved, Device device, const Options& options);
 void print_kernels(const KernelResult& result);
 
 }  // namespace lt::bench

@@ -4,18 +4,18 @@
 #include <utility>
 
 #include "kernels.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "train/rank_device.h"
 
 namespace lt::bench {
 
 void bench_rates(const Config& given, const World& world, const CommOptions& options) {
-  const Config config = resolve(given);
+  const Resolved resolved = resolve_alone(given);
   CommOptions comm = options;
-  comm.device = step_options_of_rank(config, world).device;
+  comm.device = step_options_of_rank(resolved, world).device;
   if (world.size() > 1) require_collectives(world, comm);
   world.group().barrier();
-  const KernelResult kernels = measure_rates(config, comm.device, options);
+  const KernelResult kernels = measure_rates(resolved, comm.device, options);
   Json rows = kernels.rows;
   if (world.rank() == 0) print_kernels(kernels);
   if (world.size() > 1) {

@@ -18,7 +18,7 @@
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/profile/timeline.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "timing.h"
 #include "train/model_table.h"
 #include "train/step_record.h"
@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Replaces `given`'s files by those of `folder` and drops everything that a run does beside its steps.
-Config only_steps(const Config& given, const RunFolder& folder) {
+Resolved only_steps(const Config& given, int ranks, const RunFolder& folder) {
   Config config = given;
   config.model.from.clear();
   config.data = {}, config.checkpoint = {}, config.record = {}, config.run = {};
@@ -38,7 +38,7 @@ Config only_steps(const Config& given, const RunFolder& folder) {
   config.train.steps = 1;
   config.train.eval_every = config.train.sample_every = 0;
   if (!has_own_batches(config)) config.data.train = {folder.path() + "/data/train.bin"};
-  return resolve(config);
+  return resolve(config, ranks);
 }
 
 // Counts the lines from byte `from` on.
@@ -78,17 +78,17 @@ RunFolder::~RunFolder() {
 }
 
 RecordedRun::RecordedRun(const Config& given, const World& world, const RunFolder& folder)
-    : RecordedRun(only_steps(given, folder), world) {}
+    : RecordedRun(only_steps(given, world.size(), folder), world) {}
 
-RecordedRun::RecordedRun(const Config& config, const World& world)
-    : model_(made_by_all(world.group(), [&] { return make_model(config); })),
+RecordedRun::RecordedRun(const Resolved& resolved, const World& world)
+    : model_(made_by_all(world.group(), [&] { return make_model(resolved); })),
       batches_(made_by_all(world.group(),
-                           [&] { return own_batches(config, batch_shape(config, world.rank(), world.size())); })),
-      run_(config, world, *model_, batches_.get()) {
+                           [&] { return own_batches(resolved, resolved.batch_shape(world.rank(), world.size())); })),
+      run_(resolved, world, *model_, batches_.get()) {
   collectively(run_.control, [&] {
     if (world.rank() != 0) return;
-    sinks_.push_back(make_csv_sink(run_.config.run.dir + "/metrics.csv"));
-    sinks_.push_back(make_tensorboard_sink(run_.config.run.dir + "/tb", 1));
+    sinks_.push_back(make_csv_sink(run_.resolved.run.dir + "/metrics.csv"));
+    sinks_.push_back(make_tensorboard_sink(run_.resolved.run.dir + "/tb", 1));
     seen_ = files();
   });
 }
@@ -133,10 +133,10 @@ Batch RecordedRun::next_batch() {
 
 std::map<std::string, Size> RecordedRun::files() const {
   std::map<std::string, Size> files;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(run_.config.run.dir)) {
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(run_.resolved.run.dir)) {
     const std::string name = entry.path().filename();
     if (!entry.is_regular_file() || name == "run.json" || name == checkpoint::kLockName) continue;
-    files[entry.path().lexically_relative(run_.config.run.dir).string()] = static_cast<Size>(entry.file_size());
+    files[entry.path().lexically_relative(run_.resolved.run.dir).string()] = static_cast<Size>(entry.file_size());
   }
   return files;
 }
@@ -147,7 +147,7 @@ Written RecordedRun::written() {
     const Size before = std::exchange(seen_[file], bytes);
     written.bytes += bytes - before;
     if (file.ends_with(".jsonl") || file.ends_with(".csv")) {
-      written.rows += lines_from(run_.config.run.dir + "/" + file, before);
+      written.rows += lines_from(run_.resolved.run.dir + "/" + file, before);
     }
   }
   return written;

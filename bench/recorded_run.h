@@ -61,7 +61,7 @@ class RecordedRun {
   std::map<std::string, Size> files() const;
 
  private:
-  RecordedRun(const Config& config, const World& world);
+  RecordedRun(const Resolved& resolved, const World& world);
 
   Batch next_batch();
   double timed_step(RecordMode mode);

@@ -2,7 +2,7 @@
 #include "recorder.h"
 
 #include "libtrain/nn/models.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "recorded_run.h"
 #include "step_identity.h"
 #include "table.h"
@@ -65,11 +65,11 @@ void print_recorder_row(const Json& row) {
 }  // namespace
 
 void bench_recorder(const Config& given, const World& world, const Options& options) {
-  const Config config = with_accum(resolve(given), world.size());
-  const Json identity = step_identity(config, world.size(), name_of(config.parallel.strategy));
-  const Size tokens = 1 + config.train.seq * config.train.micro_batch * config.train.accum * world.size();
+  const Resolved resolved = resolve(given, world.size());
+  const Json identity = step_identity(resolved, world.size(), name_of(resolved.parallel.strategy));
+  const Size tokens = 1 + resolved.step.seq * resolved.step.micro_batch * resolved.step.accum * world.size();
   const RunFolder folder(world, tokens);
-  RecordedRun run(config, world, folder);
+  RecordedRun run(resolved.config, world, folder);
   const OfModes measured = measure(run, options);
   if (world.rank() != 0) return;
   print_header(kRecorderColumns);
@@ -78,7 +78,7 @@ void bench_recorder(const Config& given, const World& world, const Options& opti
   for (std::size_t m = 0; m < kRecordModes.size(); ++m) {
     print_recorder_row(rows.emplace_back(row_of(kRecordModes[m], measured[m], off_ms, identity)));
   }
-  Json result = new_result("recorder", world, options, step_options_of_rank(config, world).device);
+  Json result = new_result("recorder", world, options, step_options_of_rank(resolved, world).device);
   result["files"] = run.files();
   write_result(std::move(result), std::move(rows), options.out);
 }

@@ -11,7 +11,7 @@
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/parallel/strategy.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "step_identity.h"
 #include "table.h"
 #include "train/names.h"
@@ -36,9 +36,9 @@ double exposed(const ActivityTimes& times) {
 }
 
 // Times this rank's steps and returns its numbers. Sets measured.tokens.
-Json time_steps(const Config& config, const Group& group, const StepOptions& step_options, const Options& options,
+Json time_steps(const Resolved& resolved, const Group& group, const StepOptions& step_options, const Options& options,
                 MeasuredGroup& measured) {
-  Training training(config, group, step_options);
+  Training training(resolved, group, step_options);
   training.time_steps(options.warmup);
   std::vector<double> ms;
   double waited = 0;
@@ -51,11 +51,11 @@ Json time_steps(const Config& config, const Group& group, const StepOptions& ste
 }
 
 // Trains on `group`. Returns a measurement for each rank of `all`, in which every rank trains.
-std::vector<MeasuredGroup> measure_each(const Config& config, const Group& group, const Group& all,
+std::vector<MeasuredGroup> measure_each(const Resolved& resolved, const Group& group, const Group& all,
                                         const StepOptions& step_options, const Options& options) {
   MeasuredGroup own;
   reset_memory_peak(step_options.device);
-  const Json mine = time_steps(config, group, step_options, options, own);
+  const Json mine = time_steps(resolved, group, step_options, options, own);
   std::vector<MeasuredGroup> measured;
   for (const std::string& text : all.all_gather_bytes(mine.dump())) {
     const Json theirs = Json::parse(text);
@@ -114,16 +114,16 @@ std::vector<int> rank_counts(int ranks) {
 }
 
 void bench_scaling(const Config& given, const World& world, const Options& options) {
-  Config config = resolve(given);
-  if (config.parallel.shard_size != 0) {
+  if (given.parallel.shard_size != 0) {
     throw UsageError("bench", fmt::format("scaling: parallel.shard_size: expected 0, all ranks of each count, got {}",
-                                          config.parallel.shard_size));
+                                          given.parallel.shard_size));
   }
-  if (config.train.global_batch != 0) {
+  if (given.train.global_batch != 0) {
     throw UsageError("bench", fmt::format("scaling: train.global_batch: expected 0, the same work a rank, got {}",
-                                          config.train.global_batch));
+                                          given.train.global_batch));
   }
-  const StepOptions step = step_options_of_rank(config, world);
+  Resolved resolved = resolve(given, world.size());
+  const StepOptions step = step_options_of_rank(resolved, world);
   const bool speaks = world.rank() == 0;
   if (speaks && given.parallel.strategy != Config().parallel.strategy) {
     print_note("parallel.strategy={} is ignored: scaling measures every strategy\n", name_of(given.parallel.strategy));
@@ -137,11 +137,11 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
     print_scaling_row(rows.back());
     save_result(result(), rows, options.out);
   };
-  config.parallel.strategy = Strategy::ddp;
+  resolved.parallel.strategy = Strategy::ddp;
   const Group own = world.group().split([](int r) { return r; }, "alone");
   world.group().barrier();
-  const Json of_one = step_identity(config, 1, kSingle);
-  const std::vector<MeasuredGroup> alone = measure_each(config, own, world.group(), step, options);
+  const Json of_one = step_identity(resolved, 1, kSingle);
+  const std::vector<MeasuredGroup> alone = measure_each(resolved, own, world.group(), step, options);
   const auto is_slower = [](const MeasuredGroup& a, const MeasuredGroup& b) { return median(a.ms) < median(b.ms); };
   std::vector<double> medians;
   for (const MeasuredGroup& rank : alone) medians.push_back(median(rank.ms));
@@ -152,9 +152,9 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
     const Group group = world.group().split([n](int r) { return r < n ? 0 : 1; }, fmt::format("first {}", n));
     for (const Strategy& strategy : kStrategies) {
       if (world.rank() >= n) continue;
-      config.parallel.strategy = strategy;
-      const Json identity = step_identity(config, n, name_of(strategy));
-      const MeasuredGroup measured = together(measure_each(config, group, group, step, options));
+      resolved.parallel.strategy = strategy;
+      const Json identity = step_identity(resolved, n, name_of(strategy));
+      const MeasuredGroup measured = together(measure_each(resolved, group, group, step, options));
       Json row = row_of(measured, identity);
       row["efficiency"] = *std::max_element(medians.begin(), medians.begin() + n) / median(measured.ms);
       keep(std::move(row));

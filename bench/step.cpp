@@ -16,7 +16,7 @@
 #include "comm/value_exchange.h"
 #include "io/print_note.h"
 #include "libtrain/error.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "record/short_text.h"
 #include "step_identity.h"
 #include "table.h"
@@ -61,9 +61,9 @@ Size memory_peak_bytes(const World& world, Device device) {
 }
 
 // What the steps depend on: the keys of [model], [parallel], [train] and [optim] with their values as in TOML.
-Json configuration_of(const Config& config) {
+Json configuration_of(const Resolved& resolved) {
   Json keys = Json::object();
-  for (const auto& [key, value] : flatten(config)) {
+  for (const auto& [key, value] : flatten(resolved.config)) {
     for (const char* section : {"model.", "parallel.", "train.", "optim."}) {
       if (key.starts_with(section)) keys[key] = value;
     }
@@ -85,9 +85,9 @@ Size steps_asked(std::string_view line) {
 }  // namespace
 
 void bench_step(const Config& given, const World& world, const Options& options) {
-  const Config config = with_accum(resolve(given), world.size());
-  Json row = step_identity(config, world.size(), name_of(config.parallel.strategy));
-  Training training(config, world.group(), step_options_of_rank(config, world));
+  const Resolved resolved = resolve(given, world.size());
+  Json row = step_identity(resolved, world.size(), name_of(resolved.parallel.strategy));
+  Training training(resolved, world.group(), step_options_of_rank(resolved, world));
   training.time_steps(options.warmup);
   std::vector<double> ms;
   std::array<std::vector<double>, kActivities> activities;
@@ -95,7 +95,7 @@ void bench_step(const Config& given, const World& world, const Options& options)
     ms.push_back(sum(step));
     for (std::size_t p = 0; p < kActivities; ++p) activities[p].push_back(step[p]);
   }
-  const Device device = step_options_of_rank(config, world).device;
+  const Device device = step_options_of_rank(resolved, world).device;
   const Size peak_bytes = memory_peak_bytes(world, device);
   if (world.rank() != 0) return;
 
@@ -103,10 +103,10 @@ void bench_step(const Config& given, const World& world, const Options& options)
   Json breakdown;
   for (std::size_t p = 0; p < kActivities; ++p) breakdown[std::string(kActivityNames[p])] = spread(activities[p]);
   Json result = new_result("step", world, options, device);
-  result.update(Json{{"model", model_name(config)},
-                     {"dtype", name_of(config.train.dtype)},
-                     {"strategy", name_of(config.parallel.strategy)},
-                     {"recompute", name_of(config.parallel.recompute)},
+  result.update(Json{{"model", model_name(resolved)},
+                     {"dtype", name_of(resolved.precision)},
+                     {"strategy", name_of(resolved.parallel.strategy)},
+                     {"recompute", name_of(resolved.parallel.recompute)},
                      {"tokens_per_step", training.tokens()},
                      {"flops_per_step", training.flops()},
                      {"step_ms", spread(ms)},
@@ -120,14 +120,14 @@ void bench_step(const Config& given, const World& world, const Options& options)
 }
 
 void serve_steps(const Config& given, const World& world, const Options& options) {
-  const Config config = with_accum(resolve(given), world.size());
-  Training training(config, world.group(), step_options_of_rank(config, world));
+  const Resolved resolved = resolve(given, world.size());
+  Training training(resolved, world.group(), step_options_of_rank(resolved, world));
   training.time_steps(options.warmup);
   if (world.rank() == 0) {
     const Json ready = {{"program", "libtrain"},
                         {"tokens_per_step", training.tokens()},
-                        {"peak_bytes", memory_peak(step_options_of_rank(config, world).device).total},
-                        {"configuration", configuration_of(config)},
+                        {"peak_bytes", memory_peak(step_options_of_rank(resolved, world).device).total},
+                        {"configuration", configuration_of(resolved)},
                         {"machine", machine(world)}};
     std::cout << ready.dump() << std::endl;
   }

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <variant>
 
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "nn/spec_fields.h"
 #include "train/model_table.h"
 #include "train/names.h"
@@ -68,7 +68,7 @@ std::string other_options(const Config& config) {
     if (is_of_shape(field)) nn::copy_field(model, config.model, field);
   }
   plain.train.seq = config.train.seq, plain.train.dtype = config.train.dtype;
-  const auto defaults = flatten(resolve(plain));
+  const auto defaults = flatten(resolve(plain, 1).config);
   std::string text;
   for (const auto& [key, value] : flatten(config)) {
     if (!counts(key) || defaults.at(key) == value) continue;
@@ -80,14 +80,14 @@ std::string other_options(const Config& config) {
 
 }  // namespace
 
-Json step_identity(const Config& config, int ranks, const std::string& strategy) {
-  Json identity = {{"name", model_name(config)},
-                   {"shape", step_shape(config)},
-                   {"dtype", name_of(config.train.dtype)},
+Json step_identity(const Resolved& resolved, int ranks, const std::string& strategy) {
+  Json identity = {{"name", model_name(resolved)},
+                   {"shape", step_shape(resolved.config)},
+                   {"dtype", name_of(resolved.precision)},
                    {"ranks", ranks},
                    {"strategy", strategy},
-                   {"recompute", name_of(config.parallel.recompute)}};
-  if (const std::string options = other_options(config); !options.empty()) identity["options"] = options;
+                   {"recompute", name_of(resolved.parallel.recompute)}};
+  if (const std::string options = other_options(resolved.config); !options.empty()) identity["options"] = options;
   return identity;
 }
 

@@ -3,13 +3,13 @@
 
 #include <string>
 
-#include "libtrain/train/config.h"
+#include "libtrain/train/resolved.h"
 #include "result.h"
 
 namespace lt::bench {
 
-// The fields of kIdentity of a row for steps with this resolved configuration. `options` has every key that a step's
+// The fields of kIdentity of a row for steps of a run. `options` has every key that a step's
 // work may depend on, that no other field says and that is not the default.
-Json step_identity(const Config& config, int ranks, const std::string& strategy);
+Json step_identity(const Resolved& resolved, int ranks, const std::string& strategy);
 
 }  // namespace lt::bench

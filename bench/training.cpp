@@ -10,7 +10,7 @@
 #include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
 #include "libtrain/memory/memory.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "train/model_table.h"
 #include "train/rank_device.h"
 
@@ -61,11 +61,11 @@ double sum(const ActivityTimes& times) {
   return total;
 }
 
-Training::Training(const Config& config, const Group& group, const StepOptions& options)
-    : model_(made_by_all(group, [&] { return make_model(config); })),
+Training::Training(const Resolved& resolved, const Group& group, const StepOptions& options)
+    : model_(made_by_all(group, [&] { return make_model(resolved); })),
       batches_(
-          made_by_all(group, [&] { return own_batches(config, batch_shape(config, group.rank(), group.size())); })),
-      engine_(*model_, group_for(group, config, options.device), parallel_options(config), optimizers_of(config),
+          made_by_all(group, [&] { return own_batches(resolved, resolved.batch_shape(group.rank(), group.size())); })),
+      engine_(*model_, group_for(group, resolved, options.device), resolved.parallel, resolved.optimizers,
               with_targets_of(batches_.get(), options)),
       batch_(first_batch(batches_.get(), *model_, engine_.batch_shape())) {}
 

@@ -9,7 +9,7 @@
 #include "libtrain/nn/module.h"
 #include "libtrain/parallel/engine.h"
 #include "libtrain/tensor/batch.h"
-#include "libtrain/train/config.h"
+#include "libtrain/train/resolved.h"
 #include "profile/activity_clock.h"
 #include "result.h"
 
@@ -27,8 +27,8 @@ auto made_by_all(const Group& group, Make&& make) {
 
 class Training {
  public:
-  // `config` must be resolved. Every rank of `group` must construct it and time the same steps. Throws UsageError.
-  Training(const Config& config, const Group& group, const StepOptions& options);
+  // Every rank of `group` must construct it and time the same steps. Throws UsageError.
+  Training(const Resolved& resolved, const Group& group, const StepOptions& options);
 
   // Returns each step's times by activity. The host issues a step while a CUDA device runs the one before. Throws
   // NonFiniteError.

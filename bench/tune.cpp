@@ -10,7 +10,7 @@
 #include "io/print_note.h"
 #include "kernels/product_search.h"
 #include "libtrain/error.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "step_identity.h"
 #include "table.h"
 #include "train/model_table.h"
@@ -26,22 +26,22 @@ using kernels::Algorithms;
 constexpr Column kProductColumns[] = {{"product", -64}, {"present ms", 10}, {"found ms", 10}};
 constexpr int kRounds = 3;
 
-void require_searchable(const Config& config, const World& world) {
+void require_searchable(const Resolved& resolved, const World& world) {
   require_one_rank("tune", world);
-  if (config.train.device != DeviceType::cuda) {
-    throw UsageError("bench", fmt::format("tune: train.device: expected cuda, got {}", name_of(config.train.device)),
+  if (resolved.step.device.type != DeviceType::cuda) {
+    throw UsageError("bench", fmt::format("tune: train.device: expected cuda, got {}", to_string(resolved.step.device)),
                      "only products on GPUs have a choice of algorithms");
   }
-  if (config.train.deterministic) {
+  if (resolved.parallel.deterministic) {
     throw UsageError("bench", "tune: train.deterministic: expected false, got true",
                      "deterministic products take the first algorithm");
   }
 }
 
 // Prints and returns the products that were searched.
-Json search(const Config& config, const World& world, StepOptions step) {
+Json search(const Resolved& resolved, const World& world, StepOptions step) {
   step.cuda_graph = false;  // a captured product runs only once
-  Training training(config, world.group(), step);
+  Training training(resolved, world.group(), step);
   training.time_steps(2);  // chooses as runs do
   Json products = Json::array();
   kernels::search_products(
@@ -82,14 +82,14 @@ std::string outcome(bool is_faster, const std::string& kept_in) {
 }  // namespace
 
 void bench_tune(const Config& given, const World& world, const Options& options) {
-  const Config config = with_accum(resolve(given), world.size());
-  require_searchable(config, world);
-  const Json identity = step_identity(config, world.size(), name_of(config.parallel.strategy));
-  const StepOptions step = step_options_of_rank(config, world);
+  const Resolved resolved = resolve(given, world.size());
+  require_searchable(resolved, world);
+  const Json identity = step_identity(resolved, world.size(), name_of(resolved.parallel.strategy));
+  const StepOptions step = step_options_of_rank(resolved, world);
   Json result = new_result("tune", world, options, step.device);
-  result.update(Json{{"model", model_name(config)},
-                     {"dtype", name_of(config.train.dtype)},
-                     {"products", search(config, world, step)},
+  result.update(Json{{"model", model_name(resolved)},
+                     {"dtype", name_of(resolved.precision)},
+                     {"products", search(resolved, world, step)},
                      {"kept_in", nullptr}});
   save_result(result, Json::array(), options.out);
 
@@ -97,7 +97,7 @@ void bench_tune(const Config& given, const World& world, const Options& options)
   for (int round = 0; round < kRounds; ++round) {
     for (Timed* const timed : {&present, &found}) {
       kernels::use_products(step.device, timed->which);
-      Training training(config, world.group(), step);
+      Training training(resolved, world.group(), step);
       training.step_ms(options.warmup);
       timed->rounds.push_back(training.step_ms(options.iterations));
     }

@@ -24,6 +24,7 @@
 #include "train/base_model.h"
 #include "train/model_table.h"
 #include "train/origin.h"
+#include "train/resolve.h"
 #include "train/training_data.h"
 
 namespace lt::launch {
@@ -154,7 +155,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
       throw UsageError("usage", "--memory requires --fit or --nodes");
     }
     if (plan->svg) require_output("--svg", *plan->svg);
-    if (!plan->sample) name_keys(*config, [&] { require_end_of_documents(*config); });
+    if (!plan->sample) name_keys(*config, [&] { require_end_of_documents(data_spec(*config)); });
     const auto print = [&](const auto& result) { std::puts((plan->json ? to_json(result) : to_text(result)).c_str()); };
     if (plan->sample) {
       print(plan_sample(*config, plan->rows, machine));

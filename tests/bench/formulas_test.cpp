@@ -9,7 +9,7 @@
 #include "bench/step_identity.h"
 #include "bench/timing.h"
 #include "libtrain/error.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "record/short_text.h"
 #include "test_main/catch.h"
 
@@ -32,7 +32,7 @@ TEST_CASE("rank_counts: powers of two, and all", "[bench]") {
 TEST_CASE("step_identity: channels of a head where they do not follow from the width", "[bench]") {
   using Pairs = std::vector<std::pair<std::string, std::string>>;
   const auto shape = [](const Pairs& model) {
-    const Json identity = step_identity(resolve(load_config("", model)), 1, "ddp");
+    const Json identity = step_identity(resolve(load_config("", model), 1), 1, "ddp");
     CHECK_FALSE(identity.contains("options"));
     return identity["shape"].get<std::string>();
   };

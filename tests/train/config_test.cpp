@@ -5,10 +5,11 @@
 #include "io/utf8.h"
 #include "libtrain/error.h"
 #include "libtrain/train/config.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "test_main/catch.h"
 #include "test_main/temp_folder.h"
 #include "train/config_layers.h"
+#include "train/derive.h"
 #include "train/nearest.h"
 #include "train/same_run.h"
 
@@ -221,7 +222,7 @@ TEST_CASE("config: wrong types and values, with where they came from", "[config]
 
 TEST_CASE("config: data.epochs stands in place of train.steps", "[config]") {
   const auto refused = [](const Config& config) {
-    return refusal([&] { lt::resolve(config, lt::DeviceType::cpu); }).message;
+    return refusal([&] { lt::complete(config, 1, lt::DeviceType::cpu); }).message;
   };
   CHECK(refused(load_config("", {{"data.epochs", "1.5"}, {"train.steps", "1000"}})) ==
         "train.steps: expected none with data.epochs=1.5, which it follows from, got 1000 (from the command line)");
@@ -279,7 +280,9 @@ TEST_CASE("is_utf8: the well-formed ones only", "[config]") {
 
 TEST_CASE("config: what is not set of a model is the preset's or follows from what is", "[config]") {
   using Given = std::vector<std::pair<std::string, std::string>>;
-  const auto resolved = [](const Given& given) { return lt::resolve(lt::load_config("", given), lt::DeviceType::cpu); };
+  const auto resolved = [](const Given& given) {
+    return lt::complete(lt::load_config("", given), 1, lt::DeviceType::cpu);
+  };
   const auto model_of = [&](const Given& given) { return lt::model_spec(resolved(given)); };
   const Given chosen = {{"model.preset", "llama-tiny"}, {"model.family", "qwen3"}, {"model.width", "64"}};
   const lt::nn::TransformerSpec qwen = model_of(chosen);
@@ -292,10 +295,10 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
   CHECK(text.find("head_dim = 0\n") != std::string::npos);
   CHECK(text.find("norm_eps = 0.0\n") != std::string::npos);
   CHECK(text.find("qk_norm = \"auto\"\n") != std::string::npos);
-  CHECK(lt::to_toml(lt::resolve(lt::config_from_toml(text, "again"), lt::DeviceType::cpu)) == text);
+  CHECK(lt::to_toml(lt::complete(lt::config_from_toml(text, "again"), 1, lt::DeviceType::cpu)) == text);
   Config wider = lt::config_from_toml(text, "again");
   wider.model.width = 128;
-  CHECK(lt::model_spec(lt::resolve(wider, lt::DeviceType::cpu)).head_dim == 32);
+  CHECK(lt::model_spec(lt::complete(wider, 1, lt::DeviceType::cpu)).head_dim == 32);
   // No scaling can be asked for where the preset has one. A file has every key, so an empty one says nothing there.
   const lt::nn::TransformerSpec scaled = model_of({{"model.preset", "llama-3.2-1b"}});
   CHECK(scaled.rope_scaling == "llama3:32,1,4,8192");
@@ -303,10 +306,10 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
   const std::string cleared = lt::to_toml(resolved({{"model.preset", "llama-3.2-1b"}, {"model.rope_scaling", ""}}));
   CHECK(cleared.find("\nrope_scaling = \"none\"\n") != std::string::npos);
   const Config without = lt::config_from_toml(cleared, "again");
-  CHECK(lt::model_spec(lt::resolve(without, lt::DeviceType::cpu)).rope_scaling.empty());
+  CHECK(lt::model_spec(lt::complete(without, 1, lt::DeviceType::cpu)).rope_scaling.empty());
   const std::string printed = lt::to_toml(lt::load_config("", {{"model.preset", "llama-3.2-1b"}}));
   const Config again = lt::config_from_toml(printed, "again");
-  CHECK(lt::model_spec(lt::resolve(again, lt::DeviceType::cpu)).rope_scaling == scaled.rope_scaling);
+  CHECK(lt::model_spec(lt::complete(again, 1, lt::DeviceType::cpu)).rope_scaling == scaled.rope_scaling);
   // A given value that is the family's default stays where the preset has another.
   CHECK(model_of({{"model.preset", "qwen3-0.6b"}, {"model.head_dim", "64"}}).head_dim == 64);
   CHECK(model_of({{"model.preset", "qwen3-0.6b"}}).head_dim == 128);
@@ -347,8 +350,8 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
 }
 
 TEST_CASE("config: a file holds what was given, and what follows from it follows again", "[config]") {
-  const Config start = lt::with_accum(
-      lt::resolve(lt::load_config("", {{"run.dir", "a"}, {"train.global_batch", "32"}}), lt::DeviceType::cpu), 2);
+  const Config start =
+      lt::complete(lt::load_config("", {{"run.dir", "a"}, {"train.global_batch", "32"}}), 2, lt::DeviceType::cpu);
   const std::string text = lt::to_toml(start);
   for (const char* line :
        {"layers = 0  # = 4\n", "seq = 0  # = 256\n", "accum = 1  # = 2\n", "device = \"auto\"  # = \"cpu\"\n",
@@ -357,9 +360,9 @@ TEST_CASE("config: a file holds what was given, and what follows from it follows
     CHECK(text.find(line) != std::string::npos);
   }
   const auto read = [](const std::string& file, const lt_test::Pairs& pairs) {
-    return lt::resolve(from_file(file, pairs), lt::DeviceType::cpu);
+    return lt::complete(from_file(file, pairs), 2, lt::DeviceType::cpu);
   };
-  CHECK(lt::to_toml(lt::with_accum(read(text, {}), 2)) == text);
+  CHECK(lt::to_toml(read(text, {})) == text);
   // A file of an earlier version states them as if they were given.
   std::string old;
   for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1) {
@@ -378,9 +381,9 @@ TEST_CASE("config: a file holds what was given, and what follows from it follows
     CHECK(moved.model.ffn == 352);
   }
   // What was given stays.
-  const Config given = lt::resolve(
+  const Config given = lt::complete(
       lt::load_config("", {{"run.dir", "a"}, {"checkpoint.dir", "c"}, {"optim.min_lr", "1e-6"}, {"model.layers", "2"}}),
-      lt::DeviceType::cpu);
+      1, lt::DeviceType::cpu);
   const Config again = read(lt::to_toml(given), {{"run.dir", "b"}, {"optim.lr", "0.01"}});
   CHECK(again.checkpoint.dir == "c");
   CHECK(again.optim.min_lr == 1e-6);

@@ -3,7 +3,7 @@
 #include "device/cuda.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/train/plan_sample.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "memory/workspace.h"
 #include "test_main/catch.h"
 #include "test_main/world.h"
@@ -127,7 +127,7 @@ TEST_CASE("cuda: the planned peak of generation is that of the run", "[cuda]") {
       cuda::make_workspace(kGpu.index);
       const Size before = memory_live(kGpu).total - cuda::workspace_bytes(DeviceType::cuda);
       reset_memory_peak(kGpu);
-      const auto model = nn::make_transformer(model_spec(resolve(config)));
+      const auto model = nn::make_transformer(*resolve(config, 1).transformer);
       model->materialize(kGpu, DType::bf16, 5);
       generated(*model, std::vector<Tokens>(static_cast<std::size_t>(rows), Tokens(77)), {.tokens = 9});
       CHECK(memory_peak(kGpu).total - before == plan.peak_bytes);

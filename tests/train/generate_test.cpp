@@ -5,7 +5,7 @@
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/train/plan_sample.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "test_main/catch.h"
 #include "test_main/message_of.h"
 #include "train/generated.h"
@@ -136,13 +136,13 @@ TEST_CASE("generate: the planned peak is that of the run", "[train]") {
         const SamplePlan plan = plan_sample(config, rows);
         const Size before = memory_live(kCpu).total;
         reset_memory_peak(kCpu);
-        const auto model = nn::make_transformer(model_spec(resolve(config)));
-        model->materialize(kCpu, step_options(resolve(config)).dtype, 5);
+        const auto model = nn::make_transformer(*resolve(config, 1).transformer);
+        model->materialize(kCpu, resolve(config, 1).step.dtype, 5);
         generated(*model, std::vector<Tokens>(static_cast<std::size_t>(rows), Tokens(77)), {.tokens = 5});
         CHECK(memory_peak(kCpu).total - before == plan.peak_bytes);
         const nn::TransformerSpec& spec = model->spec();
         CHECK(plan.cache_bytes == 2 * spec.layers * rows * spec.max_seq * spec.kv_heads * spec.head_dim *
-                                      dtype_bytes(step_options(resolve(config)).dtype));
+                                      dtype_bytes(resolve(config, 1).step.dtype));
       }
     }
   }

@@ -5,9 +5,10 @@
 #include <memory>
 
 #include "libtrain/train/config.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "test_main/catch.h"
 #include "train/config_layers.h"
+#include "train/derive.h"
 #include "train/model_table.h"
 
 using lt::load_config;
@@ -66,7 +67,7 @@ TEST_CASE("the fields of a row are keys with their defaults, and fill its struct
   const Models models = table({.rows = {row("own")}});
   const lt::Config config =
       load_config("", {{"model.width", "16"}, {"model.gated", "true"}, {"model.order", "last"}}, models);
-  const auto model = lt::make_model(lt::resolve(config, lt::DeviceType::cpu));
+  const auto model = lt::make_model(lt::resolve(config, 1, lt::DeviceType::cpu));
   const Shape& shape = dynamic_cast<const Nothing&>(*model).shape;
   CHECK((shape.width == 16 && shape.layers_of_it == 2 && shape.noise == 0.5 && shape.gated && shape.order == "last"));
   const lt::Config again = lt::config_from_toml(lt::to_toml(config), "again", models);
@@ -78,14 +79,14 @@ TEST_CASE("the fields of a row are keys with their defaults, and fill its struct
   ModelRow failing = row("own");
   failing.make = [](const lt::ModelValues&) { return std::unique_ptr<lt::nn::Model>(); };
   failing.batches = [](const lt::ModelValues&, const lt::BatchShape&) { return std::unique_ptr<lt::BatchSource>(); };
-  const lt::Config empty = lt::resolve(load_config("", {}, table({.rows = {failing}})), lt::DeviceType::cpu);
+  const lt::Resolved empty = lt::resolve(load_config("", {}, table({.rows = {failing}})), 1, lt::DeviceType::cpu);
   CHECK(refusal([&] { lt::make_model(empty); }).message ==
         "model.family=own: expected a model of its function make, got none");
   CHECK(refusal([&] { lt::own_batches(empty, {}); }).message ==
         "model.family=own: expected a source of its function batches, got none");
   failing.make = [](const lt::ModelValues&) -> std::unique_ptr<lt::nn::Model> { throw std::runtime_error("no room"); };
   const lt::Config fails = load_config("", {}, table({.rows = {failing}}));
-  CHECK(refusal([&] { lt::make_model(lt::resolve(fails, lt::DeviceType::cpu)); }).message ==
+  CHECK(refusal([&] { lt::make_model(lt::resolve(fails, 1, lt::DeviceType::cpu)); }).message ==
         "model.family=own: no room");
 
   CHECK(message_of({{"model.width", "65"}}, models) ==
@@ -107,11 +108,11 @@ TEST_CASE("rows stand beside each other and beside transformers") {
   CHECK(lt::is_transformer(load_config("", {{"model.family", "llama"}}, models)));
   const lt::Config own = load_config("", {{"model.family", "a"}, {"model.cells", "12"}}, models);
   CHECK_FALSE(lt::is_transformer(own));
-  CHECK(dynamic_cast<const Nothing&>(*lt::make_model(lt::resolve(own, lt::DeviceType::cpu))).shape.width == 12);
+  CHECK(dynamic_cast<const Nothing&>(*lt::make_model(lt::resolve(own, 1, lt::DeviceType::cpu))).shape.width == 12);
   CHECK(contradiction(*models) == "");
   // Keys of the model that is not chosen are refused, and not written.
   const auto refused = [&](const std::vector<std::pair<std::string, std::string>>& keys) {
-    return refusal([&] { lt::resolve(load_config("", keys, models), lt::DeviceType::cpu); }).message;
+    return refusal([&] { lt::complete(load_config("", keys, models), 1, lt::DeviceType::cpu); }).message;
   };
   CHECK(refused({{"model.family", "a"}, {"model.layers", "2"}}) ==
         "model.layers: expected none for model.family=a, got 2 (from the command line)");

@@ -2,7 +2,7 @@
 #include "libtrain/train/planner.h"
 
 #include "device/cuda.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "memory/workspace.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
@@ -46,21 +46,21 @@ Batch zeros(Size samples, Size seq) {
 }
 
 // Three steps and an evaluation, as the trainer runs them.
-Use run(const Config& config) {
-  const auto model = nn::make_transformer(model_spec(config));
-  StepOptions options = step_options(config);
+Use run(const Resolved& resolved) {
+  const auto model = nn::make_transformer(*resolved.transformer);
+  StepOptions options = resolved.step;
   options.device = device();
   if (device().type == DeviceType::cuda) cuda::make_workspace(device().index);  // otherwise only the first run's
   const Size fixed_bytes = cuda::workspace_bytes(device().type);
   MemoryUse before = memory_live(device());
   before.total -= fixed_bytes;
   before.by_owner[static_cast<std::size_t>(MemoryOwner::workspace)] -= fixed_bytes;
-  Engine engine(*model, ranks(), parallel_options(config), optimizers_of(config), options);
+  Engine engine(*model, ranks(), resolved.parallel, resolved.optimizers, options);
   const BatchShape shape = engine.batch_shape();
   const Batch batch = zeros(shape.samples(), shape.seq);
-  const bool evaluates = config.train.eval_every > 0;
+  const bool evaluates = resolved.evaluation.every > 0;
   const Batch validation = evaluates ? zeros(shape.micro_batch, shape.seq) : Batch{};
-  const RunBatches shapes = batches_on_meta(*model, shape, config);
+  const RunBatches shapes = batches_on_meta(*model, shape, resolved);
   engine.rehearse(shapes.step, shapes.evaluation);
   reset_memory_peak(device());
   Use use;
@@ -82,9 +82,9 @@ void check(Options options, const Options& more) {
   std::string described;
   for (const auto& [key, value] : options) described += key + "=" + value + " ";
   INFO(described);
-  const Config config = resolve(load_config("", options), device().type);
-  const Use used = run(config);
-  const Plan plan = make_plan(config, ranks().size());
+  const Resolved resolved = resolve(load_config("", options), ranks().size(), device().type);
+  const Use used = run(resolved);
+  const Plan plan = make_plan(resolved.config, ranks().size());
   CHECK(used.peak.total == plan.peak_bytes);
   CHECK(used.peak.by_owner == plan.ledger.by_owner);
   CHECK(used.comm == rows(plan.comm));
@@ -163,7 +163,7 @@ TEST_CASE("plan: samples add to what steps hold, and do not turn it into slack",
     const auto plan = [&](const char* sample_every) {
       Options options = kGpt;
       options.insert(options.end(), {{"parallel.strategy", strategy}, {"train.sample_every", sample_every}});
-      return make_plan(resolve(load_config("", options), DeviceType::cpu), 2);
+      return make_plan(load_config("", options), 2);
     };
     const Plan without = plan("0"), with = plan("1");
     REQUIRE(with.peak_bytes > without.peak_bytes);
@@ -190,7 +190,7 @@ TEST_CASE("plan = run: frozen parameters have no gradient, no state and no reduc
   const auto plan = [](const std::string& patterns) {
     Options options = kLlama;
     options.insert(options.end(), {{"parallel.strategy", "zero3"}, {"model.freeze", patterns}});
-    return make_plan(resolve(load_config("", options), DeviceType::cpu), 2);
+    return make_plan(load_config("", options), 2);
   };
   const auto calls = [](const Plan& made, CollectiveOp op) {
     Size count = 0;

@@ -34,39 +34,38 @@ TEST_CASE("an event may name a path of any bytes", "[train]") {
 }
 
 TEST_CASE("room for checkpoints: as many as the saves and what is kept beside a new one", "[train]") {
-  Config config;
-  config.train.steps = 100;
-  CHECK(most_new_checkpoints(config, 0, 0) == 1);  // of the last step
-  config.checkpoint.every = 50;
-  CHECK(most_new_checkpoints(config, 0, 0) == 2);  // 50 and 100
-  CHECK(most_new_checkpoints(config, 50, 1) == 1);
-  config.checkpoint.every = 10, config.checkpoint.keep = 3;
-  CHECK(most_new_checkpoints(config, 0, 0) == 4);
-  CHECK(most_new_checkpoints(config, 50, 3) == 1);
-  CHECK(most_new_checkpoints(config, 50, 9) == 1);
-  config.checkpoint.best = true, config.checkpoint.keep_every = 20;
-  CHECK(most_new_checkpoints(config, 0, 0) == 10);  // every save: 3 kept, the new one, the best, five for ever
-  CHECK(most_new_checkpoints(config, 40, 4) == 4);
-  config.checkpoint = {}, config.checkpoint.every_minutes = 5;
-  CHECK(most_new_checkpoints(config, 0, 0) == 4);
+  CheckpointConfig checkpoint;
+  CHECK(most_new_checkpoints(checkpoint, 100, 0, 0) == 1);  // of the last step
+  checkpoint.every = 50;
+  CHECK(most_new_checkpoints(checkpoint, 100, 0, 0) == 2);  // 50 and 100
+  CHECK(most_new_checkpoints(checkpoint, 100, 50, 1) == 1);
+  checkpoint.every = 10, checkpoint.keep = 3;
+  CHECK(most_new_checkpoints(checkpoint, 100, 0, 0) == 4);
+  CHECK(most_new_checkpoints(checkpoint, 100, 50, 3) == 1);
+  CHECK(most_new_checkpoints(checkpoint, 100, 50, 9) == 1);
+  checkpoint.best = true, checkpoint.keep_every = 20;
+  CHECK(most_new_checkpoints(checkpoint, 100, 0, 0) == 10);  // every save: 3 kept, the new one, the best, five for ever
+  CHECK(most_new_checkpoints(checkpoint, 100, 40, 4) == 4);
+  checkpoint = {}, checkpoint.every_minutes = 5;
+  CHECK(most_new_checkpoints(checkpoint, 100, 0, 0) == 4);
 }
 
 TEST_CASE("room for checkpoints: a new run needs it for one, and all are told of what will not fit", "[train]") {
   const TempFolder temp;
-  Config config;
+  Resolved config;
   config.checkpoint.dir = temp / "not/there/yet";
   constexpr Size kHuge = Size{1} << 60;
-  CHECK(require_room(config, 1, 4, true).empty());
-  CHECK_THROWS_WITH(require_room(config, kHuge, 1, true),
+  CHECK(require_room(config.checkpoint.dir, 1, 4, true).empty());
+  CHECK_THROWS_WITH(require_room(config.checkpoint.dir, kHuge, 1, true),
                     Catch::Matchers::StartsWith("checkpoint.dir " + config.checkpoint.dir + ": expected " +
                                                 std::to_string(kHuge) + " bytes free for a checkpoint, found "));
-  CHECK(require_room(config, kHuge, 1, false)
+  CHECK(require_room(config.checkpoint.dir, kHuge, 1, false)
             .starts_with("checkpoint.dir " + config.checkpoint.dir + ": 1 checkpoint of "));
 }
 
 TEST_CASE("run folder: one run at a time has it", "[train]") {
   const TempFolder temp;
-  Config config;
+  Resolved config;
   config.run.dir = temp / "";
   const Descriptor lock(::open((temp / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   REQUIRE(::flock(lock.get(), LOCK_EX) == 0);  // as another process would
@@ -76,7 +75,7 @@ TEST_CASE("run folder: one run at a time has it", "[train]") {
 
 TEST_CASE("run folder: a start that fails leaves an empty folder empty", "[train]") {
   const TempFolder temp;
-  Config config;
+  Resolved config;
   config.run.dir = temp / "", config.checkpoint.dir = temp / "checkpoints";
   {
     const RunFolder found = examine_run_folder(config, {}, std::chrono::milliseconds(0));
@@ -87,8 +86,9 @@ TEST_CASE("run folder: a start that fails leaves an empty folder empty", "[train
 
 TEST_CASE("run folder: what a start killed before its first file leaves is taken for nothing", "[train]") {
   const TempFolder temp;
-  Config config;
-  config.run.dir = temp / "", config.checkpoint.dir = temp / "checkpoints", config.checkpoint.resume = "never";
+  Resolved config;
+  config.run.dir = temp / "", config.checkpoint.dir = temp / "checkpoints", config.resume = Resume::never,
+  config.checkpoint.resume = "never";
   temp.write(".lock", "");
   temp.write("run.json.tmp-0123456789abcdef", "{");
   CHECK(!examine_run_folder(config, {}, std::chrono::milliseconds(0)).moves_aside);
@@ -99,9 +99,9 @@ TEST_CASE("run folder: what a start killed before its first file leaves is taken
 
 TEST_CASE("run folder: one that another run makes during the start is refused", "[train]") {
   const TempFolder temp;
-  Config config;
+  Resolved config;
   config.run.dir = temp / "new", config.checkpoint.dir = temp / "checkpoints";
-  config.checkpoint.resume = "never";
+  config.resume = Resume::never, config.checkpoint.resume = "never";
   RunFolder found = examine_run_folder(config, {}, std::chrono::milliseconds(0));
   REQUIRE(std::filesystem::create_directory(config.run.dir));
   std::ofstream(config.run.dir + "/metrics.jsonl") << "a row of the other run\n";

@@ -23,7 +23,7 @@ RunIdentity identity_with(const std::string& text) {
   folder.write("run.json", text);
   Config config;
   config.run.dir = folder.text(), config.checkpoint.dir = folder / "checkpoints";
-  return identity_of(config);
+  return identity_of(config.run.dir, config.checkpoint.dir);
 }
 
 std::string run_json(const std::string& id, const std::string& parent = "", const std::string& began = "") {
@@ -55,9 +55,10 @@ TEST_CASE("run identity: a run.json that cannot be read is not taken for none", 
   std::filesystem::create_symlink("run.json", folder / "run.json");  // cannot be opened, even by root
   Config config;
   config.run.dir = folder.text(), config.checkpoint.dir = folder / "checkpoints";
-  CHECK_THROWS_WITH(identity_of(config), folder / "run.json" +
-                                             ": expected a readable file, found: Too many levels of "
-                                             "symbolic links");
+  CHECK_THROWS_WITH(identity_of(config.run.dir, config.checkpoint.dir),
+                    folder / "run.json" +
+                        ": expected a readable file, found: Too many levels of "
+                        "symbolic links");
 }
 
 TEST_CASE("run identity: a start does not wait for a pipe that stands where run.json should", "[train]") {
@@ -65,7 +66,7 @@ TEST_CASE("run identity: a start does not wait for a pipe that stands where run.
   REQUIRE(::mkfifo((folder / "run.json").c_str(), 0600) == 0);
   Config config;
   config.run.dir = folder.text(), config.checkpoint.dir = folder / "checkpoints";
-  CHECK(identity_of(config).is_new);
+  CHECK(identity_of(config.run.dir, config.checkpoint.dir).is_new);
 }
 
 TEST_CASE("run identity: a copied folder is a run of its own, a moved one is not", "[train]") {
@@ -97,10 +98,10 @@ TEST_CASE("run identity: a copied folder is a run of its own, a moved one is not
   // Checkpoints of the original are the copy's own, but not where the original saves.
   Config config;
   config.run.dir = copy, config.checkpoint.dir = copy + "/checkpoints";
-  CHECK(checkpoints_of(config, read_identity(copy)).includes(id));
+  CHECK(checkpoints_of(config.run.dir, config.checkpoint.dir, read_identity(copy)).includes(id));
   RunIdentity shares = of_copy;
   shares.copied_from[0].checkpoints = std::filesystem::weakly_canonical(copy + "/checkpoints");
-  CHECK(!checkpoints_of(config, shares).includes(id));
+  CHECK(!checkpoints_of(config.run.dir, config.checkpoint.dir, shares).includes(id));
 }
 
 TEST_CASE("run identity: a copy of a folder of an earlier version is known by the run.dir of its config.toml",

@@ -1,6 +1,6 @@
 // From a configuration to the options of each component: every key arrives in its place. No two values of the first
 // case are equal, so that exchanged ones are noticed.
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 
 #include "test_main/catch.h"
 #include "train/config_layers.h"
@@ -10,7 +10,7 @@ using lt_test::from_file;
 
 namespace {
 
-Config resolved(const char* toml) { return resolve(from_file(toml), DeviceType::cpu); }
+Resolved resolved(const char* toml) { return resolve(from_file(toml), 1, DeviceType::cpu); }
 
 // The numbers of an optimizer are inside of its functions. Returns what two updates leave in weights, states and
 // direction.
@@ -64,7 +64,7 @@ void check_group(const OptimizerGroup& group, const std::string& match, double l
 }  // namespace
 
 TEST_CASE("run options: every key arrives", "[config]") {
-  const Config config = resolved(R"(
+  const Resolved config = resolved(R"(
 [model]
 preset = "gpt-tiny"
 freeze = ["embedding*", "head.norm*"]
@@ -105,7 +105,7 @@ groups = [{match = "*norm*", lr_scale = 4, weight_decay = 0.9, optimizer = "adam
           {match = "blocks.1.*", lr_scale = 0.25}]
 )");
 
-  const ParallelOptions parallel = parallel_options(config);
+  const ParallelOptions parallel = config.parallel;
   CHECK(parallel.strategy == Strategy::zero2);
   CHECK(parallel.shard_size == 2);
   CHECK(parallel.recompute == Recompute::selective);
@@ -113,7 +113,7 @@ groups = [{match = "*norm*", lr_scale = 4, weight_decay = 0.9, optimizer = "adam
   CHECK(parallel.reduce_dtype == DType::bf16);
   CHECK(parallel.deterministic);
 
-  const StepOptions step = step_options(config);
+  const StepOptions step = config.step;
   CHECK(step.micro_batch == 13);
   CHECK(step.accum == 5);
   CHECK(step.seq == 48);
@@ -126,18 +126,18 @@ groups = [{match = "*norm*", lr_scale = 4, weight_decay = 0.9, optimizer = "adam
   CHECK(step.z_loss == 0.0625);
   CHECK(step.label_smoothing == 0.1875);
 
-  const BatchShape shape = batch_shape(config, 1, 4);
+  const BatchShape shape = config.batch_shape(1, 4);
   CHECK(std::vector<Size>{shape.micro_batch, shape.accum, shape.seq, shape.rank, shape.ranks} ==
         std::vector<Size>{13, 5, 48, 1, 4});
 
-  const Schedule schedule = schedule_options(config);
+  const Schedule schedule = config.schedule;
   CHECK(schedule.decay == Decay::linear);
   CHECK(schedule.lr == 0.5);
   CHECK(schedule.min_lr == 0.03125);
   CHECK(schedule.warmup == 7);
   CHECK(schedule.steps == 11);
 
-  const OptimizerGroups optimizers = optimizers_of(config);
+  const OptimizerGroups optimizers = config.optimizers;
   CHECK(optimizers.lr == 0.5);
   CHECK(optimizers.clip == 2.5);
   CHECK(optimizers.frozen == std::vector<std::string>{"embedding*", "head.norm*"});
@@ -162,28 +162,28 @@ groups = [{match = "*norm*", lr_scale = 4, weight_decay = 0.9, optimizer = "adam
 }
 
 TEST_CASE("run options: every choice arrives", "[config]") {
-  const Config tf32 = resolved("[train]\ndevice = \"cuda\"\ntf32 = true\n[parallel]\nrecompute = \"full\"\n");
-  CHECK(step_options(tf32).tf32);
-  CHECK(step_options(tf32).dtype == DType::f32);
-  CHECK(step_options(tf32).cuda_graph);
-  CHECK_FALSE(step_options(tf32).fp8);
-  CHECK(parallel_options(tf32).recompute == Recompute::full);
-  CHECK(parallel_options(tf32).reduce_dtype == DType::f32);
+  const Resolved tf32 = resolved("[train]\ndevice = \"cuda\"\ntf32 = true\n[parallel]\nrecompute = \"full\"\n");
+  CHECK(tf32.step.tf32);
+  CHECK(tf32.step.dtype == DType::f32);
+  CHECK(tf32.step.cuda_graph);
+  CHECK_FALSE(tf32.step.fp8);
+  CHECK(tf32.parallel.recompute == Recompute::full);
+  CHECK(tf32.parallel.reduce_dtype == DType::f32);
 
-  const Config f16 = resolved("[train]\ndtype = \"f16\"\n[optim]\nlr = 0.5\nclip = 0\n");
-  CHECK(step_options(f16).dtype == DType::f16);
-  CHECK(step_options(f16).device == kCpu);
-  CHECK_FALSE(step_options(f16).cuda_graph);
-  CHECK(parallel_options(f16).recompute == Recompute::none);
-  CHECK_FALSE(parallel_options(f16).deterministic);
-  CHECK(schedule_options(f16).decay == Decay::cosine);
-  CHECK(schedule_options(f16).min_lr == 0.05);
-  CHECK(schedule_options(f16).steps == 1000);
-  const OptimizerGroups optimizers = optimizers_of(f16);
+  const Resolved f16 = resolved("[train]\ndtype = \"f16\"\n[optim]\nlr = 0.5\nclip = 0\n");
+  CHECK(f16.step.dtype == DType::f16);
+  CHECK(f16.step.device == kCpu);
+  CHECK_FALSE(f16.step.cuda_graph);
+  CHECK(f16.parallel.recompute == Recompute::none);
+  CHECK_FALSE(f16.parallel.deterministic);
+  CHECK(f16.schedule.decay == Decay::cosine);
+  CHECK(f16.schedule.min_lr == 0.05);
+  CHECK(f16.schedule.steps == 1000);
+  const OptimizerGroups optimizers = f16.optimizers;
   CHECK(optimizers.clip == 0);
   REQUIRE(optimizers.groups.size() == 1);
   check_group(optimizers.groups[0], "*", 1, AdamW{});
 
-  const Config adapters = resolved("[model]\npreset = \"llama-tiny\"\nlora = {rank = 2}\n");
-  CHECK(optimizers_of(adapters).trained == std::vector<std::string>{"*.lora_A", "*.lora_B"});
+  const Resolved adapters = resolved("[model]\npreset = \"llama-tiny\"\nlora = {rank = 2}\n");
+  CHECK(adapters.optimizers.trained == std::vector<std::string>{"*.lora_A", "*.lora_B"});
 }

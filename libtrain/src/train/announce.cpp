@@ -16,6 +16,7 @@
 #include "train/model_table.h"
 #include "train/names.h"
 #include "train/plan_text.h"
+#include "train/resolve.h"
 #include "train/run.h"
 #include "train/run_files.h"
 #include "train/same_run.h"
@@ -39,9 +40,9 @@ bool begins_data(const Start& start) {
 
 // The learning rates on both sides of a resume at `step`, if they differ by more than either schedule changes them
 // there; otherwise empty.
-std::string jump_of_rate(const Config& earlier, const Config& now, Size step) {
+std::string jump_of_rate(const Config& earlier, const Schedule& after, Size step) {
   if (step < 1 || earlier.data.epochs > 0) return {};  // the steps of epochs are not in the checkpoint
-  const Schedule before = schedule_options(earlier), after = schedule_options(now);
+  const Schedule before = schedule_of(earlier);
   const double last = before.at(step), next = after.at(step + 1);
   const double change = std::max(std::abs(before.at(step + 1) - last), std::abs(next - after.at(step)));
   if (std::abs(next - last) <= change + 1e-9 * std::abs(last)) return {};
@@ -50,9 +51,9 @@ std::string jump_of_rate(const Config& earlier, const Config& now, Size step) {
 
 // What a resumed run does differently from the run that wrote the checkpoint, a line each.
 std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, const Run& run) {
-  const Config& config = run.config;
+  const Resolved& resolved = run.resolved;
   if (checkpoint.state.config.empty()) return {};
-  const std::optional<Config> known = known_config(checkpoint.state, config.models);
+  const std::optional<Config> known = known_config(checkpoint.state, resolved.config.models);
   if (!known) return {};
   const Config& earlier = *known;
   std::vector<std::string> lines;
@@ -68,8 +69,8 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   if (const Size tokens = samples * train.seq; tokens != shape.global_tokens()) {
     lines.push_back(fmt::format("tokens a step: {} before, {} now", tokens, shape.global_tokens()));
   }
-  const auto before = flatten(earlier), now = flatten(config);
-  const bool in_epochs = earlier.data.epochs > 0 || config.data.epochs > 0;
+  const auto before = flatten(earlier), now = flatten(resolved.config);
+  const bool in_epochs = earlier.data.epochs > 0 || resolved.data.epochs > 0;
   const char* const length = in_epochs ? "data.epochs" : "train.steps";
   // The same epochs are other steps with another batch, or if the data begins again.
   const bool has_other_steps = in_epochs && (samples != shape.global_samples() || begins_data(run.start));
@@ -82,23 +83,25 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
     lines.push_back(is_same ? fmt::format("{}: {} as before", key, now.at(key))
                             : fmt::format("{}: {} before, {} now", key, before.at(key), now.at(key)));
     if (key != length) continue;
-    if (in_epochs) lines.back() += fmt::format(", {} steps in all", config.train.steps);
-    lines.back() += fmt::format(", of which {} remain", config.train.steps - run.steps_done());
-    if (config.optim.schedule != Decay::constant) lines.back() += "; the schedule of the learning rate ends with them";
+    if (in_epochs) lines.back() += fmt::format(", {} steps in all", resolved.steps());
+    lines.back() += fmt::format(", of which {} remain", resolved.steps() - run.steps_done());
+    if (resolved.schedule.decay != Decay::constant)
+      lines.back() += "; the schedule of the learning rate ends with them";
   }
-  if (const std::string jump = jump_of_rate(earlier, config, run.steps_done()); !jump.empty()) lines.push_back(jump);
-  if (run.data != nullptr) std::ranges::move(order_changes(earlier, config), std::back_inserter(lines));
+  if (const std::string jump = jump_of_rate(earlier, resolved.schedule, run.steps_done()); !jump.empty())
+    lines.push_back(jump);
+  if (run.data != nullptr) std::ranges::move(order_changes(earlier, resolved.config), std::back_inserter(lines));
   return lines;
 }
 
 }  // namespace
 
 void announce(Run& run, const std::string& command) {
-  const Config& config = run.config;
+  const Resolved& resolved = run.resolved;
   const Plan& plan = run.plan;
   collectively(run.control, [&] {
     if (run.world.rank() == 0)
-      write_run_files(config, run.folder.identity, run.world, command, run.engine->memory_plans());
+      write_run_files(resolved, run.folder.identity, run.world, command, run.engine->memory_plans());
   });
   if (run.world.rank() != 0) return;
   const auto say = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
@@ -113,14 +116,15 @@ void announce(Run& run, const std::string& command) {
     say("without MPI, tensors pass over TCP through rank 0; mpirun is faster");
   say("threads: {} a rank ({})", run.world.threads().count, run.world.threads().reason);
   say("model: {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
-      facts_of(run.model, config).name, short_count(static_cast<double>(plan.parameters)),
+      facts_of(run.model, resolved).name, short_count(static_cast<double>(plan.parameters)),
       short_count(plan.parameters_held), short_count(plan.parameters_optimized), plan.tokens_per_step);
-  say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank", name_of(config.parallel.strategy),
-      config.parallel.shard_size > 0 && config.parallel.shard_size < run.world.size()
-          ? fmt::format(", shard groups of {}", config.parallel.shard_size)
+  say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank", name_of(resolved.parallel.strategy),
+      resolved.parallel.shard_size > 0 && resolved.parallel.shard_size < run.world.size()
+          ? fmt::format(", shard groups of {}", resolved.parallel.shard_size)
           : "",
-      name_of(config.parallel.recompute), config.train.tf32 ? "f32 with products in TF32" : name_of(config.train.dtype),
-      config.train.deterministic ? ", deterministic" : "", static_cast<double>(plan.peak_bytes) / (1 << 30));
+      name_of(resolved.parallel.recompute),
+      resolved.step.tf32 ? "f32 with products in TF32" : name_of(resolved.precision),
+      resolved.parallel.deterministic ? ", deterministic" : "", static_cast<double>(plan.peak_bytes) / (1 << 30));
   Size trained = 0;
   const std::vector<OptimizerGroupUse> groups = run.engine->optimizer_groups();
   for (const OptimizerGroupUse& use : groups) {
@@ -129,7 +133,7 @@ void announce(Run& run, const std::string& command) {
     say("group {}: {}, learning rate x {}: {}, {} elements", use.group->match, use.group->optimizer.name,
         use.group->lr_scale, counted(use.tensors, "tensor"), use.elements);
   }
-  for (const OptimGroupConfig& group : config.optim.groups) {
+  for (const OptimGroupConfig& group : resolved.config.optim.groups) {
     const auto decayed = [&](const OptimizerGroupUse& use) {
       return use.group->match == group.match && use.decayed > 0;
     };
@@ -139,14 +143,14 @@ void announce(Run& run, const std::string& command) {
   }
   if (trained < plan.parameters) say("frozen: {} of {} parameters", plan.parameters - trained, plan.parameters);
   if (const std::string memory = run.engine->peer_memory(); !memory.empty()) say("peer memory: {}", memory);
-  say("run folder: {}", config.run.dir);
+  say("run folder: {}", resolved.run.dir);
   say("run: {}{}", run.folder.identity.id,
       run.folder.identity.parent.empty() ? "" : ", begun from " + run.folder.identity.parent);
   if (run.folder.identity.is_new && !run.folder.identity.copied_from.empty()) {
     say("this folder is a copy of run {}; it continues as a new run", run.folder.identity.parent);
   }
   if (!run.folder.little_room.empty()) say("warning: {}", run.folder.little_room);
-  if (run.lost_timeline && config.checkpoint.memory_every > 0) {
+  if (run.lost_timeline && resolved.checkpoint.memory_every > 0) {
     say("warning: copies in memory: none in this start, because run.json cannot record its timeline; a restart goes on "
         "from the disk");
   }
@@ -155,15 +159,15 @@ void announce(Run& run, const std::string& command) {
   const bool from_memory = std::holds_alternative<FromMemory>(run.start);
   if (!run.folder.starting_over.empty()) say("{}", run.folder.starting_over);
   if (!run.weights.empty()) say("{} weights from {}", run.base_digest.empty() ? "initial" : "base", run.weights);
-  if (config.train.steps > 0 && config.optim.warmup >= config.train.steps) {
-    say("warning: optim.warmup {} is not below train.steps {}: the learning rate rises to the end", config.optim.warmup,
-        config.train.steps);
+  if (resolved.steps() > 0 && resolved.schedule.warmup >= resolved.steps()) {
+    say("warning: optim.warmup {} is not below train.steps {}: the learning rate rises to the end",
+        resolved.schedule.warmup, resolved.steps());
   }
-  if (config.train.eval_steps > 0) say("warning: train.eval_steps is deprecated, use train.eval_tokens");
+  if (resolved.evaluation.steps > 0) say("warning: train.eval_steps is deprecated, use train.eval_tokens");
   if (run.data != nullptr) {
     const Size samples_a_step = run.engine->batch_shape().global_samples();
     for (const std::string& line :
-         data_warnings(config, *run.data, samples_a_step, run.steps_done(), run.engine->samples_done())) {
+         data_warnings(resolved, *run.data, samples_a_step, run.steps_done(), run.engine->samples_done())) {
       say("warning: {}", line);
     }
   }
@@ -172,7 +176,7 @@ void announce(Run& run, const std::string& command) {
     say("resuming from {} at step {}", resumed->folder, run.steps_done() + 1);
     for (const std::string& line : changes_since(*resumed, run)) say("{}", line);
     if (begins_data(run.start))
-      say("{}: other samples than those of the checkpoint, read from the first one on", name_of_data(config));
+      say("{}: other samples than those of the checkpoint, read from the first one on", resolved.data.key);
   }
 
   using Json = nlohmann::ordered_json;
@@ -193,16 +197,16 @@ void announce(Run& run, const std::string& command) {
                  {"version", version()},
                  {"commit", commit()},
                  {"ranks", run.world.size()},
-                 {"model", facts_of(run.model, config).name},
-                 {"strategy", name_of(config.parallel.strategy)},
-                 {"shard_size", config.parallel.shard_size},
-                 {"recompute", name_of(config.parallel.recompute)},
-                 {"recompute_every", config.parallel.recompute_every},
-                 {"dtype", name_of(config.train.dtype)},
-                 {"reduce_dtype", name_of(config.parallel.reduce_dtype)},
-                 {"micro_batch", config.train.micro_batch},
-                 {"accum", config.train.accum},
-                 {"seq", config.train.seq},
+                 {"model", facts_of(run.model, resolved).name},
+                 {"strategy", name_of(resolved.parallel.strategy)},
+                 {"shard_size", resolved.parallel.shard_size},
+                 {"recompute", name_of(resolved.parallel.recompute)},
+                 {"recompute_every", resolved.parallel.recompute_every},
+                 {"dtype", name_of(resolved.precision)},
+                 {"reduce_dtype", name_of(resolved.parallel.reduce_dtype)},
+                 {"micro_batch", resolved.step.micro_batch},
+                 {"accum", resolved.step.accum},
+                 {"seq", resolved.step.seq},
                  {"parameters", plan.parameters},
                  {"flops_per_token", plan.flops_per_token},
                  {"tokens_per_step", plan.tokens_per_step},

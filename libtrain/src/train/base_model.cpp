@@ -14,12 +14,12 @@
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
-#include "libtrain/train/run_options.h"
 #include "model_json.h"
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
 #include "train/config_schema.h"
 #include "train/data_tokenizers.h"
+#include "train/derive.h"
 #include "train/model_table.h"
 #include "train/origin.h"
 
@@ -125,31 +125,31 @@ void require_model_at(const std::string& from) {
                   is_file ? "the folder of config.json and the weights, or that of a run or a step" : other.hint);
 }
 
-void require_same_model(const Config& resolved) {
-  const std::string& from = resolved.model.from;
+void require_same_model(const Config& config) {
+  const std::string& from = config.model.from;
   require_model_at(from);
   const nn::TransformerSpec base = *model_at(from);
-  const nn::TransformerSpec spec = model_spec(resolved);
+  const nn::TransformerSpec spec = model_spec(config);
   constexpr const char* kLeaveOut = "leave the key out: the model is that of model.from";
-  if (const nn::SpecField* const field = difference_of(spec, base, resolved)) {
+  if (const nn::SpecField* const field = difference_of(spec, base, config)) {
     throw UsageError("config", key_of_field(*field),
                      fmt::format("{}, as model.from {} has", value_of(base, *field), from), value_of(spec, *field),
                      kLeaveOut);
   }
   // A folder's config.json takes the place of a preset.
-  if (!checkpoint::is_hf_folder(from) || !names_preset(resolved)) return;
-  const nn::TransformerSpec preset = nn::with_defaults(nn::preset(resolved.model.preset));
+  if (!checkpoint::is_hf_folder(from) || !names_preset(config)) return;
+  const nn::TransformerSpec preset = nn::with_defaults(nn::preset(config.model.preset));
   if (const nn::SpecField* const field = difference_of(preset, base, {})) {
     throw UsageError("config", "model.preset",
                      fmt::format("the model of model.from {}, with {} {}", from, field->name, value_of(base, *field)),
-                     fmt::format("{} with {} {}", resolved.model.preset, field->name, value_of(preset, *field)),
+                     fmt::format("{} with {} {}", config.model.preset, field->name, value_of(preset, *field)),
                      kLeaveOut);
   }
 }
 
-void require_base(const Config& resolved) {
+void require_base(const Resolved& resolved) {
   // Reading the weights of another model names a parameter that differs.
-  if (is_transformer(resolved)) require_same_model(resolved);
+  if (resolved.transformer) require_same_model(resolved.config);
   if (const auto tokenizer = tokenizer_of_base(resolved))
     require_tokenizer(*tokenizer, tokenizers_of_data(resolved), TokenizerMatch::extended);
 }

@@ -46,21 +46,18 @@ Size checkpoint_bytes(const Engine& engine, const Group& group) {
   return sum_over_ranks(bytes, group);
 }
 
-Size most_new_checkpoints(const Config& resolved, Size steps_done, Size present) {
-  const CheckpointConfig& config = resolved.checkpoint;
-  const Size last = std::max(resolved.train.steps - 1, steps_done);  // the last step is saved whatever the cadence
+Size most_new_checkpoints(const CheckpointConfig& config, Size steps, Size steps_done, Size present) {
+  const Size last = std::max(steps - 1, steps_done);  // the last step is saved whatever the cadence
   const Size saves =
       config.every_minutes > 0 ? std::numeric_limits<Size>::max() : multiples(config.every, steps_done, last) + 1;
-  const Size kept_for_ever =
-      config.every > 0 && config.keep_every > 0
-          ? multiples(std::lcm(config.every, config.keep_every), steps_done, resolved.train.steps)
-          : 0;
+  const Size kept_for_ever = config.every > 0 && config.keep_every > 0
+                                 ? multiples(std::lcm(config.every, config.keep_every), steps_done, steps)
+                                 : 0;
   const Size at_once = std::max<Size>(config.keep, 2) + 1 + kept_for_ever + (config.best ? 1 : 0);
   return std::min(saves, std::max<Size>(1, at_once - present));
 }
 
-std::string require_room(const Config& resolved, Size bytes, Size count, bool is_new) {
-  const std::string& dir = resolved.checkpoint.dir;
+std::string require_room(const std::string& dir, Size bytes, Size count, bool is_new) {
   const std::optional<Size> free = free_bytes(dir);
   if (!free || *free / std::max<Size>(1, bytes) >= count) return "";
   if (is_new && *free < bytes) {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "libtrain/parallel/engine.h"
-#include "libtrain/train/config.h"
+#include "libtrain/train/resolved.h"
 
 namespace lt {
 
@@ -14,11 +14,11 @@ Size checkpoint_bytes(const Engine& engine, const Group& group);
 
 // How many checkpoints a run in its state after `steps_done` steps adds, at most, to the `present` ones of its own
 // before it removes any.
-Size most_new_checkpoints(const Config& resolved, Size steps_done, Size present);
+Size most_new_checkpoints(const CheckpointConfig& checkpoint, Size steps, Size steps_done, Size present);
 
 // Compares the free bytes where checkpoint.dir is with those of `count` checkpoints of `bytes` each. Returns a warning
 // if they do not fit, otherwise an empty text. Throws DataError if a run that `is_new` has no room for one of them. A
 // run that goes on only warns, because its saves are tried again and there may be room by then.
-std::string require_room(const Config& resolved, Size bytes, Size count, bool is_new);
+std::string require_room(const std::string& dir, Size bytes, Size count, bool is_new);
 
 }  // namespace lt

@@ -13,7 +13,7 @@ void complete_record(Run& run) {
   using Json = nlohmann::ordered_json;
   const Size done = run.steps_done();
   bool has_checkpoint = false;
-  LastLines lines(run.config.run.dir + "/metrics.jsonl");
+  LastLines lines(run.resolved.run.dir + "/metrics.jsonl");
   for (auto line = lines.next();; line = lines.next()) {
     if (!line) return;  // no attempt has recorded anything
     const Json row = Json::parse(line->text, nullptr, false);

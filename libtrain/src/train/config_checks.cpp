@@ -10,10 +10,10 @@
 
 #include "libtrain/error.h"
 #include "libtrain/optim/optimizer_groups.h"
-#include "libtrain/train/run_options.h"
 #include "nn/lora.h"
 #include "train/names.h"
 #include "train/optimizer_choices.h"
+#include "train/resolve.h"
 
 namespace lt::config {
 namespace {
@@ -106,7 +106,7 @@ void require_few_groups(const Config& config) {
 }
 
 void require_bf16_without_masters(const Config& config) {
-  if (config.optim.master || compute_dtype(config) == DType::bf16) return;
+  if (config.optim.master || compute_dtype(config.train.dtype) == DType::bf16) return;
   refuse("optim.master", "f32, unless train.dtype is bf16 or fp8", "none with " + name_of(config.train.dtype));
 }
 

@@ -14,7 +14,7 @@
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/tokenizer/tokenizer.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "tokenizer/same_tokenizer.h"
 #include "tokenizer/tokenizer_json.h"
 
@@ -67,22 +67,22 @@ std::vector<NamedTokenizer> tokenizers_beside(const std::string& key, const std:
   return tokenizers;
 }
 
-std::vector<NamedTokenizer> tokenizers_of_data(const Config& resolved) {
+std::vector<NamedTokenizer> tokenizers_of_data(const Resolved& resolved) {
   std::vector<NamedTokenizer> all;
   const auto add = [&](const std::string& key, const std::vector<std::string>& files) {
     const auto more = tokenizers_beside(key, files);
     all.insert(all.end(), more.begin(), more.end());
   };
-  for (std::size_t i = 0; i < resolved.data.sources.size(); ++i) {
-    add(fmt::format("data.sources[{}]", i), resolved.data.sources[i].files);
+  const DataSpec& data = resolved.data;
+  for (std::size_t i = 0; i < data.sources.size(); ++i) {
+    add(data.key == "data.train" ? data.key : fmt::format("{}[{}]", data.key, i), data.sources[i].files);
   }
-  if (resolved.data.sources.empty()) add("data.train", resolved.data.train);
-  if (resolved.train.eval_every > 0) add("data.val", resolved.data.val);
+  if (resolved.evaluation.every > 0) add("data.val", data.val);
   return all;
 }
 
-std::optional<NamedTokenizer> tokenizer_of_base(const Config& resolved) {
-  const std::string& from = resolved.model.from;
+std::optional<NamedTokenizer> tokenizer_of_base(const Resolved& resolved) {
+  const std::string& from = resolved.weights.from;
   if (checkpoint::is_hf_folder(from)) return tokenizer_in("model.from", from);
   const auto candidates = checkpoint::candidates(from, checkpoint::kAnyRun);
   const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "libtrain/data/data_source.h"
-#include "libtrain/train/config.h"
+#include "libtrain/train/resolved.h"
 
 namespace lt {
 
@@ -31,9 +31,9 @@ std::string folder_of_tokenizer(const std::vector<DataSource>& sources);
 // DataError.
 std::vector<NamedTokenizer> tokenizers_beside(const std::string& key, const std::vector<std::string>& files);
 // Those of data.train, data.sources and data.val.
-std::vector<NamedTokenizer> tokenizers_of_data(const Config& resolved);
+std::vector<NamedTokenizer> tokenizers_of_data(const Resolved& resolved);
 // That of model.from; nullopt if there is neither a Hugging Face folder nor a valid checkpoint. Throws DataError.
-std::optional<NamedTokenizer> tokenizer_of_base(const Config& resolved);
+std::optional<NamedTokenizer> tokenizer_of_base(const Resolved& resolved);
 
 // Throws UsageError, which names two places, unless all of `found` match, and DataError for a text that is no
 // tokenizer.

@@ -67,9 +67,10 @@ void DueWork::evaluate() {
 }
 
 Size DueWork::samples_per_evaluation() const {
-  const TrainConfig& train = run_.config.train;
-  if (train.eval_steps > 0) return train.eval_steps * run_.engine->batch_shape().global_samples();
-  return train.eval_tokens > 0 ? (train.eval_tokens + train.seq - 1) / train.seq : std::numeric_limits<Size>::max();
+  const EvaluationSpec& evaluation = run_.resolved.evaluation;
+  const Size seq = run_.resolved.step.seq;
+  if (evaluation.steps > 0) return evaluation.steps * run_.engine->batch_shape().global_samples();
+  return evaluation.tokens > 0 ? (evaluation.tokens + seq - 1) / seq : std::numeric_limits<Size>::max();
 }
 
 void DueWork::sample() {
@@ -82,7 +83,7 @@ void DueWork::sample() {
       if (begin.size() > 1) begin.erase(begin.begin(), begin.end() - 1);  // the plan is for one token
       Tokenizer::Ids tokens;
       try {
-        tokens = lt::sample(dynamic_cast<nn::Transformer&>(run_.model), begin, run_.config.train.seed);
+        tokens = lt::sample(dynamic_cast<nn::Transformer&>(run_.model), begin, run_.resolved.step.seed);
       } catch (const NonFiniteError& error) {  // the loss tells whether the run ends
         return run_.log.say(fmt::format("warning: no sample, {}", error.what()));
       }
@@ -96,12 +97,12 @@ void DueWork::sample() {
 
 bool DueWork::has_sample() const {
   std::error_code unreadable;
-  return fs::exists(fs::path(run_.config.run.dir) / kSamples / name_of_sample(run_.steps_done()), unreadable);
+  return fs::exists(fs::path(run_.resolved.run.dir) / kSamples / name_of_sample(run_.steps_done()), unreadable);
 }
 
 void DueWork::remove_later_samples() const {
   if (run_.world.rank() != 0) return;
-  for (const fs::path& file : readable_entries(fs::path(run_.config.run.dir) / kSamples)) {
+  for (const fs::path& file : readable_entries(fs::path(run_.resolved.run.dir) / kSamples)) {
     const std::optional<Size> step = checkpoint::parse_step(file.stem().string());
     std::error_code failed;  // the report leaves out samples of steps that the run has not done
     if (step && *step > run_.steps_done() && file.extension() == ".txt") fs::remove(file, failed);

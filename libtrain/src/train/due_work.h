@@ -13,8 +13,8 @@ class DueWork {
  public:
   explicit DueWork(Run& run) : run_(run) {}
 
-  bool evaluates_after(Size step) const { return is_due(run_.config.train.eval_every, step); }
-  bool samples_after(Size step) const { return is_due(run_.config.train.sample_every, step); }
+  bool evaluates_after(Size step) const { return is_due(run_.resolved.evaluation.every, step); }
+  bool samples_after(Size step) const { return is_due(run_.resolved.sample_every, step); }
   // Evaluates the present state, and records its losses. Throws as Engine::evaluate().
   void evaluate();
   // Writes a text that the present state generates. Where no logit is finite, or the file cannot be written, the sample

@@ -14,11 +14,12 @@
 #include "libtrain/tensor/autograd.h"
 #include "libtrain/train/config.h"
 #include "libtrain/train/generate.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "model_json.h"
 #include "nn/lora.h"
 #include "train/base_model.h"
 #include "train/loaded_model.h"
+#include "train/resolve.h"
 #include "transfer.h"
 
 namespace lt {
@@ -62,7 +63,7 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
   const auto kinds = checkpoint::weight_kinds(step_directory, options.weights);
   const std::optional<checkpoint::BaseWeights> base =
       checkpoint::base_of(state, step_directory, description.spec, options.base);
-  const DType dtype = options.dtype ? *options.dtype : compute_dtype(config);
+  const DType dtype = options.dtype ? *options.dtype : compute_dtype(config.train.dtype);
   loaded.model->materialize_buffers(options.device, dtype);
   const MemoryScope owner(MemoryOwner::parameters);
   std::vector<StateRange> beneath;

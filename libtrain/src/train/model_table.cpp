@@ -9,7 +9,7 @@
 
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "optim/groups.h"
 #include "train/config_schema.h"
 #include "train/engine_checkpoint.h"
@@ -101,10 +101,10 @@ void require_keys_of_model(const Config& config) {
   }
 }
 
-std::unique_ptr<nn::Model> make_model(const Config& resolved) {
-  const ModelRow* const row = own_row(resolved);
-  if (row == nullptr) return nn::make_transformer(model_spec(resolved));
-  return call(*row, "a model of its function make", [&] { return row->make(resolved.model.own); });
+std::unique_ptr<nn::Model> make_model(const Resolved& resolved) {
+  const ModelRow* const row = own_row(resolved.config);
+  if (row == nullptr) return nn::make_transformer(*resolved.transformer);
+  return call(*row, "a model of its function make", [&] { return row->make(resolved.config.model.own); });
 }
 
 bool has_own_batches(const Config& config) {
@@ -112,35 +112,34 @@ bool has_own_batches(const Config& config) {
   return row != nullptr && row->batches;
 }
 
-std::unique_ptr<BatchSource> own_batches(const Config& resolved, const BatchShape& shape) {
-  if (!has_own_batches(resolved)) return nullptr;
-  const ModelRow& row = *own_row(resolved);
-  return call(row, "a source of its function batches", [&] { return row.batches(resolved.model.own, shape); });
+std::unique_ptr<BatchSource> own_batches(const Resolved& resolved, const BatchShape& shape) {
+  if (!has_own_batches(resolved.config)) return nullptr;
+  const ModelRow& row = *own_row(resolved.config);
+  return call(row, "a source of its function batches", [&] { return row.batches(resolved.config.model.own, shape); });
 }
 
-std::string model_name(const Config& resolved) {
-  return is_transformer(resolved) ? nn::model_name(model_spec(resolved)) : resolved.model.family;
+std::string model_name(const Resolved& resolved) {
+  return resolved.transformer ? nn::model_name(*resolved.transformer) : resolved.config.model.family;
 }
 
-nn::ModelFacts facts_of(const nn::Model& model, const Config& resolved) {
-  nn::ModelFacts facts = model.facts(resolved.train.seq);
+nn::ModelFacts facts_of(const nn::Model& model, const Resolved& resolved) {
+  nn::ModelFacts facts = model.facts(resolved.step.seq);
   if (const auto* const transformer = dynamic_cast<const nn::Transformer*>(&model)) {
-    const OptimizerGroups optimizers = optimizers_of(resolved);
     facts.flops_per_token = transformer->flops_per_token(
-        resolved.train.seq, [&](const std::string& name) { return !is_frozen(optimizers, name); });
+        resolved.step.seq, [&](const std::string& name) { return !is_frozen(resolved.optimizers, name); });
   }
-  const ModelRow* const row = own_row(resolved);
+  const ModelRow* const row = own_row(resolved.config);
   if (facts.name.empty()) facts.name = row != nullptr ? row->name : "model";
   if (facts.details.empty()) facts.details = facts.name;
   return facts;
 }
 
-std::string model_description(const nn::Model& model, const Config& resolved) {
-  const ModelRow* const row = own_row(resolved);
-  if (row == nullptr) return model_description(model, resolved.train.seq);
+std::string model_description(const nn::Model& model, const Resolved& resolved) {
+  const ModelRow* const row = own_row(resolved.config);
+  if (row == nullptr) return model_description(model, resolved.step.seq);
   nlohmann::ordered_json json = {{"family", row->name}};
   for (const ModelField& field : row->fields) {
-    std::visit([&](const auto& value) { json[field.name] = value; }, resolved.model.own.at(field.name));
+    std::visit([&](const auto& value) { json[field.name] = value; }, resolved.config.model.own.at(field.name));
   }
   return json.dump();
 }

@@ -6,6 +6,7 @@
 
 #include "libtrain/train/config.h"
 #include "libtrain/train/model_table.h"
+#include "libtrain/train/resolved.h"
 
 namespace lt {
 
@@ -18,13 +19,13 @@ void require_keys_of_model(const Config& config);
 
 // Whether the row has training batches of its own, and these batches; null: those of token files.
 bool has_own_batches(const Config& config);
-std::unique_ptr<BatchSource> own_batches(const Config& resolved, const BatchShape& shape);
+std::unique_ptr<BatchSource> own_batches(const Resolved& resolved, const BatchShape& shape);
 
 // A short name: the row's, or that of nn::model_name().
-std::string model_name(const Config& resolved);
+std::string model_name(const Resolved& resolved);
 // The model's facts. A model that gives itself no name has that of its row, and without one "model".
-nn::ModelFacts facts_of(const nn::Model& model, const Config& resolved);
+nn::ModelFacts facts_of(const nn::Model& model, const Resolved& resolved);
 // The description for plans and manifests: a JSON object, {} for a model of which nothing is known.
-std::string model_description(const nn::Model& model, const Config& resolved);
+std::string model_description(const nn::Model& model, const Resolved& resolved);
 
 }  // namespace lt

@@ -6,7 +6,6 @@
 #include "libtrain/error.h"
 #include "libtrain/parallel/strategy.h"
 #include "libtrain/train/plan_cluster.h"
-#include "libtrain/train/run_options.h"
 #include "train/names.h"
 #include "train/plan_trial.h"
 #include "train/shard_sizes.h"

@@ -9,12 +9,13 @@
 #include "libtrain/train/config.h"
 #include "libtrain/train/generate.h"
 #include "libtrain/train/plan_sample.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "memory/workspace.h"
 #include "nn/lora.h"
 #include "nn/spec_fields.h"
 #include "record/short_text.h"
 #include "train/base_model.h"
+#include "train/derive.h"
 #include "train/names.h"
 #include "train/plan_limits.h"
 
@@ -47,24 +48,25 @@ Config with_adapters_of_base(Config config) {
 }  // namespace
 
 SamplePlan plan_sample(const Config& given, Size rows, const PlanMachine& machine) {
-  const Config config = resolve(on_machine(with_adapters_of_base(with_dtype_of_run(given)), machine), DeviceType::cpu);
-  const auto model = nn::make_transformer(model_spec(config));
+  Config config = on_machine(with_adapters_of_base(with_dtype_of_run(given)), machine);
+  config.train.global_batch = 0;  // says nothing of generation
+  const Resolved resolved = resolve(config, 1, DeviceType::cpu);
+  const auto model = nn::make_transformer(model_spec(resolved.config));
   require_plannable(*model, {rows, model->spec().max_seq, "--rows", "model.max_seq"});
-  const StepOptions options = step_options(config);
-  const Device device = meta_for(options.device);
+  const Device device = meta_for(resolved.step.device);
   const nn::TransformerSpec& spec = model->spec();
   SamplePlan plan;
   plan.model =
       fmt::format("{}: {}, width {}, vocab {}", spec.family, counted(spec.layers, "layer"), spec.width, spec.vocab);
-  plan.dtype = name_of(config.train.dtype);
-  plan.rows = rows, plan.prompt_tokens = config.train.seq, plan.capacity = spec.max_seq;
+  plan.dtype = name_of(resolved.precision);
+  plan.rows = rows, plan.prompt_tokens = resolved.step.seq, plan.capacity = spec.max_seq;
   const Size before = memory_live(device).total;
   reset_memory_peak(device);
-  model->materialize(device, options.dtype, 0);
+  model->materialize(device, resolved.step.dtype, 0);
   plan.weight_bytes = memory_live(device).total - before;
   Generator generator(*model, rows, {});
   for (Size row = 0; row < rows; ++row) {
-    generator.append(row, Generator::Tokens(static_cast<std::size_t>(config.train.seq)));
+    generator.append(row, Generator::Tokens(static_cast<std::size_t>(resolved.step.seq)));
   }
   for (int pass = 0; pass < 2; ++pass) generator.step();  // reads the prompts, then decodes
   plan.cache_bytes = generator.cache_bytes(), plan.arena_bytes = generator.arena_bytes();

@@ -10,7 +10,7 @@
 #include "libtrain/error.h"
 #include "libtrain/parallel/engine.h"
 #include "libtrain/train/generate.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "memory/allocator.h"
 #include "memory/workspace.h"
 #include "train/copy_slots.h"
@@ -30,11 +30,11 @@ namespace lt {
 namespace {
 
 // Computes bytes by the formulas of docs/strategies.md.
-void evaluate_formulas(Plan& plan, const Config& config, const std::vector<OptimizerGroupUse>& groups, double padded,
-                       double trained, int shard_ranks) {
-  const Strategy& strategy = config.parallel.strategy;
+void evaluate_formulas(Plan& plan, const Resolved& resolved, const std::vector<OptimizerGroupUse>& groups,
+                       double padded, double trained, int shard_ranks) {
+  const Strategy& strategy = resolved.parallel.strategy;
   const double n = shard_ranks;
-  const bool mixed = config.train.dtype != Precision::f32;
+  const bool mixed = resolved.precision != Precision::f32;
   const auto held = [&](double elements, double bytes, Placement placement) {
     return placement == Placement::sharded ? bytes * elements / n : bytes * elements;
   };
@@ -54,14 +54,14 @@ void evaluate_formulas(Plan& plan, const Config& config, const std::vector<Optim
 
 // The buffers that NCCL makes on a rank where it gathers, or sends messages, between the ranks of a host: what does not
 // lie in windows of all ranks, and matrices to their owners.
-double nccl_buffers_mib(const Plan& plan, const Config& config, const std::vector<OptimizerGroupUse>& groups) {
-  const Strategy& strategy = config.parallel.strategy;
+double nccl_buffers_mib(const Plan& plan, const Resolved& resolved, const std::vector<OptimizerGroupUse>& groups) {
+  const Strategy& strategy = resolved.parallel.strategy;
   const int on_host = std::min(plan.ranks, plan.machine.ranks_per_node);
   const bool has_matrices = std::any_of(groups.begin(), groups.end(), [](const OptimizerGroupUse& use) {
     return use.group->optimizer.matrices.has_value();
   });
   const bool is_hybrid = plan.shard_size != 0 && plan.shard_size != plan.ranks;
-  const bool samples = strategy.parameters == Placement::sharded && config.train.sample_every > 0;
+  const bool samples = strategy.parameters == Placement::sharded && resolved.sample_every > 0;
   const bool sends = (has_matrices && strategy.optimizer == Placement::sharded) || plan.ranks % on_host != 0 ||
                      (is_hybrid && plan.shard_size < on_host);
   if (on_host == 1) return 0;
@@ -69,13 +69,13 @@ double nccl_buffers_mib(const Plan& plan, const Config& config, const std::vecto
 }
 
 // `rounding_bytes`: what rounding the plan's blocks to the device's pages takes.
-void evaluate_device_memory(Plan& plan, const Config& config, const std::vector<OptimizerGroupUse>& groups,
+void evaluate_device_memory(Plan& plan, const Resolved& resolved, const std::vector<OptimizerGroupUse>& groups,
                             Size rounding_bytes) {
   const DeviceModel& device = find_device_model(plan.machine.device);
   if (device.memory_mib == 0) return;
   const auto bytes = [](double mib) { return static_cast<Size>(mib) << 20; };
-  const bool has_nccl = plan.ranks > 1 && config.parallel.backend != CommBackend::mpi;
-  const double nccl_mib = has_nccl ? kNcclMib + nccl_buffers_mib(plan, config, groups) : 0;
+  const bool has_nccl = plan.ranks > 1 && resolved.backend != CommBackend::mpi;
+  const double nccl_mib = has_nccl ? kNcclMib + nccl_buffers_mib(plan, resolved, groups) : 0;
   plan.device_bytes = bytes(device.memory_mib);
   plan.outside_bytes = bytes(kCudaMib + nccl_mib) + rounding_bytes;
 }
@@ -138,9 +138,9 @@ void add_rates(Plan& plan) {
 
 // The number of copies of a rank's state in host memory: buffers of asynchronous saves, in-memory checkpoints, and the
 // peer's in-memory checkpoints if the run has several hosts.
-Size copies_on_host(const Config& config, const Plan& plan) {
-  Size copies = config.checkpoint.async ? kSaveBuffers : 0;
-  if (config.checkpoint.memory_every > 0) copies += kMemorySlots * (plan.ranks > plan.machine.ranks_per_node ? 2 : 1);
+Size copies_on_host(const Resolved& resolved, const Plan& plan) {
+  Size copies = resolved.checkpoint.async ? kSaveBuffers : 0;
+  if (resolved.checkpoint.memory_every > 0) copies += kMemorySlots * (plan.ranks > plan.machine.ranks_per_node ? 2 : 1);
   return copies;
 }
 
@@ -156,15 +156,11 @@ void require_ranks(int ranks) {
   throw UsageError("plan", fmt::format("ranks: expected 1 to {}, got {}", kMostRanks, ranks));
 }
 
-Config resolved_for(const Config& given, int ranks, const PlanMachine& machine) {
-  require_ranks(ranks);
-  return with_accum(resolve(on_machine(given, machine), DeviceType::cpu), ranks);
-}
-
 // Every rank uses the same memory, so planning one rank is enough. Errors name no keys yet.
-Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMachine& machine, StepSchedule* schedule) {
-  require_plannable(model, {config.train.micro_batch, config.train.seq, "train.micro_batch", "train.seq"});
-  StepOptions options = step_options(config);
+Plan plan_with(nn::Model& model, const Resolved& resolved, int ranks, const PlanMachine& machine,
+               StepSchedule* schedule) {
+  require_plannable(model, {resolved.step.micro_batch, resolved.step.seq, "train.micro_batch", "train.seq"});
+  StepOptions options = resolved.step;
   if (options.fp8 && find_device_model(machine.device).product_tflops_fp8 == 0) {
     throw UsageError(
         "plan", fmt::format("train.dtype=fp8: expected a device (--gpu) with products in FP8, got {}", machine.device));
@@ -173,16 +169,16 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   options.device = device;
   const MemoryUse before = memory_live(device);
   const Size rounding_bytes_before = meta_rounding_bytes();
-  const bool hosts_matter = config.parallel.backend != CommBackend::mpi;  // which stages all in host memory
+  const bool hosts_matter = resolved.backend != CommBackend::mpi;  // which stages all in host memory
   Engine engine(model, Group::meta(0, ranks, target_of(device), hosts_matter ? ranks_per_node(machine) : 0),
-                parallel_options(config), optimizers_of(config), options);
+                resolved.parallel, resolved.optimizers, options);
   const BatchShape shape = engine.batch_shape();
-  const nn::ModelFacts facts = facts_of(model, config);
+  const nn::ModelFacts facts = facts_of(model, resolved);
   Plan plan;
-  plan.ranks = ranks, plan.shard_size = config.parallel.shard_size, plan.dtype = config.train.dtype;
-  plan.micro_batch = config.train.micro_batch, plan.accum = config.train.accum, plan.seq = config.train.seq;
-  plan.steps = config.data.epochs > 0 ? 0 : config.train.steps;  // epochs depend on the data
-  const RunBatches batches = batches_on_meta(model, shape, config);
+  plan.ranks = ranks, plan.shard_size = resolved.parallel.shard_size, plan.dtype = resolved.precision;
+  plan.micro_batch = resolved.step.micro_batch, plan.accum = resolved.step.accum, plan.seq = resolved.step.seq;
+  plan.steps = resolved.data.epochs > 0 ? 0 : resolved.steps();  // epochs depend on the data
+  const RunBatches batches = batches_on_meta(model, shape, resolved);
   engine.rehearse(batches.step, batches.evaluation);
   reset_memory_peak(device);
   take_comm_totals();
@@ -192,21 +188,21 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   if (batches.evaluation) engine.evaluate(*batches.evaluation);
   const Size stepping_bytes = memory_peak(device).total - before.total;
   Size other_ranks_bytes = stepping_bytes;
-  if (config.train.sample_every > 0) {
+  if (resolved.sample_every > 0) {
     auto* const transformer = dynamic_cast<nn::Transformer*>(&model);
     if (transformer == nullptr) {
       throw UsageError("config", "train.sample_every", "0 with a model that is no transformer",
-                       std::to_string(config.train.sample_every));
+                       std::to_string(resolved.sample_every));
     }
     engine.with_parameters([] {});  // on all ranks, of which rank 0 generates
     other_ranks_bytes = memory_peak(device).total - before.total;
-    engine.with_parameters([&] { sample(*transformer, {0}, config.train.seed); });
+    engine.with_parameters([&] { sample(*transformer, {0}, resolved.step.seed); });
   }
   take_comm_totals();
 
   plan.model = facts.details;
-  plan.model_json = model_description(model, config);
-  plan.strategy = config.parallel.strategy, plan.recompute = config.parallel.recompute;
+  plan.model_json = model_description(model, resolved);
+  plan.strategy = resolved.parallel.strategy, plan.recompute = resolved.parallel.recompute;
   plan.ledger = memory_peak(device);
   for (std::size_t i = 0; i < kMemoryOwners; ++i) plan.ledger.by_owner[i] -= before.by_owner[i];
   plan.ledger.total -= before.total;
@@ -216,7 +212,7 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   plan.peak_bytes = plan.ledger.total;
   plan.per_rank.assign(static_cast<std::size_t>(ranks), other_ranks_bytes + fixed_bytes);
   plan.per_rank[0] = plan.peak_bytes;
-  plan.host_bytes = copies_on_host(config, plan) * state_copy_bytes(saved_state(engine).owned);
+  plan.host_bytes = copies_on_host(resolved, plan) * state_copy_bytes(saved_state(engine).owned);
   plan.arena_bytes = engine.arena_bytes();
   MemoryUse in_arena;
   for (const MemoryPlan* memory : engine.memory_plans()) {
@@ -231,17 +227,18 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   plan.flops_per_token = facts.flops_per_token;
   plan.tokens_per_step = shape.global_tokens();
   add_rates(plan);
-  evaluate_device_memory(plan, config, engine.optimizer_groups(), meta_rounding_bytes() - rounding_bytes_before);
+  evaluate_device_memory(plan, resolved, engine.optimizer_groups(), meta_rounding_bytes() - rounding_bytes_before);
   const int shard_ranks = engine.parallel().shard_size == 0 ? ranks : engine.parallel().shard_size;
-  evaluate_formulas(plan, config, engine.optimizer_groups(), static_cast<double>(engine.padded_parameters()),
+  evaluate_formulas(plan, resolved, engine.optimizer_groups(), static_cast<double>(engine.padded_parameters()),
                     static_cast<double>(engine.padded_trained()), shard_ranks);
   return plan;
 }
 
 Plan plan_of(const Config& given, int ranks, const PlanMachine& machine, StepSchedule* schedule) {
-  const Config config = resolved_for(given, ranks, machine);
+  require_ranks(ranks);
+  const Resolved resolved = resolve(on_machine(given, machine), ranks, DeviceType::cpu);
   Plan plan;
-  name_keys(config, [&] { plan = plan_with(*make_model(config), config, ranks, machine, schedule); });
+  name_keys(resolved.config, [&] { plan = plan_with(*make_model(resolved), resolved, ranks, machine, schedule); });
   return plan;
 }
 
@@ -260,7 +257,7 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   return plan_of(given, ranks, machine, nullptr);
 }
 
-Plan make_plan(nn::Model& model, const Config& resolved, int ranks, const PlanMachine& machine) {
+Plan make_plan(nn::Model& model, const Resolved& resolved, int ranks, const PlanMachine& machine) {
   require_ranks(ranks);
   Plan plan = plan_with(model, resolved, ranks, machine, nullptr);
   for (const nn::NamedParameter& entry : model.all_parameters()) entry.parameter->bind({});

@@ -10,8 +10,8 @@
 
 namespace lt {
 
-StepOptions step_options_of_rank(const Config& resolved, const World& world) {
-  StepOptions options = step_options(resolved);
+StepOptions step_options_of_rank(const Resolved& resolved, const World& world) {
+  StepOptions options = resolved.step;
   if (options.device.type != DeviceType::cuda) return options;
   options.device = world.device(DeviceType::cuda);
   try {
@@ -24,7 +24,7 @@ StepOptions step_options_of_rank(const Config& resolved, const World& world) {
   return options;
 }
 
-std::unique_ptr<KernelProfile> kernel_profile_for(const Config& resolved, Device device) {
+std::unique_ptr<KernelProfile> kernel_profile_for(const Resolved& resolved, Device device) {
   if (resolved.record.profile_steps == 0) return nullptr;
   std::byte* const memory =
       device.type == DeviceType::cuda ? cuda::scratch(Stream::compute(device).cuda(), kKernelProfileBytes) : nullptr;
@@ -36,9 +36,9 @@ std::unique_ptr<KernelProfile> kernel_profile_for(const Config& resolved, Device
   }
 }
 
-Group group_for(const Group& group, const Config& resolved, Device device) {
+Group group_for(const Group& group, const Resolved& resolved, Device device) {
   if (device.type != DeviceType::cuda || group.size() == 1) return group;
-  if (resolved.parallel.backend == CommBackend::mpi) return group.through_host(device);
+  if (resolved.backend == CommBackend::mpi) return group.through_host(device);
   return group.with_nccl(device);
 }
 

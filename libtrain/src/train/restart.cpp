@@ -102,7 +102,7 @@ Json restart_event(const Restart& r, const std::optional<RestartPoint>& point) {
 RestartRecord::RestartRecord(Run& run, const std::optional<Restart>& restart) : run_(run) {
   if (!restart || run.world.rank() != 0) return;
   restart_ = restart;
-  LastLines metrics(run.config.run.dir + "/metrics.jsonl");
+  LastLines metrics(run.resolved.run.dir + "/metrics.jsonl");
   point_ = {run.steps_done(), newest_step(metrics)};
 }
 

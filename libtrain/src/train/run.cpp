@@ -29,17 +29,21 @@
 
 namespace lt {
 
-Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSource* given)
-    : config(resolved), world(world), control(world.group().duplicate("trainer")), model(model), batches(given) {
+Run::Run(Resolved resolved_, const World& world, nn::Model& model, BatchSource* given)
+    : resolved(std::move(resolved_)),
+      world(world),
+      control(world.group().duplicate("trainer")),
+      model(model),
+      batches(given) {
   started("model");
   StepOptions options;
   collectively(control, [&] {
-    options = step_options_of_rank(config, world);
-    plan = make_plan(model, config, world.size(), PlanMachine{.ranks_per_node = world.info().local_size});
+    options = step_options_of_rank(resolved, world);
+    plan = make_plan(model, resolved, world.size(), PlanMachine{.ranks_per_node = world.info().local_size});
   });
   started("plan");
   collectively(control, [&] { open_data(); });
-  if (data != nullptr) data_files = identify_files(name_of_data(config), *data, world.info(), control);
+  if (data != nullptr) data_files = identify_files(resolved.data.key, *data, world.info(), control);
   for (const ValidationSet& set : validation) identify_files("data.val", *set.loader, world.info(), control);
   options.ignored_targets = batches != nullptr && batches->has_ignored_targets();
   options.initial_weights = false;  // find_start() draws them if none are loaded
@@ -49,21 +53,21 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
     require_memory(options.device);
   });
   started("device");
-  if (config.record.profile_steps > 0) {
-    collectively(control, [&] { kernels = kernel_profile_for(config, options.device); });
+  if (resolved.record.profile_steps > 0) {
+    collectively(control, [&] { kernels = kernel_profile_for(resolved, options.device); });
     started("profiler");
   }
   collectively(control, [&] {
-    const Group group = group_for(world.group(), config, options.device);
+    const Group group = group_for(world.group(), resolved, options.device);
     started("groups");
-    engine = std::make_unique<Engine>(model, group, parallel_options(config), optimizers_of(config), options);
+    engine = std::make_unique<Engine>(model, group, resolved.parallel, resolved.optimizers, options);
     started("engine");
-    const RunBatches shapes = batches_on_meta(model, engine->batch_shape(), config);
+    const RunBatches shapes = batches_on_meta(model, engine->batch_shape(), resolved);
     engine->rehearse(shapes.step, shapes.evaluation);
     started("rehearsal");
   });
   collectively(control, [&] {
-    if (world.rank() == 0) folder = examine_run_folder(config, data_files);
+    if (world.rank() == 0) folder = examine_run_folder(resolved, data_files);
   });
   start = find_start();
   const Size bytes = checkpoint_bytes(*engine, control);
@@ -73,16 +77,16 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
     if (continues_itself()) require_same_data();
     require_same_tokenizer();
     folder.identity.data = digest_of(data_files);
-    folder.identity.checkpoints = canonical_path(config.checkpoint.dir);
-    open_run_folder(config, folder, start, bytes);
+    folder.identity.checkpoints = canonical_path(resolved.checkpoint.dir);
+    open_run_folder(resolved, folder, start, bytes);
     if (!std::holds_alternative<Complete>(start)) {
-      const bool is_recorded = write_run_json(config.run.dir, folder.identity);
+      const bool is_recorded = write_run_json(resolved.run.dir, folder.identity);
       has_timeline = is_recorded || std::holds_alternative<FromMemory>(start);  // which keeps the timeline
     }
-    log.open(config.run.dir);
-    const std::string table = config.run.dir + "/metrics.csv", events = config.run.dir + "/tb";
-    if (config.record.csv) log.add(table, make_csv_sink(table));
-    if (config.record.tensorboard) log.add(events, make_tensorboard_sink(events, steps_done() + 1));
+    log.open(resolved.run.dir);
+    const std::string table = resolved.run.dir + "/metrics.csv", events = resolved.run.dir + "/tb";
+    if (resolved.record.csv) log.add(table, make_csv_sink(table));
+    if (resolved.record.tensorboard) log.add(events, make_tensorboard_sink(events, steps_done() + 1));
   });
   for (std::string* text : {&folder.identity.id, &folder.identity.parent, &folder.identity.timeline}) {
     *text = control.broadcast_bytes(*text, 0);
@@ -92,7 +96,7 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
   lost_timeline = !broadcast_value(control, has_timeline);
   if (lost_timeline) remove_memory(control, folder.identity.id);
   engine->set_run({folder.identity.id, folder.identity.parent});
-  dense_flops_ = dense_flops_of(config.train.dtype, dense_tflops_bf16(device()));
+  dense_flops_ = dense_flops_of(resolved.precision, dense_tflops_bf16(device()));
   device_memory_bytes = system_memory_bytes(device());
   started("state");
   reset_memory_peak(device());
@@ -135,55 +139,56 @@ void Run::require_memory(Device device) const {
 }
 
 void Run::open_data() {
-  const TrainConfig& train = config.train;
-  const std::vector<DataSource> sources = data_sources(config);
+  const StepOptions& step = resolved.step;
+  const std::vector<DataSource>& sources = resolved.data.sources;
   if (batches != nullptr && !sources.empty()) {
-    throw UsageError("config", name_of_data(config), "none beside the program's own batches", "some");
+    throw UsageError("config", resolved.data.key, "none beside the program's own batches", "some");
   }
-  if (batches != nullptr && config.data.documents == Documents::mask) {
+  if (batches != nullptr && resolved.data.documents == Documents::mask) {
     throw UsageError("config", "data.documents", "cross with batches of the program's own", "mask");
   }
-  if (batches == nullptr && sources.empty() && train.steps > 0) {
-    const std::string& from = config.model.from;
+  if (batches == nullptr && sources.empty() && resolved.steps() > 0) {
+    const std::string& from = resolved.weights.from;
     const bool has_tokenizer = !from.empty() && std::filesystem::exists(from + "/tokenizer.json");
     throw UsageError("config", "data.train", "token files", "none",
                      fmt::format("make them with: ltrain prepare --input FILE --tokenizer {} --out data",
                                  has_tokenizer ? from : "byte"));
   }
-  require_token_files(config);
+  require_token_files(resolved.data);
   if (!sources.empty()) {
     open_tokenizer(folder_of_tokenizer(sources));
     if (world.rank() == 0) {
-      const std::vector<NamedTokenizer> all = tokenizers_of_data(config);
+      const std::vector<NamedTokenizer> all = tokenizers_of_data(resolved);
       if (!all.empty()) require_tokenizer(all.front(), all, TokenizerMatch::same);
     }
   }
   // Before ids are compared with the vocabulary. model.from of a run that goes on may be gone.
-  if (world.rank() == 0 && !config.model.from.empty() && !goes_on(config)) require_base(config);
-  DataOptions options{.vocab = model.facts(train.seq).vocab};
-  if (config.data.documents == Documents::mask && !sources.empty())
-    options.document_end = end_of_documents(config, tokenizer.get());
+  if (world.rank() == 0 && !resolved.weights.from.empty() && !goes_on(resolved)) require_base(resolved);
+  DataOptions options{.vocab = model.facts(step.seq).vocab};
+  if (resolved.data.documents == Documents::mask && !sources.empty())
+    options.document_end = end_of_documents(resolved.data, tokenizer.get());
   const auto loader = [&](const std::string& key, const std::vector<DataSource>& from, Size accum, bool shuffle) {
     options.shuffle = shuffle;
-    return open_loader(config, key, from, {train.micro_batch, accum, train.seq, world.rank(), world.size()}, options);
+    return open_loader(resolved.data, key, from, {step.micro_batch, accum, step.seq, world.rank(), world.size()},
+                       options);
   };
   if (!sources.empty()) {
-    opened_ = loader(name_of_data(config), sources, train.accum, config.data.shuffle);
+    opened_ = loader(resolved.data.key, sources, step.accum, resolved.data.shuffle);
     batches = opened_.get();
   }
   data = dynamic_cast<const TokenLoader*>(batches);
-  if (train.eval_every > 0) {
-    if (config.data.val.empty()) {
+  if (resolved.evaluation.every > 0) {
+    if (resolved.data.val.empty()) {
       throw UsageError("config", "data.val", "token files with train.eval_every", "none");
     }
-    for (const std::string& files : config.data.val) {
+    for (const std::string& files : resolved.data.val) {
       validation.push_back({files, loader("data.val", {{{files}, 1}}, 1, false)});
     }
   }
-  if (train.sample_every > 0 && tokenizer == nullptr) {
+  if (resolved.sample_every > 0 && tokenizer == nullptr) {
     throw UsageError("config", "train.sample_every",
-                     fmt::format("0 without a tokenizer.json beside {}", name_of_data(config)),
-                     std::to_string(train.sample_every));
+                     fmt::format("0 without a tokenizer.json beside {}", resolved.data.key),
+                     std::to_string(resolved.sample_every));
   }
 }
 
@@ -191,7 +196,7 @@ void Run::open_tokenizer(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / "tokenizer.json").string();
   if (!is_present("data", path)) return;
   tokenizer_text = read_tokenizer(path);
-  const bool is_needed = config.train.sample_every > 0 || config.data.documents == Documents::mask;
+  const bool is_needed = resolved.sample_every > 0 || resolved.data.documents == Documents::mask;
   tokenizer = is_needed ? tokenizer_from_json(tokenizer_text, path) : supported_tokenizer(tokenizer_text, path);
   const bool is_bytes = tokenizer != nullptr && tokenizer->bytes_per_token() == 1;
   if (!is_bytes) tokenizer_files = read_tokenizer_files("data", folder);
@@ -212,7 +217,7 @@ void Run::require_same_data() const {
   }
   if (!difference) return;
   throw UsageError("config",
-                   fmt::format("{}: expected {}, as when {} was saved, found {}", name_of_data(config),
+                   fmt::format("{}: expected {}, as when {} was saved, found {}", resolved.data.key,
                                difference->expected, from, difference->found),
                    "another --run.dir begins a new run, with --checkpoint.resume=FOLDER from a checkpoint of this one");
 }
@@ -228,7 +233,7 @@ void Run::require_same_tokenizer() {
   }
   const checkpoint::Loaded* const loaded = checkpoint_of(start);
   const std::string& step = loaded != nullptr ? loaded->folder : checkpoint::newest_valid(folder.candidates)->path;
-  require_tokenizer({"the checkpoint", step + "/manifest.json", state.tokenizer}, tokenizers_of_data(config),
+  require_tokenizer({"the checkpoint", step + "/manifest.json", state.tokenizer}, tokenizers_of_data(resolved),
                     TokenizerMatch::extended);
 }
 

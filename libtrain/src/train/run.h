@@ -14,7 +14,7 @@
 #include "libtrain/nn/module.h"
 #include "libtrain/parallel/engine.h"
 #include "libtrain/train/planner.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "profile/kernel_profile.h"
 #include "train/evaluation.h"
 #include "train/run_folder.h"
@@ -34,18 +34,18 @@ struct Run {
   // All ranks must call it. Leaves the engine in the state of the newest valid checkpoint, of model.from, or of
   // train.seed. `given` replaces the files of the configuration; null: those files. It and the model must outlive the
   // run. Throws UsageError and DataError.
-  Run(const Config& resolved, const World& world, nn::Model& model, BatchSource* given);
+  Run(Resolved resolved_, const World& world, nn::Model& model, BatchSource* given);
 
   Size steps_done() const { return engine->steps_done(); }
   // Whether its state is its own or initial, and not that of another run from which it begins.
   bool continues_itself() const { return !std::holds_alternative<FromOtherRun>(start); }
   Device device() const { return engine->options().device; }
   // Whether it keeps copies of its state in the hosts' memory.
-  bool copies_to_memory() const { return config.checkpoint.memory_every > 0 && !lost_timeline; }
+  bool copies_to_memory() const { return resolved.checkpoint.memory_every > 0 && !lost_timeline; }
   // Model FLOPs utilization of a rank; negative if the device's peak is unknown.
   double mfu(double tokens_per_s_per_rank) const;
 
-  Config config;
+  Resolved resolved;
   const World& world;
   const Group control;  // for times, decisions and checkpoints, apart from the gradients' collectives
   nn::Model& model;
@@ -76,7 +76,7 @@ struct Run {
   void require_memory(Device device) const;
   void open_data();
   void open_tokenizer(const std::string& folder);
-  // Loads the state. config.train.steps follows from it with data.epochs.
+  // Loads the state. resolved.steps() follows from it with data.epochs.
   Start find_start();
   Start load_state();
   FromMemory load_from(const MemoryRestore& memory, Size newest_on_disk);

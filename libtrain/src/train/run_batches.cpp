@@ -20,20 +20,20 @@ void require_token_batch(const Batch& batch, const Shape& shape, Size eval_every
 
 }  // namespace
 
-RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, const Config& config) {
+RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, const Resolved& resolved) {
   const MemoryScope owner(MemoryOwner::data);
   const auto batch = [&](Size samples) {
     Batch made = model.batch_on_meta(samples, shape.seq);
-    if (config.data.documents == Documents::mask) {
+    if (resolved.data.documents == Documents::mask) {
       made.document_starts = Tensor::empty({samples, shape.seq}, DType::i32, kMeta);
     }
     return made;
   };
   RunBatches batches{batch(shape.samples()), {}, {}};
-  if (config.train.eval_every > 0) {
+  if (resolved.evaluation.every > 0) {
     batches.evaluation = batch(shape.micro_batch);
-    require_token_batch(*batches.evaluation, {shape.micro_batch, shape.seq}, config.train.eval_every);
-    for (std::size_t i = 1; i < config.data.val.size(); ++i) {
+    require_token_batch(*batches.evaluation, {shape.micro_batch, shape.seq}, resolved.evaluation.every);
+    for (std::size_t i = 1; i < resolved.data.val.size(); ++i) {
       batches.other_evaluations.push_back(batch(shape.micro_batch));
     }
   }

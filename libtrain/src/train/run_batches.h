@@ -7,7 +7,7 @@
 #include "libtrain/nn/module.h"
 #include "libtrain/parallel/engine.h"
 #include "libtrain/tensor/batch.h"
-#include "libtrain/train/config.h"
+#include "libtrain/train/resolved.h"
 
 namespace lt {
 
@@ -18,6 +18,6 @@ struct RunBatches {
   std::optional<Batch> evaluation;
   std::vector<Batch> other_evaluations;
 };
-RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, const Config& config);
+RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, const Resolved& resolved);
 
 }  // namespace lt

@@ -37,7 +37,7 @@ bool write_run_json(const std::string& run_dir, const RunIdentity& identity) {
   return replace_file(run_dir + "/run.json", identity, [&] { write_identity(run_dir, identity); });
 }
 
-void write_run_files(const Config& resolved, const RunIdentity& identity, const World& world,
+void write_run_files(const Resolved& resolved, const RunIdentity& identity, const World& world,
                      const std::string& command, const std::vector<const MemoryPlan*>& plans) {
   const auto write_text = [&](const std::string& name, const std::string& text) {
     const std::string path = resolved.run.dir + "/" + name;
@@ -45,7 +45,7 @@ void write_run_files(const Config& resolved, const RunIdentity& identity, const 
   };
   nlohmann::ordered_json env = machine(world);
   env["command"] = command;
-  write_text("config.toml", to_toml(resolved));
+  write_text("config.toml", to_toml(resolved.config));
   // A path on the command line may be any bytes.
   write_text("env.json", env.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   for (const MemoryPlan* plan : plans) {

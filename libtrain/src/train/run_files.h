@@ -6,7 +6,7 @@
 
 #include "libtrain/comm/world.h"
 #include "libtrain/memory/memory_plan.h"
-#include "libtrain/train/config.h"
+#include "libtrain/train/resolved.h"
 #include "train/run_identity.h"
 
 namespace lt {
@@ -17,7 +17,7 @@ bool write_run_json(const std::string& run_dir, const RunIdentity& identity);
 // Writes config.toml, env.json and, for the training step among `plans`, arena.svg. Like run.json, each file is written
 // under a temporary name and renamed. Both throw DataError, but a continued run keeps a file that cannot be replaced
 // and prints a warning.
-void write_run_files(const Config& resolved, const RunIdentity& identity, const World& world,
+void write_run_files(const Resolved& resolved, const RunIdentity& identity, const World& world,
                      const std::string& command, const std::vector<const MemoryPlan*>& plans);
 
 // Adds notices to env.json. Call it on rank 0. Failures are ignored, because the log has the notices too.

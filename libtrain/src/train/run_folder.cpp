@@ -94,7 +94,7 @@ void move_aside(const std::string& dir) {
 }
 
 // Checks the folder of a fresh run. Returns whether an old run in it must be moved aside.
-bool require_fresh(const Config& resolved) {
+bool require_fresh(const Resolved& resolved) {
   const std::string& dir = resolved.run.dir;
   if (is_empty(dir)) return false;
   const std::string expected = fmt::format("run.dir {}: expected a new or empty folder with checkpoint.resume={}", dir,
@@ -111,14 +111,13 @@ bool require_fresh(const Config& resolved) {
         fmt::format("{} {}: expected {} outside of run.dir {}, which would be moved aside", key, path, what, dir),
         "choose another --run.dir for the new run");
   };
-  if (resolved.checkpoint.resume != "never") require_outside("checkpoint.resume", resolved.checkpoint.resume);
-  if (!resolved.model.from.empty()) require_outside("model.from", resolved.model.from);
+  if (resolved.resume == Resume::folder) require_outside("checkpoint.resume", resolved.checkpoint.resume);
+  if (!resolved.weights.from.empty()) require_outside("model.from", resolved.weights.from);
   const auto require_files_outside = [&](const char* key, const std::vector<std::string>& files) {
     for (const std::string& path : expand_files(files)) require_outside(key, path, "files");
   };
-  require_files_outside("data.train", resolved.data.train);
+  for (const DataSource& source : resolved.data.sources) require_files_outside(resolved.data.key.c_str(), source.files);
   require_files_outside("data.val", resolved.data.val);
-  for (const DataSource& source : resolved.data.sources) require_files_outside("data.sources", source.files);
   if (!resolved.run.force) {
     throw UsageError("config", expected + ", found a run",
                      "another --run.dir leaves it alone, --checkpoint.resume=auto goes on with it, --run.force=true "
@@ -175,7 +174,7 @@ bool has_recorded_a_save(const std::string& dir) {
 }
 
 // The message for a run that starts at its first step in a folder that an earlier start has used; otherwise empty.
-std::string starting_over(const Config& resolved, std::size_t damaged, Size first_step) {
+std::string starting_over(const Resolved& resolved, std::size_t damaged, Size first_step) {
   const Size recorded = last_recorded_step(resolved.run.dir);
   if (damaged == 0 && recorded == 0) return "";
   std::string text =
@@ -186,39 +185,37 @@ std::string starting_over(const Config& resolved, std::size_t damaged, Size firs
 }
 
 // For a run that begins from `step`, the checkpoint of another run, which messages name by `from`.
-void require_steps_left(const Config& resolved, Size step, const std::string& from) {
-  if (step < resolved.train.steps) return;
+void require_steps_left(const Resolved& resolved, Size step, const std::string& from) {
+  if (step < resolved.steps()) return;
   if (resolved.data.epochs > 0) {  // train.steps follows from it
     throw UsageError("config", fmt::format("data.epochs: expected more than the samples that {} has read, got {}", from,
                                            resolved.data.epochs));
   }
-  throw UsageError(
-      "config", fmt::format("train.steps: expected more than the {} of {}, got {}", step, from, resolved.train.steps),
-      "the checkpoint's steps count too");
+  throw UsageError("config",
+                   fmt::format("train.steps: expected more than the {} of {}, got {}", step, from, resolved.steps()),
+                   "the checkpoint's steps count too");
 }
 
 // Compares nothing if the checkpoint has no configuration: a program that links the library saves none.
-void require_same_config(const Config& resolved, const checkpoint::RunState& state, const std::string& folder,
+void require_same_config(const Resolved& resolved, const checkpoint::RunState& state, const std::string& folder,
                          bool same_files) {
-  if (!state.config.empty()) require_same_run(resolved, state.config, folder, same_files);
+  if (!state.config.empty()) require_same_run(resolved.config, state.config, folder, same_files);
 }
 
 }  // namespace
 
-void require_no_other_checkpoints(const Config& resolved, const RunIdentity& identity) {
+void require_no_other_checkpoints(const Resolved& resolved, const RunIdentity& identity) {
   std::vector<std::string> places = {config::own_checkpoints(resolved.run.dir), identity.checkpoints};
   if (!identity.folder.path.empty() && !identity.checkpoints.empty()) {  // in the folder, which may have been moved
     places.push_back(moved_path(identity.checkpoints, identity.folder.path, resolved.run.dir));
   }
   const std::string file = resolved.run.dir + "/config.toml";
   if (fs::exists(file)) {  // of an earlier version, whose run.json names no place
-    places.push_back(config_from_toml(config::read_text(file), file, resolved.models).checkpoint.dir);
+    places.push_back(config_from_toml(config::read_text(file), file, resolved.config.models).checkpoint.dir);
   }
   for (const std::string& place : places) {
     if (place.empty() || canonical_path(place) == canonical_path(resolved.checkpoint.dir)) continue;
-    Config before = resolved;
-    before.checkpoint.dir = place;
-    const auto candidates = checkpoint::candidates(place, checkpoints_of(before, identity));
+    const auto candidates = checkpoint::candidates(place, checkpoints_of(resolved.run.dir, place, identity));
     const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
     if (newest == nullptr) continue;
     throw UsageError("config",
@@ -237,7 +234,7 @@ void require_no_other_checkpoints(const Config& resolved, const RunIdentity& ide
       "name the folder where they are now; another --run.dir starts over");
 }
 
-void require_readable_checkpoints(const Config& resolved, const RunFolder& folder) {
+void require_readable_checkpoints(const Resolved& resolved, const RunFolder& folder) {
   const auto unreadable = checkpoint::first_unreadable(folder.candidates);
   if (!unreadable) return;
   throw DataError(
@@ -246,53 +243,55 @@ void require_readable_checkpoints(const Config& resolved, const RunFolder& folde
       "the checkpoint may be whole; a run with another --run.dir, and another --checkpoint.dir if given, starts over");
 }
 
-bool goes_on(const Config& resolved) {
-  const std::string& resume = resolved.checkpoint.resume;
-  if (resume == "never") return false;
+bool goes_on(const Resolved& resolved) {
+  if (resolved.resume == Resume::never) return false;
   const auto has_any = [](const std::string& folder, const checkpoint::RunFilter& filter) {
     return checkpoint::newest_valid(checkpoint::candidates(folder, filter)) != nullptr;
   };
-  if (resume != "auto") return has_any(resume, checkpoint::kAnyRun);
-  const RunIdentity identity = identity_of(resolved);
-  return has_any(resolved.checkpoint.dir, checkpoints_of(resolved, identity)) ||
+  if (resolved.resume == Resume::folder) return has_any(resolved.checkpoint.resume, checkpoint::kAnyRun);
+  const RunIdentity identity = identity_of(resolved.run.dir, resolved.checkpoint.dir);
+  return has_any(resolved.checkpoint.dir, checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, identity)) ||
          (!identity.begun_from.empty() && has_any(identity.begun_from, checkpoint::kAnyRun));
 }
 
-RunFolder examine_run_folder(const Config& resolved, const std::vector<checkpoint::DataFile>& files,
+RunFolder examine_run_folder(const Resolved& resolved, const std::vector<checkpoint::DataFile>& files,
                              std::chrono::milliseconds patience) {
   const std::string& dir = resolved.run.dir;
-  const std::string& resume = resolved.checkpoint.resume;
   RunFolder found;
   require_folder("run.dir", dir);
   require_folder("checkpoint.dir", resolved.checkpoint.dir);
   found.lock = lock_folder(dir, patience);
-  if (resume == "auto") {
-    found.identity = identity_of(resolved);
-    found.candidates = checkpoint::candidates(resolved.checkpoint.dir, checkpoints_of(resolved, found.identity));
+  if (resolved.resume == Resume::automatic) {
+    found.identity = identity_of(resolved.run.dir, resolved.checkpoint.dir);
+    found.candidates = checkpoint::candidates(
+        resolved.checkpoint.dir, checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, found.identity));
     const checkpoint::Listing* const newest = checkpoint::newest_valid(found.candidates);
     const checkpoint::RunState state =
         newest == nullptr ? checkpoint::RunState{} : checkpoint::read_state(newest->path);
     found.same_files = is_same_data(files, {state.data_files, found.identity.data});
     const std::string config = dir + "/config.toml";
-    if (fs::exists(config)) require_same_run(resolved, config::read_text(config), config, found.same_files);
+    if (fs::exists(config)) require_same_run(resolved.config, config::read_text(config), config, found.same_files);
     // All checkpoints of a run have the same configuration. Compare it before the checkpoint is loaded.
     if (newest != nullptr) require_same_config(resolved, state, newest->path, found.same_files);
   } else {
     found.identity = new_identity();
-    if (resume != "never") found.candidates = checkpoint::candidates(resume, checkpoint::kAnyRun);
+    if (resolved.resume == Resume::folder) {
+      found.candidates = checkpoint::candidates(resolved.checkpoint.resume, checkpoint::kAnyRun);
+    }
     found.moves_aside = require_fresh(resolved);
   }
   // Checkpoints that are moved aside with the folder cannot conflict.
   if (!found.moves_aside || !is_within(resolved.checkpoint.dir, dir)) {
-    checkpoint::require_no_other_run(resolved.checkpoint.dir, checkpoints_of(resolved, found.identity),
+    checkpoint::require_no_other_run(resolved.checkpoint.dir,
+                                     checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, found.identity),
                                      "checkpoint.dir");
   }
   return found;
 }
 
-void open_run_folder(const Config& resolved, RunFolder& folder, const Start& start, Size checkpoint_bytes) {
+void open_run_folder(const Resolved& resolved, RunFolder& folder, const Start& start, Size checkpoint_bytes) {
   const std::string& dir = resolved.run.dir;
-  const bool goes_on = resolved.checkpoint.resume == "auto";
+  const bool goes_on = resolved.resume == Resume::automatic;
   const checkpoint::Loaded* const checkpoint = checkpoint_of(start);
   const Size done = state_of(start).step;
   const bool is_from_memory = std::holds_alternative<FromMemory>(start);
@@ -312,7 +311,8 @@ void open_run_folder(const Config& resolved, RunFolder& folder, const Start& sta
   if (!std::holds_alternative<Complete>(start)) {
     require_writable(resolved.checkpoint.dir, folder.identity.id);
     const Size present = goes_on ? std::ranges::count_if(folder.candidates, &checkpoint::Listing::valid) : 0;
-    folder.little_room = require_room(resolved, checkpoint_bytes, most_new_checkpoints(resolved, done, present),
+    folder.little_room = require_room(resolved.checkpoint.dir, checkpoint_bytes,
+                                      most_new_checkpoints(resolved.checkpoint, resolved.steps(), done, present),
                                       !goes_on || folder.identity.is_new);
   }
   if (folder.moves_aside) {
@@ -334,11 +334,11 @@ void open_run_folder(const Config& resolved, RunFolder& folder, const Start& sta
                    "the same command again goes on with that run or names what differs");
 }
 
-void remove_leftovers_of(const Config& resolved, const RunIdentity& identity) {
+void remove_leftovers_of(const Resolved& resolved, const RunIdentity& identity) {
   const std::string& dir = resolved.checkpoint.dir;
   try {
     const auto lock = checkpoint::try_lock_folder(dir);
-    if (lock) checkpoint::remove_leftovers(dir, checkpoints_of(resolved, identity));
+    if (lock) checkpoint::remove_leftovers(dir, checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, identity));
   } catch (const std::exception&) {
     return;
   }

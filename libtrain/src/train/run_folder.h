@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/train/config.h"
+#include "libtrain/train/resolved.h"
 #include "train/run_identity.h"
 #include "train/run_start.h"
 
@@ -26,27 +26,27 @@ struct RunFolder {
 };
 
 // Whether a start in the folder goes on from a checkpoint on disk. Changes nothing.
-bool goes_on(const Config& resolved);
+bool goes_on(const Resolved& resolved);
 
 // Call these two on rank 0 only. Nothing is written or moved before every check has passed.
 // Finds the state that the run may continue from, by checkpoint.resume and run.force. Locks the folder, and otherwise
 // changes nothing. Throws UsageError if another run still uses the folder after `patience`, or if checkpoint.dir holds
 // another run's checkpoints.
 // `files` are the training files of this start.
-RunFolder examine_run_folder(const Config& resolved, const std::vector<checkpoint::DataFile>& files,
+RunFolder examine_run_folder(const Resolved& resolved, const std::vector<checkpoint::DataFile>& files,
                              std::chrono::milliseconds patience = kFolderPatience);
 // Throws UsageError if the run has a valid checkpoint in <run.dir>/checkpoints or where an earlier start saved, and
 // checkpoint.dir is another folder. For a start that can load none: it would start over beside that one.
-void require_no_other_checkpoints(const Config& resolved, const RunIdentity& identity);
+void require_no_other_checkpoints(const Resolved& resolved, const RunIdentity& identity);
 // Throws DataError, which names the file, if the system does not let this process read one of the run's checkpoints.
 // For a start that can load none of them: starting over would move them aside.
-void require_readable_checkpoints(const Config& resolved, const RunFolder& folder);
+void require_readable_checkpoints(const Resolved& resolved, const RunFolder& folder);
 // Opens or creates resolved.run.dir after the state was loaded. A checkpoint has `checkpoint_bytes`. Throws UsageError
 // and DataError, also if checkpoint.dir is not writable or has no room for a first one.
-void open_run_folder(const Config& resolved, RunFolder& folder, const Start& start, Size checkpoint_bytes);
+void open_run_folder(const Resolved& resolved, RunFolder& folder, const Start& start, Size checkpoint_bytes);
 
 // Removes from checkpoint.dir what a kill in a save of the run left, as a save does when it begins. Call it on rank 0.
 // Failures are ignored.
-void remove_leftovers_of(const Config& resolved, const RunIdentity& identity);
+void remove_leftovers_of(const Resolved& resolved, const RunIdentity& identity);
 
 }  // namespace lt

@@ -30,8 +30,8 @@ namespace fs = std::filesystem;
 
 std::string time_of(const std::string& id) { return id.substr(0, id.find('-')); }
 
-bool keeps_its_checkpoints(const Config& resolved) {
-  return canonical_path(resolved.checkpoint.dir) == canonical_path(config::own_checkpoints(resolved.run.dir));
+bool keeps_its_checkpoints(const std::string& run_dir, const std::string& checkpoint_dir) {
+  return canonical_path(checkpoint_dir) == canonical_path(config::own_checkpoints(run_dir));
 }
 
 constexpr std::size_t kMostBytes = 1 << 18;  // size limit of run.json, which may name some paths
@@ -147,13 +147,13 @@ RunIdentity new_identity(const std::string& parent) {
   return {.id = id, .parent = parent, .began = time_of(id), .timeline = "", .data = "", .is_new = true};
 }
 
-RunIdentity identity_of(const Config& resolved) {
-  const RunIdentity kept = read_identity(resolved.run.dir);
+RunIdentity identity_of(const std::string& run_dir, const std::string& checkpoint_dir) {
+  const RunIdentity kept = read_identity(run_dir);
   if (!kept.id.empty()) return kept;
   std::set<std::string> ids;
   std::string newest;
-  if (keeps_its_checkpoints(resolved) && fs::exists(resolved.checkpoint.dir)) {
-    for (const checkpoint::Listing& entry : checkpoint::saved_in(resolved.checkpoint.dir)) {
+  if (keeps_its_checkpoints(run_dir, checkpoint_dir) && fs::exists(checkpoint_dir)) {
+    for (const checkpoint::Listing& entry : checkpoint::saved_in(checkpoint_dir)) {
       if (!entry.run.empty()) ids.insert(entry.run), newest = entry.path;
     }
   }
@@ -179,18 +179,19 @@ void write_identity(const std::string& run_dir, const RunIdentity& identity) {
                    json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-checkpoint::RunFilter checkpoints_of(const Config& resolved, const RunIdentity& identity) {
-  checkpoint::RunFilter runs{identity.id, keeps_its_checkpoints(resolved)};
-  const std::string dir = canonical_path(resolved.checkpoint.dir);
+checkpoint::RunFilter checkpoints_of(const std::string& run_dir, const std::string& checkpoint_dir,
+                                     const RunIdentity& identity) {
+  checkpoint::RunFilter runs{identity.id, keeps_its_checkpoints(run_dir, checkpoint_dir)};
+  const std::string dir = canonical_path(checkpoint_dir);
   for (const CopiedRun& run : identity.copied_from) {
     if (dir != run.checkpoints) runs.copied_from.push_back(run.id);
   }
   return runs;
 }
 
-checkpoint::SaveOptions save_options(const Config& resolved, const RunIdentity& identity) {
+checkpoint::SaveOptions save_options(const Resolved& resolved, const RunIdentity& identity) {
   const CheckpointConfig& checkpoint = resolved.checkpoint;
-  const checkpoint::RunFilter runs = checkpoints_of(resolved, identity);
+  const checkpoint::RunFilter runs = checkpoints_of(resolved.run.dir, checkpoint.dir, identity);
   return {.keep = static_cast<int>(checkpoint.keep),
           .keep_every = checkpoint.keep_every,
           .best = checkpoint.best,

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libtrain/checkpoints/checkpoint.h"
-#include "libtrain/train/config.h"
+#include "libtrain/train/resolved.h"
 
 namespace lt {
 
@@ -54,14 +54,15 @@ RunIdentity read_identity(const std::string& run_dir);
 RunIdentity new_identity(const std::string& parent = "");
 // Returns the identity in run.json. Without that file, it returns the identity of the checkpoints in
 // <run.dir>/checkpoints if they all belong to one run, otherwise a new identity.
-RunIdentity identity_of(const Config& resolved);
+RunIdentity identity_of(const std::string& run_dir, const std::string& checkpoint_dir);
 // Writes run.json with the folder's path and inode durably, or leaves the old file as it was. Throws DataError.
 void write_identity(const std::string& run_dir, const RunIdentity& identity);
 
 // Selects the checkpoints of checkpoint.dir that belong to the run. These include those of version 1, which have no id,
 // if the folder is <run.dir>/checkpoints, and those of the runs that it is a copy of, unless they save there.
-checkpoint::RunFilter checkpoints_of(const Config& resolved, const RunIdentity& identity);
+checkpoint::RunFilter checkpoints_of(const std::string& run_dir, const std::string& checkpoint_dir,
+                                     const RunIdentity& identity);
 // How the run's checkpoints are saved and kept.
-checkpoint::SaveOptions save_options(const Config& resolved, const RunIdentity& identity);
+checkpoint::SaveOptions save_options(const Resolved& resolved, const RunIdentity& identity);
 
 }  // namespace lt

@@ -41,9 +41,9 @@ std::vector<checkpoint::Listing> candidates_of_any_run(const std::string& path, 
 bool Run::begins_other_data() const {
   const checkpoint::RunState& state = state_of(start);
   if (state.samples == 0 || state.data_files.empty() || data_files.empty()) return false;  // or a program's own batches
-  const auto earlier = state.config.empty() ? std::nullopt : known_config(state, config.models);
+  const auto earlier = state.config.empty() ? std::nullopt : known_config(state, resolved.config.models);
   const bool other_samples =
-      earlier && (earlier->train.seq != config.train.seq || !order_changes(*earlier, config).empty());
+      earlier && (earlier->train.seq != resolved.step.seq || !order_changes(*earlier, resolved.config).empty());
   return other_samples || difference_of(data_files, {state.data_files, ""});
 }
 
@@ -51,7 +51,7 @@ Start Run::find_start() {
   start = load_state();
   if (!std::holds_alternative<FromMemory>(start)) folder.identity.timeline = random_hex(16);
   if (continues_itself()) eval_loss = state_of(start).eval_loss;
-  if (nn::has_adapters(config.model)) {
+  if (resolved.has_adapters()) {
     load_base_of_adapters();
   } else if (std::holds_alternative<Fresh>(start)) {
     load_initial_weights();
@@ -63,20 +63,20 @@ Start Run::find_start() {
     if (other->begins_data) engine->set_progress(steps_done(), 0);
   }
   if (steps_done() > 0) {  // data.epochs counts the samples that are left
-    collectively(control, [&] { config = with_steps(config, world.size(), steps_done(), engine->samples_done()); });
+    collectively(control, [&] { set_steps_of_epochs(resolved, world.size(), steps_done(), engine->samples_done()); });
   }
   auto* const disk = std::get_if<FromDisk>(&start);
-  if (disk != nullptr && steps_done() >= config.train.steps) return Complete{std::move(disk->checkpoint)};
+  if (disk != nullptr && steps_done() >= resolved.steps()) return Complete{std::move(disk->checkpoint)};
   return std::move(start);
 }
 
 // Loads the newer of the checkpoint on disk and the copy in the hosts' memory.
 Start Run::load_state() {
   // No file holds the adapters of a new run, or a base without model.from.
-  if (nn::has_adapters(config.model)) engine->initialise();
-  const bool goes_on = config.checkpoint.resume == "auto";
+  if (resolved.has_adapters()) engine->initialise();
+  const bool goes_on = resolved.resume == Resume::automatic;
   std::optional<MemoryRestore> memory;
-  if (config.checkpoint.memory_every > 0 && goes_on) {
+  if (resolved.checkpoint.memory_every > 0 && goes_on) {
     memory.emplace(control, control.broadcast_bytes(folder.identity.id, 0),
                    control.broadcast_bytes(folder.identity.timeline, 0));
   }
@@ -91,28 +91,28 @@ Start Run::load_state() {
   if (memory && memory->step() > steps_done()) return load_from(*memory, newest_on_disk);
   if (!loaded.folder.empty()) return goes_on ? Start(FromDisk{loaded}) : Start(FromOtherRun{loaded});
   collectively(control, [&] {
-    if (world.rank() != 0 || config.checkpoint.resume == "never") return;
-    if (!goes_on) throw checkpoint::no_valid_checkpoint(config.checkpoint.resume, passed_over, "checkpoint.resume");
-    require_readable_checkpoints(config, folder);
-    require_no_other_checkpoints(config, folder.identity);
+    if (world.rank() != 0 || resolved.resume == Resume::never) return;
+    if (!goes_on) throw checkpoint::no_valid_checkpoint(resolved.checkpoint.resume, passed_over, "checkpoint.resume");
+    require_readable_checkpoints(resolved, folder);
+    require_no_other_checkpoints(resolved, folder.identity);
   });
   if (auto again = goes_on ? begin_again() : std::nullopt) return std::move(*again);
   return Fresh{};
 }
 
 void Run::load_initial_weights() {
-  if (config.model.from.empty()) return engine->initialise();
-  const bool is_hf = world.rank() == 0 && checkpoint::is_hf_folder(config.model.from);
+  if (resolved.weights.from.empty()) return engine->initialise();
+  const bool is_hf = world.rank() == 0 && checkpoint::is_hf_folder(resolved.weights.from);
   if (broadcast_value(control, is_hf)) {
-    load_hf_weights(*engine, config.model.from, control);
-    weights = config.model.from;
+    load_hf_weights(*engine, resolved.weights.from, control);
+    weights = resolved.weights.from;
     return;
   }
   std::vector<std::string> notes;
-  weights = load_weights(*engine, candidates_of_any_run(config.model.from, control), control, &notes).folder;
+  weights = load_weights(*engine, candidates_of_any_run(resolved.weights.from, control), control, &notes).folder;
   if (weights.empty()) {
     collectively(control, [&] {
-      if (world.rank() == 0) throw checkpoint::no_valid_checkpoint(config.model.from, notes, "model.from");
+      if (world.rank() == 0) throw checkpoint::no_valid_checkpoint(resolved.weights.from, notes, "model.from");
     });
   }
   passed_over.insert(passed_over.end(), notes.begin(), notes.end());
@@ -126,7 +126,7 @@ std::optional<FromOtherRun> Run::begin_again() {
   FromOtherRun again{load_engine(*engine, candidates_of_any_run(from, control), control, &notes)};
   collectively(control, [&] {
     if (!again.checkpoint.folder.empty() || world.rank() != 0) return;
-    const DataError why = checkpoint::no_valid_checkpoint(from, notes, config.run.dir + "/run.json: begun_from");
+    const DataError why = checkpoint::no_valid_checkpoint(from, notes, resolved.run.dir + "/run.json: begun_from");
     throw DataError(why.component(), why.what(),
                     "--run.force with --checkpoint.resume=FOLDER begins anew, from another checkpoint");
   });
@@ -140,7 +140,8 @@ void Run::load_base_of_adapters() {
   checkpoint::RunState state = state_of(start);
   collectively(control, [&] {
     if (world.rank() != 0) return;
-    const bool goes_on = config.checkpoint.resume == "auto", is_from_memory = std::holds_alternative<FromMemory>(start);
+    const bool goes_on = resolved.resume == Resume::automatic,
+               is_from_memory = std::holds_alternative<FromMemory>(start);
     const checkpoint::Listing* const newest = checkpoint::newest_valid(folder.candidates);
     const checkpoint::Loaded* const loaded = checkpoint_of(start);
     std::string step = loaded == nullptr ? "" : loaded->folder;
@@ -152,21 +153,21 @@ void Run::load_base_of_adapters() {
     }
     if (goes_on && !state.base.empty()) {
       // In a configuration from before a move, model.from names no base any more.
-      const bool is_there = checkpoint::base_at(config.model.from).has_value();
-      base = checkpoint::find_base(state, step, is_there ? config.model.from : "");
-    } else if (!config.model.from.empty()) {
-      base = checkpoint::find_base(config.model.from);
+      const bool is_there = checkpoint::base_at(resolved.weights.from).has_value();
+      base = checkpoint::find_base(state, step, is_there ? resolved.weights.from : "");
+    } else if (!resolved.weights.from.empty()) {
+      base = checkpoint::find_base(resolved.weights.from);
     }
     if (!base.empty()) base = std::filesystem::absolute(base).lexically_normal();
     if (valid_utf8_bytes(base) < base.size()) {  // manifest.json could not name it
       throw UsageError("config",
-                       fmt::format("model.from {}: expected a path in UTF-8, found {}", config.model.from, base),
+                       fmt::format("model.from {}: expected a path in UTF-8, found {}", resolved.weights.from, base),
                        "adapters name the folder of their base: rename it, or its parents");
     }
   });
   base = control.broadcast_bytes(base, 0);
   std::optional<checkpoint::BaseWeights> read;
-  collectively(control, [&] { read.emplace(base, model_spec(config), config.train.seed); });
+  collectively(control, [&] { read.emplace(base, *resolved.transformer, resolved.step.seed); });
   collectively(control, [&] {
     if (world.rank() != 0) return;
     if (!state.base_digest.empty()) read->require_digest(state);

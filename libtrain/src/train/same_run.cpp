@@ -11,12 +11,13 @@
 #include "data/mixture.h"
 #include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
-#include "libtrain/train/run_options.h"
 #include "nn/lora.h"
 #include "nn/spec_fields.h"
 #include "train/base_model.h"
 #include "train/config_schema.h"
+#include "train/derive.h"
 #include "train/open_fields.h"
+#include "train/resolve.h"
 
 namespace lt {
 namespace {
@@ -36,7 +37,7 @@ constexpr std::string_view kOpenKeys[] = {"data.documents", "data.sources", "tra
 // The shares of the sources of training data: 3 and 1 are the same as 0.75 and 0.25.
 std::vector<Size> shares_of(const Config& config) {
   std::vector<double> weights;
-  for (const DataSource& source : data_sources(config)) weights.push_back(source.weight);
+  for (const DataSource& source : data_spec(config).sources) weights.push_back(source.weight);
   return Mixture::shares_of(weights);
 }
 

@@ -37,17 +37,17 @@ Size back_off(int attempts) { return Size{1} << (attempts - 1); }
 checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
   checkpoint::RunState state = state_of(*run.engine, scale);
   state.data_tokens = run.batches == nullptr ? 0 : run.batches->tokens();
-  state.seed = run.config.train.seed;
+  state.seed = run.resolved.step.seed;
   state.data_files = run.data_files;
   // A run keeps its hash where its data files have other names now.
   const std::string& earlier = state_of(run.start).config_hash;
   const bool goes_on = run.continues_itself() && !earlier.empty();
-  state.config = to_toml(run.config), state.config_hash = goes_on ? earlier : config_hash(run.config);
-  state.model = model_description(run.model, run.config);
+  state.config = to_toml(run.resolved.config), state.config_hash = goes_on ? earlier : config_hash(run.resolved.config);
+  state.model = model_description(run.model, run.resolved);
   state.tokenizer = run.tokenizer_text, state.tokenizer_files = run.tokenizer_files;
   state.base = run.base, state.base_digest = run.base_digest;
   if (!run.base.empty()) {
-    const auto checkpoints = std::filesystem::absolute(run.config.checkpoint.dir).lexically_normal();
+    const auto checkpoints = std::filesystem::absolute(run.resolved.checkpoint.dir).lexically_normal();
     state.base_beside = std::filesystem::path(run.base).lexically_relative(checkpoints);
   }
   state.eval_loss = run.eval_loss;
@@ -55,7 +55,7 @@ checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
 }
 
 std::unique_ptr<StateCopy> state_copy_for(Run& run) {
-  if (!run.config.checkpoint.async && !run.copies_to_memory()) return nullptr;
+  if (!run.resolved.checkpoint.async && !run.copies_to_memory()) return nullptr;
   return std::make_unique<StateCopy>(*run.engine, saved_state(*run.engine).owned);
 }
 
@@ -108,7 +108,7 @@ struct Saver::Background {
 
 Saver::Saver(Run& run)
     : run_(run), recorded_(std::make_shared<RecordedSteps>(run.steps_done())), copy_(state_copy_for(run)) {
-  const CheckpointConfig& config = run.config.checkpoint;
+  const CheckpointConfig& config = run.resolved.checkpoint;
   // A run that begins from another run's checkpoint has no checkpoint of its own yet.
   if (std::holds_alternative<FromDisk>(run.start)) last_begun_ = last_saved_ = run.steps_done();
   if (const auto* const memory = std::get_if<FromMemory>(&run.start))
@@ -117,7 +117,7 @@ Saver::Saver(Run& run)
 }
 
 void Saver::begin_memory_copies() {
-  const CheckpointConfig& config = run_.config.checkpoint;
+  const CheckpointConfig& config = run_.resolved.checkpoint;
   if (!run_.copies_to_memory()) return;
   const bool has_copies = std::holds_alternative<FromMemory>(run_.start);
   if (has_copies && !MemoryCheckpoints::keeps_copies(*copy_, run_.control, run_.folder.identity)) {
@@ -130,7 +130,7 @@ void Saver::begin_memory_copies() {
                            config.memory_every == 1 ? "step" : counted(config.memory_every, "step"),
                            static_cast<double>(kMemorySlots * copy_->bytes()) / (1 << 30),
                            memory_->is_mirrored() ? ", and as much on the next host" : ""));
-  if (run_.config.train.cuda_graph.value() && config.memory_every == 1) {
+  if (run_.resolved.step.cuda_graph && config.memory_every == 1) {
     run_.log.say("train.cuda_graph: no step is a graph, as each has a copy beside it (checkpoint.memory_every=1)");
   }
 }
@@ -150,20 +150,20 @@ void Saver::save_before_copies_go() {
 Saver::~Saver() { recorded_->close(); }
 
 bool Saver::is_due(Size step) {
-  const Size every = run_.config.checkpoint.every;
+  const Size every = run_.resolved.checkpoint.every;
   const bool by_minutes = minutes_are_over();  // collective, so every rank calls it at every step
   return by_minutes || (every > 0 && step % every == 0) || (failure_ && failure_->retry_at == step);
 }
 
 bool Saver::has_missed() const {
-  const Size every = run_.config.checkpoint.every;
+  const Size every = run_.resolved.checkpoint.every;
   const auto* const from = std::get_if<FromMemory>(&run_.start);
   return from != nullptr && every > 0 && from->step >= every && from->step / every * every > from->newest_on_disk;
 }
 
 // The ranks' clocks differ; rank 0 decides.
 bool Saver::minutes_are_over() {
-  const double minutes = run_.config.checkpoint.every_minutes;
+  const double minutes = run_.resolved.checkpoint.every_minutes;
   return minutes > 0 && broadcast_value(run_.control, seconds_since(last_begin_) >= minutes * 60);
 }
 
@@ -182,9 +182,9 @@ SaveOutcome Saver::save_now(Size step) {
   SaveOutcome outcome{step, {}, {}};
   run_.log.sync();  // the rows that led to the checkpoint
   try {
-    outcome.path = checkpoint::save(run_.config.checkpoint.dir, saved_state(*run_.engine),
+    outcome.path = checkpoint::save(run_.resolved.checkpoint.dir, saved_state(*run_.engine),
                                     state_of_run(run_, run_.engine->loss_scale()), run_.control,
-                                    save_options(run_.config, run_.folder.identity));
+                                    save_options(run_.resolved, run_.folder.identity));
   } catch (const DataError& error) {
     outcome.error = error;
   }
@@ -194,7 +194,7 @@ SaveOutcome Saver::save_now(Size step) {
 
 void Saver::start_copies(bool saves) {
   const bool to_disk = saves && background_ != nullptr && last_begun_ != run_.steps_done();
-  const bool to_memory = memory_ != nullptr && run_.steps_done() % run_.config.checkpoint.memory_every == 0;
+  const bool to_memory = memory_ != nullptr && run_.steps_done() % run_.resolved.checkpoint.memory_every == 0;
   if (!to_disk && !to_memory) return;
   const ActivityScope activity(Activity::checkpoint);
   const PhaseScope phase(Phase::save);
@@ -220,8 +220,8 @@ void Saver::save_in_background(Size step) {
   const double stall_seconds = copy.stall_seconds + seconds_since(begin);
   // Capture everything by value: during stack unwinding the thread may outlive this object.
   background_->saves.add(step, stall_seconds,
-                         [copied = copy.copied, recorded = recorded_, dir = run_.config.checkpoint.dir,
-                          options = save_options(run_.config, run_.folder.identity), state = std::move(state),
+                         [copied = copy.copied, recorded = recorded_, dir = run_.resolved.checkpoint.dir,
+                          options = save_options(run_.resolved, run_.folder.identity), state = std::move(state),
                           map = std::move(map), group = background_->group, rows = run_.log.row_files()] {
                            copied.synchronize();
                            if (!recorded->wait_for(state.step)) return std::string();
@@ -276,7 +276,7 @@ void Saver::conclude_failure(const SaveOutcome& outcome) {
   const bool of_last_step = final_attempt_ > 0 && outcome.step == done;
   Size retry_at = 0;  // 0: no retry after a step
   if (!of_last_step && attempts < kMostAttempts) {
-    retry_at = std::max(done, std::min(done + back_off(attempts), run_.config.train.steps));
+    retry_at = std::max(done, std::min(done + back_off(attempts), run_.resolved.steps()));
   }
   if (outcome.step == last_begun_) last_begun_ = last_saved_;
   failure_ = {attempts, retry_at, *outcome.error};

@@ -70,7 +70,7 @@ IssuedStep issued_step(const Run& run, const StepResult& result, double lr, Acti
 FinishedStep finish_step(const Run& run, const IssuedStep& issued) {
   FinishedStep finished;
   StepRecord& record = finished.record;
-  record.step = issued.step, record.steps = run.config.train.steps;
+  record.step = issued.step, record.steps = run.resolved.steps();
   record.lr = issued.lr;
   std::string problem;
   try {

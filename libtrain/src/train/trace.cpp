@@ -16,8 +16,8 @@ namespace lt {
 Trace::Trace(Run& run)
     : run_(run),
       begin_(run.steps_done() + 2),
-      end_(begin_ + std::max(run.config.record.trace_steps, run.config.record.profile_steps)),
-      kernels_end_(begin_ + run.config.record.profile_steps) {}
+      end_(begin_ + std::max(run.resolved.record.trace_steps, run.resolved.record.profile_steps)),
+      kernels_end_(begin_ + run.resolved.record.profile_steps) {}
 
 bool Trace::before_step(Size step) {
   if (step != begin_ || begin_ == end_) return false;

@@ -8,7 +8,7 @@
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "nn/spec_fields.h"
 #include "train/config_schema.h"
 #include "train/model_table.h"
@@ -47,20 +47,19 @@ Config config_of(const nn::Model& model, const TrainerOptions& options) {
 }  // namespace
 
 Trainer::Trainer(const World& world, nn::Model& model, const TrainerOptions& options)
-    : world_(world), model_(model), config_([&] {
-        Config config;
-        collectively(world.group(), [&] { config = complete(config_of(model, options), world.size()); });
-        return config;
-      }()) {}
+    : world_(world), model_(model), resolved_(std::make_unique<Resolved>()) {
+  collectively(world.group(), [&] { *resolved_ = resolve_run(config_of(model, options), world.size()); });
+}
+Trainer::~Trainer() = default;
 
-BatchShape Trainer::batch_shape() const { return lt::batch_shape(config_, world_.rank(), world_.size()); }
+BatchShape Trainer::batch_shape() const { return resolved_->batch_shape(world_.rank(), world_.size()); }
 
 ExitCode Trainer::run(BatchSource* batches, const StepCallback& on_step) {
   const RunSignals signals;
   std::string command = read_file("/proc/self/cmdline").text;
   while (!command.empty() && command.back() == '\0') command.pop_back();
   std::ranges::replace(command, '\0', ' ');
-  return run_training(config_, world_, {model_, batches, on_step, command});
+  return run_training(*resolved_, world_, {model_, batches, on_step, command});
 }
 
 ExitCode Trainer::train(BatchSource& batches, const StepCallback& on_step) { return run(&batches, on_step); }
@@ -70,23 +69,23 @@ Plan plan(const std::function<std::unique_ptr<nn::Model>()>& make_model, const T
           const PlanMachine& machine) {
   const auto model = make_model();
   const DeviceType device = machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda;
-  const Config config = with_accum(resolve(config_of(*model, options), device), ranks);
+  const Resolved resolved = resolve(config_of(*model, options), ranks, device);
   Plan plan;
-  name_keys(config, [&] { plan = make_plan(*model, config, ranks, machine); });
+  name_keys(resolved.config, [&] { plan = make_plan(*model, resolved, ranks, machine); });
   return plan;
 }
 
 ExitCode train(const Config& given, const World& world, const std::string& command) {
   const RunSignals signals;
-  Config config;
+  Resolved resolved;
   std::unique_ptr<nn::Model> model;
   std::unique_ptr<BatchSource> batches;
   collectively(world.group(), [&] {
-    config = complete(given, world.size());
-    model = make_model(config);
-    batches = own_batches(config, batch_shape(config, world.rank(), world.size()));
+    resolved = resolve_run(given, world.size());
+    model = make_model(resolved);
+    batches = own_batches(resolved, resolved.batch_shape(world.rank(), world.size()));
   });
-  return run_training(config, world, {*model, batches.get(), {}, command});
+  return run_training(resolved, world, {*model, batches.get(), {}, command});
 }
 
 }  // namespace lt

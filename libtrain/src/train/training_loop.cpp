@@ -19,7 +19,7 @@
 #include "libtrain/device/context.h"
 #include "libtrain/device/phase.h"
 #include "libtrain/error.h"
-#include "libtrain/train/run_options.h"
+#include "libtrain/train/resolved.h"
 #include "libtrain/watchdog/watchdog.h"
 #include "profile/activity_clock.h"
 #include "record/record.h"
@@ -45,7 +45,7 @@ using Clock = std::chrono::steady_clock;
 class TrainingLoop {
  public:
   TrainingLoop(Run& run, RestartRecord& restart, const Trainer::StepCallback& on_step)
-      : run_(run), schedule_(schedule_options(run.config)), restart_(restart), on_step_(on_step) {}
+      : run_(run), schedule_(run.resolved.schedule), restart_(restart), on_step_(on_step) {}
 
   ExitCode train() {
     const PhaseScope steps(Phase::step);
@@ -59,7 +59,7 @@ class TrainingLoop {
     run_.log.event({{"event", "end"}, {"step", steps_done()}, {"reason", reason(end)}, {"seconds", seconds}});
     run_.log.say(fmt::format("{}: {} in {}{}, {}", end == End::signal ? "stopped by " + signal_name() : "done",
                              counted(steps_done(), "step"), short_duration(seconds),
-                             end == End::time ? ", the limit of train.max_minutes" : "", run_.config.run.dir));
+                             end == End::time ? ", the limit of train.max_minutes" : "", run_.resolved.run.dir));
     return end == End::signal ? ExitCode::restart : ExitCode::ok;
   }
 
@@ -72,7 +72,7 @@ class TrainingLoop {
   }
 
   End run_steps() {
-    const TrainConfig& train = run_.config.train;
+    const Size steps = run_.resolved.steps();
     const ActivityClockScope clock(&clock_);
     const ContextMemberScope<&Context::notices> notices(&notices_);
     set_fault_step(steps_done());
@@ -85,11 +85,11 @@ class TrainingLoop {
     look_for_signal();
     if (is_stopped()) return End::signal;
     leave_out_of_step_time();
-    while (steps_done() < train.steps) {
+    while (steps_done() < steps) {
       step();
       const Size n = steps_done();
       const bool evaluates = due_.evaluates_after(n), samples = due_.samples_after(n);
-      const bool saves = saver_.is_due(n) && n < train.steps;
+      const bool saves = saver_.is_due(n) && n < steps;
       // The device works on this step while the host prepares the next one.
       const bool is_ahead =
           run_.device().type == DeviceType::cuda && !needs_result(n) && !(saves && saver_.save_needs_record());
@@ -98,9 +98,9 @@ class TrainingLoop {
       if (evaluates) due_.evaluate();
       if (samples) due_.sample();
       if (evaluates || samples) leave_out_of_step_time();
-      if (n < train.steps && out_of_time()) return finish_issued(), End::time;
+      if (n < steps && out_of_time()) return finish_issued(), End::time;
       // Comes before copies and saves, because their time belongs to the next step.
-      if (n < train.steps && trace_.before_step(n + 1)) leave_out_of_step_time();
+      if (n < steps && trace_.before_step(n + 1)) leave_out_of_step_time();
       if (!is_ahead) saver_.start_copies(saves);
       saver_.conclude_finished();
       if (saves) saver_.save();
@@ -113,15 +113,15 @@ class TrainingLoop {
   }
 
   void look_for_signal() {
-    if (steps_done() < run_.config.train.steps) stop_signal_ = agree_on_stop(run_.control);
+    if (steps_done() < run_.resolved.steps()) stop_signal_ = agree_on_stop(run_.control);
   }
 
   // A signal is ignored after the last step or when the time is over, because the run ends anyway.
-  bool is_stopped() const { return stop_signal_ != 0 && steps_done() < run_.config.train.steps && !out_of_time(); }
+  bool is_stopped() const { return stop_signal_ != 0 && steps_done() < run_.resolved.steps() && !out_of_time(); }
 
   // Whether anything right after step n needs its result.
   bool needs_result(Size n) const {
-    return n == first_step_ || n == run_.config.train.steps || due_.evaluates_after(n) || due_.samples_after(n);
+    return n == first_step_ || n == run_.resolved.steps() || due_.evaluates_after(n) || due_.samples_after(n);
   }
 
   Size steps_done() const { return run_.steps_done(); }
@@ -153,7 +153,7 @@ class TrainingLoop {
     const double step_s = record.step_ms / 1e3;
     mean_step_s_ = record.step <= first_step_ + 1 ? step_s : 0.9 * mean_step_s_ + 0.1 * step_s;
     if (record.step == first_step_) say_notices();
-    if (record.step == first_step_ || is_due(run_.config.record.every, record.step) || record.step == record.steps) {
+    if (record.step == first_step_ || is_due(run_.resolved.record.every, record.step) || record.step == record.steps) {
       run_.log.say(console_line(record, eta_s()));
     }
     const bool is_finite = std::isfinite(record.loss) && std::isfinite(record.grad_norm);
@@ -176,7 +176,7 @@ class TrainingLoop {
   void say_notices() {
     if (notices_.empty() || run_.control.rank() > 0) return;
     for (const std::string& notice : notices_) run_.log.say("warning: " + notice);
-    add_notices(run_.config.run.dir, notices_);
+    add_notices(run_.resolved.run.dir, notices_);
   }
 
   void note_skipped(const StepRecord& record, const std::string& reason) {
@@ -220,7 +220,7 @@ class TrainingLoop {
     std::string saved = "nothing was saved", hint = "a smaller optim.lr or more optim.warmup";
     if (const Size last = saver_.last_saved(); last >= 0) {
       saved = fmt::format("step {} was saved last", last);
-      hint += fmt::format(", in a new run.dir with --checkpoint.resume={}", run_.config.checkpoint.dir);
+      hint += fmt::format(", in a new run.dir with --checkpoint.resume={}", run_.resolved.checkpoint.dir);
     }
     NonFiniteError error(fmt::format("step {}: loss {}, gradient norm {}: expected finite numbers; {}", record.step,
                                      std::abs(record.loss), std::abs(record.grad_norm), saved),
@@ -230,14 +230,14 @@ class TrainingLoop {
   }
 
   double eta_s() const {
-    const double by_steps = static_cast<double>(run_.config.train.steps - steps_done()) * mean_step_s_;
-    const double limit_s = run_.config.train.max_minutes * 60;
+    const double by_steps = static_cast<double>(run_.resolved.steps() - steps_done()) * mean_step_s_;
+    const double limit_s = run_.resolved.max_minutes * 60;
     return limit_s <= 0 ? by_steps : std::min(by_steps, limit_s - seconds_since(begin_));
   }
 
   // The ranks' clocks differ; rank 0 decides.
   bool out_of_time() const {
-    const double limit_s = run_.config.train.max_minutes * 60;
+    const double limit_s = run_.resolved.max_minutes * 60;
     return limit_s > 0 && broadcast_value(run_.control, seconds_since(begin_) >= limit_s);
   }
 
@@ -282,29 +282,27 @@ void require_same_on_all_ranks(const Config& config, const Group& group) {
 
 }  // namespace
 
-Config complete(const Config& given, int ranks) {
-  Config config = with_accum(resolve(given), ranks);
-  name_keys(config, [&] { config = with_steps(config, ranks); });
-  return config;
+Resolved resolve_run(const Config& given, int ranks) {
+  Resolved resolved = resolve(given, ranks);
+  name_keys(resolved.config, [&] { set_steps_of_epochs(resolved, ranks); });
+  return resolved;
 }
 
-ExitCode run_training(const Config& config, const World& world, const TrainingParts& parts) {
+ExitCode run_training(const Resolved& resolved, const World& world, const TrainingParts& parts) {
   std::optional<Restart> restart;
   collectively(world.group(), [&] {
     restart = restart_of_environment();
     arm_fault(world.rank());
   });
-  collectively(world.group(), [&] { require_same_on_all_ranks(config, world.group()); });
-  const WatchdogConfig& limits = config.watchdog;
+  collectively(world.group(), [&] { require_same_on_all_ranks(resolved.config, world.group()); });
   std::shared_ptr<void> folder;  // locked until the watchdog, which writes into it, has ended
-  Watchdog watchdog(world,
-                    {.heartbeat_s = limits.heartbeat_s, .collective_s = limits.collective_s, .init_s = limits.init_s});
+  Watchdog watchdog(world, resolved.watchdog);
   const PhaseScope start(Phase::start);
   std::optional<Run> opened;
-  name_keys(config, [&] { opened.emplace(config, world, parts.model, parts.batches); });
+  name_keys(resolved.config, [&] { opened.emplace(resolved, world, parts.model, parts.batches); });
   Run& run = *opened;
   folder = run.folder.lock;
-  watchdog.write_to(config.run.dir);
+  watchdog.write_to(resolved.run.dir);
   // A launcher may end the others once a rank has left. Rank 0 alone retires checkpoints and writes the record.
   const auto leave_together = [&](ExitCode code) {
     run.control.barrier();
@@ -312,10 +310,10 @@ ExitCode run_training(const Config& config, const World& world, const TrainingPa
   };
   if (std::holds_alternative<Complete>(run.start)) {
     run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}", counted(run.steps_done(), "step"),
-                            run.steps_done() == 1 ? "is" : "are", config.run.dir, run.config.train.steps));
+                            run.steps_done() == 1 ? "is" : "are", resolved.run.dir, run.resolved.steps()));
     complete_record(run);
     remove_memory(run.control, run.folder.identity.id);
-    if (world.rank() == 0) remove_leftovers_of(run.config, run.folder.identity);
+    if (world.rank() == 0) remove_leftovers_of(run.resolved, run.folder.identity);
     return leave_together(ExitCode::ok);
   }
   RestartRecord restarted(run, restart);

@@ -6,7 +6,7 @@
 #include "libtrain/comm/world.h"
 #include "libtrain/data/batch_source.h"
 #include "libtrain/nn/module.h"
-#include "libtrain/train/config.h"
+#include "libtrain/train/resolved.h"
 #include "libtrain/train/trainer.h"
 
 namespace lt {
@@ -19,11 +19,11 @@ struct TrainingParts {
   std::string command = {};            // for env.json
 };
 
-// `resolved` comes from complete(), and the caller holds a RunSignals. All ranks must call it. It throws what train()
-// throws.
-ExitCode run_training(const Config& resolved, const World& world, const TrainingParts& parts);
+// `resolved` comes from resolve_run(), and the caller holds a RunSignals. All ranks must call it. It throws what
+// train() throws.
+ExitCode run_training(const Resolved& resolved, const World& world, const TrainingParts& parts);
 
-// resolve() with the numbers of steps and micro-batches of these ranks. Throws UsageError and DataError.
-Config complete(const Config& given, int ranks);
+// resolve() with the number of steps that follows from data.epochs. Throws UsageError and DataError.
+Resolved resolve_run(const Config& given, int ranks);
 
 }  // namespace lt

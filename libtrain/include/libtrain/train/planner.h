@@ -20,6 +20,7 @@
 namespace LT_API lt {
 
 struct MeasuredRates;
+struct Resolved;
 
 inline constexpr int kMostRanks = 1 << 20;  // that can be planned
 
@@ -110,9 +111,9 @@ PlanMachine measured_machine(const std::vector<std::string>& files, const std::s
 Config on_machine(Config config, const PlanMachine& machine);
 // `config` need not name data. It counts as on_machine() has it. Throws UsageError.
 Plan make_plan(const Config& config, int ranks, const PlanMachine& machine = {});
-// The same for a model that exists; on return its parameters and buffers are not bound. `resolved` comes from resolve()
-// and with_accum(), and its train.device from the caller.
-Plan make_plan(nn::Model& model, const Config& resolved, int ranks, const PlanMachine& machine = {});
+// The same for a model that exists; on return its parameters and buffers are not bound. `resolved` is that of as
+// many ranks.
+Plan make_plan(nn::Model& model, const Resolved& resolved, int ranks, const PlanMachine& machine = {});
 // If collectives between nodes take a tenth of the step, plans the other shard sizes of whole nodes, for the diagnosis.
 void find_faster_shards(Plan& plan, const Config& config);
 std::string to_json(const Plan& plan);

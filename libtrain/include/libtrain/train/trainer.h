@@ -45,6 +45,7 @@ class Trainer {
   // Checks the options. World and model must outlive the trainer. A model that is no transformer needs `train.seq` if
   // its samples are not one token long. All ranks must construct it alike. Throws UsageError and DataError.
   Trainer(const World& world, nn::Model& model, const TrainerOptions& options);
+  ~Trainer();
 
   // This rank's share of a step, for the batch source.
   BatchShape batch_shape() const;
@@ -63,7 +64,7 @@ class Trainer {
 
   const World& world_;
   nn::Model& model_;
-  const Config config_;
+  const std::unique_ptr<Resolved> resolved_;
 };
 
 // Predicts the needs of a Trainer's run on `ranks` ranks of `machine.device` (by default the CPU) without running it.
