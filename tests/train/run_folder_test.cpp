@@ -13,10 +13,10 @@
 
 #include "comm/tcp_socket.h"
 #include "libtrain/error.h"
+#include "record/run_log.h"
 #include "test_main/catch.h"
 #include "test_main/temp_folder.h"
 #include "train/checkpoint_room.h"
-#include "train/run_log.h"
 
 using namespace lt;
 using lt_test::TempFolder;

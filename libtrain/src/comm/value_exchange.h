@@ -50,4 +50,12 @@ std::vector<T> gather_values(const Group& group, const T& value) {
   return values;
 }
 
+// Returns the sum of the ranks' values, added in rank order. All ranks of the group must call it.
+template <class T>
+T sum_over_ranks(const Group& group, const T& value) {
+  T sum{};
+  for (const T& own : gather_values(group, value)) sum += own;
+  return sum;
+}
+
 }  // namespace lt

@@ -18,7 +18,6 @@
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
 #include "train/config_schema.h"
-#include "train/data_tokenizers.h"
 #include "train/derive.h"
 #include "train/model_table.h"
 #include "train/origin.h"
@@ -145,13 +144,6 @@ void require_same_model(const Config& config) {
                      fmt::format("{} with {} {}", config.model.preset, field->name, value_of(preset, *field)),
                      kLeaveOut);
   }
-}
-
-void require_base(const Resolved& resolved) {
-  // Reading the weights of another model names a parameter that differs.
-  if (resolved.transformer) require_same_model(resolved.config);
-  if (const auto tokenizer = tokenizer_of_base(resolved))
-    require_tokenizer(*tokenizer, tokenizers_of_data(resolved), TokenizerMatch::extended);
 }
 
 }  // namespace lt

@@ -7,7 +7,6 @@
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/nn/transformer_spec.h"
 #include "libtrain/train/config.h"
-#include "libtrain/train/resolved.h"
 
 namespace lt {
 
@@ -35,8 +34,5 @@ void require_model_at(const std::string& from);
 // The same, and throws UsageError unless the model is that of model.from, but for adapters, dropout, and the
 // length and scaling of rotary positions. Names the key and both values.
 void require_same_model(const Config& config);
-
-// The same, and the data must be of the tokenizer of model.from. Names both tokenizers.
-void require_base(const Resolved& resolved);
 
 }  // namespace lt

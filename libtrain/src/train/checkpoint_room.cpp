@@ -10,10 +10,10 @@
 #include <numeric>
 #include <optional>
 
+#include "comm/value_exchange.h"
 #include "libtrain/error.h"
 #include "record/short_text.h"
 #include "train/engine_checkpoint.h"
-#include "train/loaded_model.h"
 
 namespace lt {
 namespace {
@@ -43,7 +43,7 @@ Size checkpoint_bytes(const Engine& engine, const Group& group) {
     const auto kind = std::ranges::find(shards.kinds, range.kind, &StateKind::name);
     bytes += (range.end - range.begin) * dtype_bytes(kind->dtype) + 1024;
   }
-  return sum_over_ranks(bytes, group);
+  return sum_over_ranks(group, bytes);
 }
 
 Size most_new_checkpoints(const CheckpointConfig& config, Size steps, Size steps_done, Size present) {

@@ -44,6 +44,17 @@ std::string hint_of(const NamedTokenizer& expected, const NamedTokenizer& other)
   return "prepare the files with that tokenizer: `ltrain prepare --tokenizer`";
 }
 
+// That of model.from; nullopt if there is neither a Hugging Face folder nor a valid checkpoint. Throws DataError.
+std::optional<NamedTokenizer> tokenizer_of_base(const Resolved& resolved) {
+  const std::string& from = resolved.weights.from;
+  if (checkpoint::is_hf_folder(from)) return tokenizer_in("model.from", from);
+  const auto candidates = checkpoint::candidates(from, checkpoint::kAnyRun);
+  const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
+  if (newest == nullptr) return std::nullopt;
+  const std::string text = checkpoint::read_state(newest->path).tokenizer, manifest = newest->path + "/manifest.json";
+  return NamedTokenizer{"model.from", text.empty() ? "none in " + manifest : manifest, text};
+}
+
 }  // namespace
 
 std::string read_tokenizer(const std::string& path) {
@@ -81,16 +92,6 @@ std::vector<NamedTokenizer> tokenizers_of_data(const Resolved& resolved) {
   return all;
 }
 
-std::optional<NamedTokenizer> tokenizer_of_base(const Resolved& resolved) {
-  const std::string& from = resolved.weights.from;
-  if (checkpoint::is_hf_folder(from)) return tokenizer_in("model.from", from);
-  const auto candidates = checkpoint::candidates(from, checkpoint::kAnyRun);
-  const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
-  if (newest == nullptr) return std::nullopt;
-  const std::string text = checkpoint::read_state(newest->path).tokenizer, manifest = newest->path + "/manifest.json";
-  return NamedTokenizer{"model.from", text.empty() ? "none in " + manifest : manifest, text};
-}
-
 void require_tokenizer(const NamedTokenizer& expected, const std::vector<NamedTokenizer>& found, TokenizerMatch match) {
   for (const NamedTokenizer& other : found) {
     if (other.text != expected.text) {
@@ -106,6 +107,11 @@ void require_tokenizer(const NamedTokenizer& expected, const std::vector<NamedTo
     throw UsageError("data", other.key, fmt::format("the tokenizer of {}, {}", expected.key, shown(expected)),
                      shown(other), hint_of(expected, other));
   }
+}
+
+void require_tokenizer_of_base(const Resolved& resolved) {
+  if (const auto tokenizer = tokenizer_of_base(resolved))
+    require_tokenizer(*tokenizer, tokenizers_of_data(resolved), TokenizerMatch::extended);
 }
 
 }  // namespace lt

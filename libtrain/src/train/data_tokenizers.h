@@ -32,8 +32,8 @@ std::string folder_of_tokenizer(const std::vector<DataSource>& sources);
 std::vector<NamedTokenizer> tokenizers_beside(const std::string& key, const std::vector<std::string>& files);
 // Those of data.train, data.sources and data.val.
 std::vector<NamedTokenizer> tokenizers_of_data(const Resolved& resolved);
-// That of model.from; nullopt if there is neither a Hugging Face folder nor a valid checkpoint. Throws DataError.
-std::optional<NamedTokenizer> tokenizer_of_base(const Resolved& resolved);
+// Throws UsageError, which names both, unless they are of the tokenizer of model.from.
+void require_tokenizer_of_base(const Resolved& resolved);
 
 // Throws UsageError, which names two places, unless all of `found` match, and DataError for a text that is no
 // tokenizer.

@@ -11,6 +11,7 @@
 #include "model_json.h"
 #include "nn/lora.h"
 #include "train/engine_checkpoint.h"
+#include "train/model_table.h"
 #include "transfer.h"
 
 namespace lt {
@@ -57,11 +58,6 @@ void load_base(Engine& engine, const checkpoint::BaseWeights& base, const Group&
     transfer.finish();
   });
   engine.parameters_changed();
-}
-
-std::string model_description(const nn::Model& model, Size seq) {
-  const auto* const transformer = dynamic_cast<const nn::Transformer*>(&model);
-  return transformer == nullptr ? "{}" : checkpoint::model_to_json(transformer->spec(), seq);
 }
 
 checkpoint::RunState state_of(const Engine& engine, const LossScale& scale) {

@@ -16,10 +16,6 @@ namespace lt {
 // What a checkpoint of the engine holds: the whole shard map, or of a model with adapters their part alone.
 ShardMap saved_state(const Engine& engine);
 
-// The transformer's description in checkpoints and plans, for `ltrain sample` and `export`: a JSON object. It is empty
-// for another model, which only its own program can read.
-std::string model_description(const nn::Model& model, Size seq);
-
 // The part of a run's state that the engine knows, with its loss scale: ids, step, data position.
 checkpoint::RunState state_of(const Engine& engine, const LossScale& scale);
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "comm/value_exchange.h"
 #include "data/input_stream.h"
 #include "data/json_line.h"
 #include "io/lines.h"
@@ -119,7 +120,7 @@ ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, con
     }
     if (index == 0) throw DataError("data", path + ": expected questions, found none");
   });
-  return {index, sum_over_ranks(own.correct, group), sum_over_ranks(own.correct_normalized, group)};
+  return {index, sum_over_ranks(group, own.correct), sum_over_ranks(group, own.correct_normalized)};
 }
 
 }  // namespace lt

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "comm/value_exchange.h"
 #include "data/file_list.h"
 #include "libtrain/error.h"
 #include "libtrain/train/evaluate.h"
@@ -74,7 +75,7 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
   EvaluationResult result;
   result.loss = found.loss.value();
   result.tokens = static_cast<Size>(found.loss.counted()), result.blocks = found.samples;
-  bytes = sum_over_ranks(bytes, group);
+  bytes = sum_over_ranks(group, bytes);
   if (bytes > 0) {
     result.bits_per_byte = result.loss * found.loss.counted() / std::log(2.0) / static_cast<double>(bytes);
   }

@@ -123,9 +123,4 @@ BatchLoss loss_of(nn::Transformer& model, const Batch& batch) {
 
 std::vector<BatchLoss> gather_losses(const BatchLoss& own, const Group& group) { return gather_values(group, own); }
 
-Size sum_over_ranks(Size own, const Group& group) {
-  const std::vector<Size> all = gather_values(group, own);
-  return std::accumulate(all.begin(), all.end(), Size{0});
-}
-
 }  // namespace lt

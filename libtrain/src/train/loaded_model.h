@@ -15,6 +15,5 @@ namespace lt {
 BatchLoss loss_of(nn::Transformer& model, const Batch& batch);
 // The losses of all ranks' batches, in rank order.
 std::vector<BatchLoss> gather_losses(const BatchLoss& own, const Group& group);
-Size sum_over_ranks(Size own, const Group& group);
 
 }  // namespace lt

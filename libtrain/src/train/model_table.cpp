@@ -12,7 +12,6 @@
 #include "libtrain/train/resolved.h"
 #include "optim/groups.h"
 #include "train/config_schema.h"
-#include "train/engine_checkpoint.h"
 #include "train/origin.h"
 
 namespace lt {
@@ -132,6 +131,11 @@ nn::ModelFacts facts_of(const nn::Model& model, const Resolved& resolved) {
   if (facts.name.empty()) facts.name = row != nullptr ? row->name : "model";
   if (facts.details.empty()) facts.details = facts.name;
   return facts;
+}
+
+std::string model_description(const nn::Model& model, Size seq) {
+  const auto* const transformer = dynamic_cast<const nn::Transformer*>(&model);
+  return transformer == nullptr ? "{}" : checkpoint::model_to_json(transformer->spec(), seq);
 }
 
 std::string model_description(const nn::Model& model, const Resolved& resolved) {

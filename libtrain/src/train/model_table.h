@@ -25,6 +25,10 @@ std::unique_ptr<BatchSource> own_batches(const Resolved& resolved, const BatchSh
 std::string model_name(const Resolved& resolved);
 // The model's facts. A model that gives itself no name has that of its row, and without one "model".
 nn::ModelFacts facts_of(const nn::Model& model, const Resolved& resolved);
+// The transformer's description in checkpoints and plans, for `ltrain sample` and `export`: a JSON object. It is empty
+// for another model, which only its own program can read.
+std::string model_description(const nn::Model& model, Size seq);
+
 // The description for plans and manifests: a JSON object, {} for a model of which nothing is known.
 std::string model_description(const nn::Model& model, const Resolved& resolved);
 

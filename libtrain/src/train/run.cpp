@@ -163,7 +163,11 @@ void Run::open_data() {
     }
   }
   // Before ids are compared with the vocabulary. model.from of a run that goes on may be gone.
-  if (world.rank() == 0 && !resolved.weights.from.empty() && !goes_on(resolved)) require_base(resolved);
+  if (world.rank() == 0 && !resolved.weights.from.empty() && !goes_on(resolved)) {
+    if (resolved.transformer)
+      require_same_model(resolved.config);  // else a parameter that differs is named as it is read
+    require_tokenizer_of_base(resolved);
+  }
   DataOptions options{.vocab = model.facts(step.seq).vocab};
   if (resolved.data.documents == Documents::mask && !sources.empty())
     options.document_end = end_of_documents(resolved.data, tokenizer.get());

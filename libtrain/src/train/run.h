@@ -16,9 +16,9 @@
 #include "libtrain/train/planner.h"
 #include "libtrain/train/resolved.h"
 #include "profile/kernel_profile.h"
+#include "record/run_log.h"
 #include "train/evaluation.h"
 #include "train/run_folder.h"
-#include "train/run_log.h"
 
 namespace lt {
 

@@ -189,9 +189,9 @@ checkpoint::RunFilter checkpoints_of(const std::string& run_dir, const std::stri
   return runs;
 }
 
-checkpoint::SaveOptions save_options(const Resolved& resolved, const RunIdentity& identity) {
-  const CheckpointConfig& checkpoint = resolved.checkpoint;
-  const checkpoint::RunFilter runs = checkpoints_of(resolved.run.dir, checkpoint.dir, identity);
+checkpoint::SaveOptions save_options(const std::string& run_dir, const CheckpointConfig& checkpoint,
+                                     const RunIdentity& identity) {
+  const checkpoint::RunFilter runs = checkpoints_of(run_dir, checkpoint.dir, identity);
   return {.keep = static_cast<int>(checkpoint.keep),
           .keep_every = checkpoint.keep_every,
           .best = checkpoint.best,

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libtrain/checkpoints/checkpoint.h"
-#include "libtrain/train/resolved.h"
+#include "libtrain/train/config.h"
 
 namespace lt {
 
@@ -63,6 +63,7 @@ void write_identity(const std::string& run_dir, const RunIdentity& identity);
 checkpoint::RunFilter checkpoints_of(const std::string& run_dir, const std::string& checkpoint_dir,
                                      const RunIdentity& identity);
 // How the run's checkpoints are saved and kept.
-checkpoint::SaveOptions save_options(const Resolved& resolved, const RunIdentity& identity);
+checkpoint::SaveOptions save_options(const std::string& run_dir, const CheckpointConfig& checkpoint,
+                                     const RunIdentity& identity);
 
 }  // namespace lt

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -18,9 +17,7 @@
 #include "record/short_text.h"
 #include "tensor/host_memory.h"
 #include "train/engine_checkpoint.h"
-#include "train/model_table.h"
 #include "train/run_identity.h"
-#include "train/same_run.h"
 #include "train/seconds.h"
 
 namespace lt {
@@ -34,29 +31,9 @@ constexpr int kMostAttempts = 8, kMostFinalAttempts = 5;
 
 Size back_off(int attempts) { return Size{1} << (attempts - 1); }
 
-checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
-  checkpoint::RunState state = state_of(*run.engine, scale);
-  state.data_tokens = run.batches == nullptr ? 0 : run.batches->tokens();
-  state.seed = run.resolved.step.seed;
-  state.data_files = run.data_files;
-  // A run keeps its hash where its data files have other names now.
-  const std::string& earlier = state_of(run.start).config_hash;
-  const bool goes_on = run.continues_itself() && !earlier.empty();
-  state.config = to_toml(run.resolved.config), state.config_hash = goes_on ? earlier : config_hash(run.resolved.config);
-  state.model = model_description(run.model, run.resolved);
-  state.tokenizer = run.tokenizer_text, state.tokenizer_files = run.tokenizer_files;
-  state.base = run.base, state.base_digest = run.base_digest;
-  if (!run.base.empty()) {
-    const auto checkpoints = std::filesystem::absolute(run.resolved.checkpoint.dir).lexically_normal();
-    state.base_beside = std::filesystem::path(run.base).lexically_relative(checkpoints);
-  }
-  state.eval_loss = run.eval_loss;
-  return state;
-}
-
-std::unique_ptr<StateCopy> state_copy_for(Run& run) {
-  if (!run.resolved.checkpoint.async && !run.copies_to_memory()) return nullptr;
-  return std::make_unique<StateCopy>(*run.engine, saved_state(*run.engine).owned);
+std::unique_ptr<StateCopy> state_copy_for(const SavedRun& run) {
+  if (!run.policy.async && !run.copies_to_memory) return nullptr;
+  return std::make_unique<StateCopy>(run.engine, saved_state(run.engine).owned);
 }
 
 // Syncs the rows that led to a checkpoint to disk before the checkpoint. A busy disk takes a second for them, so this
@@ -85,9 +62,9 @@ struct Saver::Background {
   using Buffers = std::array<std::shared_ptr<void>, kSaveBuffers>;
 
   // Mapping and pinning a GPU's buffers takes seconds, so it runs during the first steps.
-  Background(Run& run, Size bytes)
-      : group(run.world.group().duplicate_patient("checkpoints")),
-        allocation(std::async(std::launch::async, [device = run.device(), bytes] {
+  Background(const SavedRun& run, Size bytes)
+      : group(run.world.duplicate_patient("checkpoints")),
+        allocation(std::async(std::launch::async, [device = run.engine.options().device, bytes] {
           Buffers made;
           for (auto& buffer : made) buffer = host_memory(device, bytes);
           return made;
@@ -106,31 +83,27 @@ struct Saver::Background {
   BackgroundSaves saves;  // last member, so that its thread ends first
 };
 
-Saver::Saver(Run& run)
-    : run_(run), recorded_(std::make_shared<RecordedSteps>(run.steps_done())), copy_(state_copy_for(run)) {
-  const CheckpointConfig& config = run.resolved.checkpoint;
-  // A run that begins from another run's checkpoint has no checkpoint of its own yet.
-  if (std::holds_alternative<FromDisk>(run.start)) last_begun_ = last_saved_ = run.steps_done();
-  if (const auto* const memory = std::get_if<FromMemory>(&run.start))
-    last_begun_ = last_saved_ = memory->newest_on_disk;
-  if (config.async) background_ = std::make_unique<Background>(run, copy_->bytes());
+Saver::Saver(SavedRun run)
+    : run_(std::move(run)),
+      recorded_(std::make_shared<RecordedSteps>(run_.engine.steps_done())),
+      copy_(state_copy_for(run_)),
+      last_begun_(run_.newest_on_disk),
+      last_saved_(run_.newest_on_disk) {
+  if (run_.policy.async) background_ = std::make_unique<Background>(run_, copy_->bytes());
 }
 
 void Saver::begin_memory_copies() {
-  const CheckpointConfig& config = run_.resolved.checkpoint;
-  if (!run_.copies_to_memory()) return;
-  const bool has_copies = std::holds_alternative<FromMemory>(run_.start);
-  if (has_copies && !MemoryCheckpoints::keeps_copies(*copy_, run_.control, run_.folder.identity)) {
+  if (!run_.copies_to_memory) return;
+  if (run_.from_memory && !MemoryCheckpoints::keeps_copies(*copy_, run_.control, run_.identity)) {
     save_before_copies_go();
   }
-  const Size tokens = run_.batches == nullptr ? 0 : run_.batches->tokens();
-  memory_ =
-      std::make_unique<MemoryCheckpoints>(*run_.engine, *copy_, run_.control, run_.folder.identity, tokens, recorded_);
+  memory_ = std::make_unique<MemoryCheckpoints>(run_.engine, *copy_, run_.control, run_.identity, run_.data_tokens,
+                                                recorded_);
   run_.log.say(fmt::format("copies in memory: every {}, {:.3f} GiB a rank{}",
-                           config.memory_every == 1 ? "step" : counted(config.memory_every, "step"),
+                           run_.policy.memory_every == 1 ? "step" : counted(run_.policy.memory_every, "step"),
                            static_cast<double>(kMemorySlots * copy_->bytes()) / (1 << 30),
                            memory_->is_mirrored() ? ", and as much on the next host" : ""));
-  if (run_.resolved.step.cuda_graph && config.memory_every == 1) {
+  if (run_.engine.options().cuda_graph && run_.policy.memory_every == 1) {
     run_.log.say("train.cuda_graph: no step is a graph, as each has a copy beside it (checkpoint.memory_every=1)");
   }
 }
@@ -141,7 +114,7 @@ void Saver::save_before_copies_go() {
   run_.log.say("copies in memory: other ranks or hosts hold other parts now; the state is saved to disk first");
   save();
   conclude_all();
-  if (last_saved_ == run_.steps_done()) return;
+  if (last_saved_ == run_.engine.steps_done()) return;
   const Error& why = failure_->error;
   throw DataError(why.component(), why.what(),
                   "the copies in memory stay, and the same command goes on from them once there is room");
@@ -150,25 +123,25 @@ void Saver::save_before_copies_go() {
 Saver::~Saver() { recorded_->close(); }
 
 bool Saver::is_due(Size step) {
-  const Size every = run_.resolved.checkpoint.every;
+  const Size every = run_.policy.every;
   const bool by_minutes = minutes_are_over();  // collective, so every rank calls it at every step
   return by_minutes || (every > 0 && step % every == 0) || (failure_ && failure_->retry_at == step);
 }
 
 bool Saver::has_missed() const {
-  const Size every = run_.resolved.checkpoint.every;
-  const auto* const from = std::get_if<FromMemory>(&run_.start);
-  return from != nullptr && every > 0 && from->step >= every && from->step / every * every > from->newest_on_disk;
+  const Size every = run_.policy.every;
+  const Size from = run_.from_memory.value_or(0);
+  return every > 0 && from >= every && from / every * every > run_.newest_on_disk;
 }
 
 // The ranks' clocks differ; rank 0 decides.
 bool Saver::minutes_are_over() {
-  const double minutes = run_.resolved.checkpoint.every_minutes;
+  const double minutes = run_.policy.every_minutes;
   return minutes > 0 && broadcast_value(run_.control, seconds_since(last_begin_) >= minutes * 60);
 }
 
 void Saver::save() {
-  const Size step = run_.steps_done();
+  const Size step = run_.engine.steps_done();
   if (last_begun_ == step) return;
   const ActivityScope activity(Activity::checkpoint);
   const PhaseScope phase(Phase::save);
@@ -182,9 +155,8 @@ SaveOutcome Saver::save_now(Size step) {
   SaveOutcome outcome{step, {}, {}};
   run_.log.sync();  // the rows that led to the checkpoint
   try {
-    outcome.path = checkpoint::save(run_.resolved.checkpoint.dir, saved_state(*run_.engine),
-                                    state_of_run(run_, run_.engine->loss_scale()), run_.control,
-                                    save_options(run_.resolved, run_.folder.identity));
+    outcome.path = checkpoint::save(run_.policy.dir, saved_state(run_.engine), run_.state(run_.engine.loss_scale()),
+                                    run_.control, save_options(run_.run_dir, run_.policy, run_.identity));
   } catch (const DataError& error) {
     outcome.error = error;
   }
@@ -193,8 +165,8 @@ SaveOutcome Saver::save_now(Size step) {
 }
 
 void Saver::start_copies(bool saves) {
-  const bool to_disk = saves && background_ != nullptr && last_begun_ != run_.steps_done();
-  const bool to_memory = memory_ != nullptr && run_.steps_done() % run_.resolved.checkpoint.memory_every == 0;
+  const bool to_disk = saves && background_ != nullptr && last_begun_ != run_.engine.steps_done();
+  const bool to_memory = memory_ != nullptr && run_.engine.steps_done() % run_.policy.memory_every == 0;
   if (!to_disk && !to_memory) return;
   const ActivityScope activity(Activity::checkpoint);
   const PhaseScope phase(Phase::save);
@@ -207,21 +179,21 @@ void Saver::start_copy() {
   if (background_->saves.outstanding() == kSaveBuffers) conclude(background_->saves.take());
   const std::shared_ptr<void>& buffer = background_->next_buffer(run_.control);
   const Event copied = copy_->start(buffer.get());
-  background_->started = {run_.steps_done(), buffer, copied, seconds_since(begin)};
+  background_->started = {run_.engine.steps_done(), buffer, copied, seconds_since(begin)};
 }
 
 void Saver::save_in_background(Size step) {
   if (!background_->started || background_->started->step != step) start_copy();
   const auto begin = Clock::now();
   const StartedCopy copy = *std::exchange(background_->started, std::nullopt);
-  ShardMap map = saved_state(*run_.engine);
+  ShardMap map = saved_state(run_.engine);
   map.owned = copy_->ranges_in(copy.buffer), map.needed.clear();
-  checkpoint::RunState state = state_of_run(run_, copy_->loss_scale());
+  checkpoint::RunState state = run_.state(copy_->loss_scale());
   const double stall_seconds = copy.stall_seconds + seconds_since(begin);
   // Capture everything by value: during stack unwinding the thread may outlive this object.
   background_->saves.add(step, stall_seconds,
-                         [copied = copy.copied, recorded = recorded_, dir = run_.resolved.checkpoint.dir,
-                          options = save_options(run_.resolved, run_.folder.identity), state = std::move(state),
+                         [copied = copy.copied, recorded = recorded_, dir = run_.policy.dir,
+                          options = save_options(run_.run_dir, run_.policy, run_.identity), state = std::move(state),
                           map = std::move(map), group = background_->group, rows = run_.log.row_files()] {
                            copied.synchronize();
                            if (!recorded->wait_for(state.step)) return std::string();
@@ -272,11 +244,11 @@ void Saver::conclude_success(const SaveOutcome& outcome) {
 
 void Saver::conclude_failure(const SaveOutcome& outcome) {
   const int attempts = failure_ ? failure_->attempts + 1 : 1;
-  const Size done = run_.steps_done();
+  const Size done = run_.engine.steps_done();
   const bool of_last_step = final_attempt_ > 0 && outcome.step == done;
   Size retry_at = 0;  // 0: no retry after a step
   if (!of_last_step && attempts < kMostAttempts) {
-    retry_at = std::max(done, std::min(done + back_off(attempts), run_.resolved.steps()));
+    retry_at = std::max(done, std::min(done + back_off(attempts), run_.steps));
   }
   if (outcome.step == last_begun_) last_begun_ = last_saved_;
   failure_ = {attempts, retry_at, *outcome.error};
@@ -303,7 +275,7 @@ void Saver::finish() {
   for (final_attempt_ = 1;; ++final_attempt_) {
     save();
     conclude_all();
-    if (last_saved_ == run_.steps_done()) return;
+    if (last_saved_ == run_.engine.steps_done()) return;
     if (final_attempt_ == kMostFinalAttempts) throw failure_->error;
     std::this_thread::sleep_for(std::chrono::seconds(back_off(final_attempt_)));
   }

@@ -4,23 +4,44 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/comm/group.h"
+#include "libtrain/parallel/engine.h"
+#include "libtrain/train/config.h"
+#include "record/run_log.h"
 #include "train/background_saves.h"
 #include "train/memory_checkpoints.h"
 #include "train/recorded_steps.h"
-#include "train/run.h"
+#include "train/run_identity.h"
 #include "train/state_copy.h"
 
 namespace lt {
 
-// All ranks of run.control must make all calls alike.
+// The run whose state is saved. What is referred to must outlive the saver.
+struct SavedRun {
+  Engine& engine;
+  const Group &control, &world;  // all ranks; the second for checkpoints in the background
+  const CheckpointConfig& policy;
+  const std::string& run_dir;
+  const RunIdentity& identity;
+  RunLog& log;
+  Size steps;                       // of the whole run
+  Size data_tokens;                 // of the training data; 0: unknown
+  bool copies_to_memory;            // whether it keeps copies of its state in the hosts' memory
+  Size newest_on_disk;              // step of its newest valid checkpoint; -1: none
+  std::optional<Size> from_memory;  // the step of the copies in memory from which it goes on
+  std::function<checkpoint::RunState(const LossScale&)> state;  // that a checkpoint of now has, with this loss scale
+};
+
+// All ranks of `control` must make all calls alike.
 class Saver {
  public:
-  explicit Saver(Run& run);
+  explicit Saver(SavedRun run);
   ~Saver();
 
   // Whether the state after `step`, the last one done, must be saved: by cadence, or because a save failed.
@@ -74,13 +95,13 @@ class Saver {
   void conclude_success(const SaveOutcome& outcome);
   void conclude_failure(const SaveOutcome& outcome);
 
-  Run& run_;
+  const SavedRun run_;
   const std::shared_ptr<RecordedSteps> recorded_;  // shared with the threads
   const std::unique_ptr<StateCopy> copy_;          // null: nothing is copied
   std::unique_ptr<Background> background_;         // null: saves block
   std::unique_ptr<MemoryCheckpoints> memory_;      // null: none
   std::optional<Failure> failure_;                 // set if the newest save failed
-  Size last_begun_ = -1, last_saved_ = -1;         // steps
+  Size last_begun_, last_saved_;                   // steps; -1: none
   int final_attempt_ = 0;                          // number of the attempt at the end of the run; 0 before the end
   std::chrono::steady_clock::time_point last_begin_ = std::chrono::steady_clock::now();
 };

@@ -10,7 +10,7 @@
 #include "io/pending_file.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
-#include "train/run_log.h"
+#include "record/run_log.h"
 
 namespace lt {
 

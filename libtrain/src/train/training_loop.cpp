@@ -31,7 +31,7 @@
 #include "train/restart.h"
 #include "train/run.h"
 #include "train/run_signals.h"
-#include "train/saver.h"
+#include "train/saved_run.h"
 #include "train/seconds.h"
 #include "train/step_record.h"
 #include "train/trace.h"
@@ -251,7 +251,7 @@ class TrainingLoop {
   Run& run_;
   const Schedule schedule_;
   DueWork due_{run_};
-  Saver saver_{run_};
+  Saver saver_{saved_run(run_)};
   Trace trace_{run_};
   RestartRecord& restart_;
   const Trainer::StepCallback& on_step_;  // may be empty

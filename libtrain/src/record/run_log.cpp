@@ -1,5 +1,5 @@
 // Writes the lines, rows and events of a run.
-#include "train/run_log.h"
+#include "record/run_log.h"
 
 #include <fmt/format.h>
 
