@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "cluster_simulator.h"
+#include "libtrain/config/config.h"
 #include "libtrain/error.h"
-#include "libtrain/train/config.h"
 
 namespace {
 

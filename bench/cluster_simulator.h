@@ -4,8 +4,8 @@
 #include <map>
 #include <tuple>
 
-#include "train/device_model.h"
-#include "train/schedule.h"
+#include "plan/device_model.h"
+#include "plan/schedule.h"
 
 namespace lt::bench {
 

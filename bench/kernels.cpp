@@ -6,16 +6,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/derive.h"
 #include "floor.h"
 #include "io/print_note.h"
 #include "kernel_case.h"
+#include "libtrain/config/resolved.h"
 #include "libtrain/error.h"
-#include "libtrain/train/resolved.h"
+#include "plan/run_rates.h"
+#include "run/rank_device.h"
 #include "table.h"
 #include "timing.h"
-#include "train/derive.h"
-#include "train/rank_device.h"
-#include "train/run_rates.h"
 
 namespace lt::bench {
 namespace {

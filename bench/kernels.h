@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/train/resolved.h"
+#include "libtrain/config/resolved.h"
 #include "result.h"
 
 namespace lt::bench {

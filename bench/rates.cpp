@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "kernels.h"
-#include "libtrain/train/resolved.h"
-#include "train/rank_device.h"
+#include "libtrain/config/resolved.h"
+#include "run/rank_device.h"
 
 namespace lt::bench {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "comm.h"
-#include "libtrain/train/config.h"
+#include "libtrain/config/config.h"
 
 namespace lt::bench {
 

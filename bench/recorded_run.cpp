@@ -13,15 +13,15 @@
 #include <system_error>
 #include <utility>
 
+#include "config/model_table.h"
 #include "folder_lock.h"
+#include "libtrain/config/resolved.h"
 #include "libtrain/data/prepare.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/profile/timeline.h"
-#include "libtrain/train/resolved.h"
+#include "run/step_record.h"
 #include "timing.h"
-#include "train/model_table.h"
-#include "train/step_record.h"
 #include "training.h"
 
 namespace lt::bench {

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "libtrain/comm/world.h"
+#include "libtrain/config/config.h"
 #include "libtrain/data/batch_source.h"
 #include "libtrain/nn/module.h"
-#include "libtrain/train/config.h"
 #include "profile/activity_clock.h"
 #include "record/sink.h"
-#include "train/run.h"
+#include "run/run.h"
 
 namespace lt::bench {
 

@@ -1,13 +1,13 @@
 // Measures the recorder's cost with the steps of an open run.
 #include "recorder.h"
 
+#include "config/names.h"
+#include "libtrain/config/resolved.h"
 #include "libtrain/nn/models.h"
-#include "libtrain/train/resolved.h"
 #include "recorded_run.h"
+#include "run/rank_device.h"
 #include "step_identity.h"
 #include "table.h"
-#include "train/names.h"
-#include "train/rank_device.h"
 #include "training.h"
 
 namespace lt::bench {

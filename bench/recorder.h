@@ -1,7 +1,7 @@
 // Times steps with and without recording, in turn.
 #pragma once
 
-#include "libtrain/train/config.h"
+#include "libtrain/config/config.h"
 #include "result.h"
 
 namespace lt::bench {

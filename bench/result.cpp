@@ -11,7 +11,7 @@
 #include "io/print_note.h"
 #include "libtrain/error.h"
 #include "record/short_text.h"
-#include "train/machine.h"
+#include "run/machine.h"
 
 namespace lt::bench {
 

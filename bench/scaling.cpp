@@ -7,15 +7,15 @@
 #include <algorithm>
 #include <numeric>
 
+#include "config/names.h"
 #include "io/print_note.h"
+#include "libtrain/config/resolved.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/parallel/strategy.h"
-#include "libtrain/train/resolved.h"
+#include "run/rank_device.h"
 #include "step_identity.h"
 #include "table.h"
-#include "train/names.h"
-#include "train/rank_device.h"
 #include "training.h"
 
 namespace lt::bench {

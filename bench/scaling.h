@@ -1,7 +1,7 @@
 // Times training on growing groups of the run's ranks, under each strategy.
 #pragma once
 
-#include "libtrain/train/config.h"
+#include "libtrain/config/config.h"
 #include "result.h"
 
 namespace lt::bench {

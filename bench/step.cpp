@@ -14,16 +14,16 @@
 #include <vector>
 
 #include "comm/value_exchange.h"
+#include "config/model_table.h"
+#include "config/names.h"
 #include "io/print_note.h"
+#include "libtrain/config/resolved.h"
 #include "libtrain/error.h"
-#include "libtrain/train/resolved.h"
 #include "record/short_text.h"
+#include "run/machine.h"
+#include "run/rank_device.h"
 #include "step_identity.h"
 #include "table.h"
-#include "train/machine.h"
-#include "train/model_table.h"
-#include "train/names.h"
-#include "train/rank_device.h"
 #include "training.h"
 
 namespace lt::bench {

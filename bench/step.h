@@ -1,7 +1,7 @@
 // Times training steps on synthetic tokens.
 #pragma once
 
-#include "libtrain/train/config.h"
+#include "libtrain/config/config.h"
 #include "result.h"
 
 namespace lt::bench {

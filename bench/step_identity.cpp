@@ -8,10 +8,10 @@
 #include <string_view>
 #include <variant>
 
-#include "libtrain/train/resolved.h"
+#include "config/model_table.h"
+#include "config/names.h"
+#include "libtrain/config/resolved.h"
 #include "nn/spec_fields.h"
-#include "train/model_table.h"
-#include "train/names.h"
 
 namespace lt::bench {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "libtrain/train/resolved.h"
+#include "libtrain/config/resolved.h"
 #include "result.h"
 
 namespace lt::bench {

@@ -7,12 +7,12 @@
 #include <optional>
 #include <string_view>
 
+#include "config/model_table.h"
+#include "libtrain/config/resolved.h"
 #include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
 #include "libtrain/memory/memory.h"
-#include "libtrain/train/resolved.h"
-#include "train/model_table.h"
-#include "train/rank_device.h"
+#include "run/rank_device.h"
 
 namespace lt::bench {
 namespace {

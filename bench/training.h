@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "libtrain/comm/group.h"
+#include "libtrain/config/resolved.h"
 #include "libtrain/data/batch_source.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/parallel/engine.h"
 #include "libtrain/tensor/batch.h"
-#include "libtrain/train/resolved.h"
 #include "profile/activity_clock.h"
 #include "result.h"
 

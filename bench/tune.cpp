@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "config/model_table.h"
+#include "config/names.h"
 #include "io/print_note.h"
 #include "kernels/product_search.h"
+#include "libtrain/config/resolved.h"
 #include "libtrain/error.h"
-#include "libtrain/train/resolved.h"
+#include "run/rank_device.h"
 #include "step_identity.h"
 #include "table.h"
-#include "train/model_table.h"
-#include "train/names.h"
-#include "train/rank_device.h"
 #include "training.h"
 
 namespace lt::bench {

@@ -1,7 +1,7 @@
 // Searches for faster algorithms of matrix products.
 #pragma once
 
-#include "libtrain/train/config.h"
+#include "libtrain/config/config.h"
 #include "result.h"
 
 namespace lt::bench {

@@ -13,13 +13,13 @@
 #include "checkpoints/memory_folder.h"
 #include "checkpoints/model_json.h"
 #include "command.h"
+#include "config/base_model.h"
 #include "io/print_note.h"
 #include "libtrain/error.h"
 #include "model_options.h"
 #include "record/short_text.h"
+#include "save/run_identity.h"
 #include "tokenizer/tokenizer_json.h"
-#include "train/base_model.h"
-#include "train/run_identity.h"
 
 namespace lt::launch {
 namespace {

@@ -18,11 +18,11 @@
 #include "comm/alone.h"
 #include "comm/mpi_runtime.h"
 #include "command_line.h"
+#include "config/model_table.h"
 #include "io/print_note.h"
 #include "io/standard_descriptors.h"
 #include "libtrain/comm/program.h"
 #include "libtrain/error.h"
-#include "train/model_table.h"
 
 namespace lt {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "libtrain/comm/world.h"
+#include "libtrain/config/model_table.h"
 #include "libtrain/error.h"
-#include "libtrain/train/model_table.h"
 
 namespace CLI {
 class App;

@@ -10,10 +10,10 @@
 #include <optional>
 #include <string_view>
 
+#include "config/nearest.h"
 #include "io/shell_word.h"
-#include "libtrain/train/config.h"
+#include "libtrain/config/config.h"
 #include "libtrain/version.h"
-#include "train/nearest.h"
 
 namespace lt::launch {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "command.h"
-#include "libtrain/train/config.h"
+#include "libtrain/config/config.h"
 
 namespace lt::launch {
 

@@ -11,8 +11,8 @@
 
 #include "io/print_note.h"
 #include "libtrain/error.h"
+#include "run/stop_text.h"
 #include "sample_output.h"
-#include "train/stop_text.h"
 
 namespace lt::launch {
 namespace {

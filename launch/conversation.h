@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/generate/generate.h"
 #include "libtrain/tokenizer/chat.h"
-#include "libtrain/train/generate.h"
 
 namespace lt::launch {
 

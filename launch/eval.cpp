@@ -8,7 +8,7 @@
 
 #include "command.h"
 #include "libtrain/error.h"
-#include "libtrain/train/evaluate.h"
+#include "libtrain/run/evaluate.h"
 #include "model_options.h"
 #include "numbers.h"
 #include "record/short_text.h"

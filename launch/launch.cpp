@@ -7,7 +7,7 @@
 
 #include "command.h"
 #include "command_line.h"
-#include "libtrain/train/config.h"
+#include "libtrain/config/config.h"
 #include "numbers.h"
 #include "supervisor/supervisor.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "command.h"
-#include "libtrain/train/generate.h"
+#include "libtrain/generate/generate.h"
 
 namespace lt::launch {
 

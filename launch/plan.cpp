@@ -1,8 +1,8 @@
 // `ltrain plan`: memory, FLOPs and communication of a run, without running it.
-#include "libtrain/train/plan_cluster.h"
-#include "libtrain/train/plan_fit.h"
-#include "libtrain/train/plan_sample.h"
-#include "libtrain/train/planner.h"
+#include "libtrain/plan/plan_cluster.h"
+#include "libtrain/plan/plan_fit.h"
+#include "libtrain/plan/plan_sample.h"
+#include "libtrain/plan/planner.h"
 
 #include <fmt/format.h>
 
@@ -15,17 +15,17 @@
 #include <vector>
 
 #include "command.h"
+#include "config/base_model.h"
+#include "config/model_table.h"
+#include "config/origin.h"
+#include "config/resolve.h"
 #include "config_options.h"
 #include "io/pending_file.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "numbers.h"
 #include "output_file.h"
-#include "train/base_model.h"
-#include "train/model_table.h"
-#include "train/origin.h"
-#include "train/resolve.h"
-#include "train/training_data.h"
+#include "run/training_data.h"
 
 namespace lt::launch {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "libtrain/tokenizer/tokenizer.h"
-#include "train/stop_text.h"
+#include "run/stop_text.h"
 
 namespace lt::launch {
 

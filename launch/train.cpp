@@ -4,7 +4,7 @@
 
 #include "command.h"
 #include "config_options.h"
-#include "libtrain/train/trainer.h"
+#include "libtrain/run/trainer.h"
 
 namespace lt::launch {
 

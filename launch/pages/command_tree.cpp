@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "command_line.h"
-#include "libtrain/train/config.h"
+#include "libtrain/config/config.h"
 
 namespace lt::launch {
 namespace {

@@ -14,10 +14,10 @@
 #include <string_view>
 #include <utility>
 
+#include "device/seconds.h"
 #include "supervisor/cause.h"
 #include "supervisor/launcher_words.h"
 #include "supervisor/leftovers.h"
-#include "train/seconds.h"
 
 namespace lt::launch {
 namespace {

@@ -14,12 +14,12 @@
 #include "checkpoints/folder_lock.h"
 #include "checkpoints/layout.h"
 #include "checkpoints/memory_folder.h"
+#include "config/config_schema.h"
 #include "io/last_lines.h"
 #include "io/readable.h"
 #include "libtrain/error.h"
 #include "record/line_file.h"
-#include "train/config_schema.h"
-#include "train/run_identity.h"
+#include "save/run_identity.h"
 
 namespace lt::launch {
 namespace {

@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
-#include "libtrain/train/config.h"
-#include "train/restart.h"
+#include "libtrain/config/config.h"
+#include "run/restart.h"
 
 namespace lt::launch {
 

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <string>
 
+#include "device/seconds.h"
 #include "libtrain/error.h"
-#include "train/seconds.h"
 
 namespace lt::launch {
 

@@ -16,13 +16,13 @@
 #include <optional>
 
 #include "device/host.h"
+#include "device/seconds.h"
 #include "io/descriptor.h"
 #include "io/entropy.h"
 #include "supervisor/attempt.h"
 #include "supervisor/hosts.h"
 #include "supervisor/run_state.h"
 #include "supervisor/stop_signals.h"
-#include "train/seconds.h"
 
 namespace lt::launch {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/config/config.h"
 #include "libtrain/error.h"
-#include "libtrain/train/config.h"
 #include "supervisor/launcher.h"
 
 namespace lt::launch {

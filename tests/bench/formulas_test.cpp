@@ -8,8 +8,8 @@
 #include "bench/scaling.h"
 #include "bench/step_identity.h"
 #include "bench/timing.h"
+#include "libtrain/config/resolved.h"
 #include "libtrain/error.h"
-#include "libtrain/train/resolved.h"
 #include "record/short_text.h"
 #include "test_main/catch.h"
 

@@ -6,7 +6,7 @@
 
 #include "checkpoints/repair.h"
 #include "libtrain/error.h"
-#include "libtrain/train/generate.h"
+#include "libtrain/generate/generate.h"
 #include "manifest.h"
 #include "test_main/catch.h"
 #include "verify.h"

@@ -1,5 +1,5 @@
 // Fuzzes a configuration in TOML. An accepted one must survive being printed and read back.
-#include "libtrain/train/config.h"
+#include "libtrain/config/config.h"
 #include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

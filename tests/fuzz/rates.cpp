@@ -1,5 +1,5 @@
 // Fuzzes results of `ltrain bench rates` as the planner reads them.
-#include "train/measured_rates.h"
+#include "plan/measured_rates.h"
 
 #include "target.h"
 

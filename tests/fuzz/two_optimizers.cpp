@@ -1,5 +1,5 @@
 // Replaces train/optimizer_choices.cpp, which needs the optimizers, in a fuzz target.
-#include "train/optimizer_choices.h"
+#include "config/optimizer_choices.h"
 
 namespace lt::config {
 

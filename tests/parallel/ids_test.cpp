@@ -8,7 +8,7 @@
 #include "libtrain/data/batch_source.h"
 #include "libtrain/error.h"
 #include "libtrain/nn/layers.h"
-#include "libtrain/train/trainer.h"
+#include "libtrain/run/trainer.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
 #include "test_main/message_of.h"

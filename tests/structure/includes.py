@@ -16,7 +16,10 @@ LAYERS = [
     ["nn", "comm", "optim", "data", "record", "drawing"],
     ["watchdog"],
     ["parallel", "checkpoints"],
-    ["train"],
+    ["config"],
+    ["save", "generate"],
+    ["plan"],
+    ["run"],
     ["bench", "report"],
     ["launch"],
     ["examples"],
@@ -38,7 +41,7 @@ THIRD_PARTY = {
     "hdf5": ["checkpoints"],
     "H5": ["checkpoints"],
     "CLI/": ["launch"],
-    "toml++/": ["train"],
+    "toml++/": ["config"],
     "oneapi/": ["kernels"],
     "dnnl": ["kernels"],
     "cudnn": ["kernels"],
@@ -64,7 +67,7 @@ def layer_of(path):
     file has no place."""
     parts = path.parts
     if parts[:3] == PUBLIC and len(parts) == 4:
-        return "" if path.stem in EVERYWHERE else "train" if path.stem == UMBRELLA else None
+        return "" if path.stem in EVERYWHERE else "run" if path.stem == UMBRELLA else None
     if parts[:3] == PUBLIC:
         return parts[3] if parts[3] in RANK and len(parts) == 5 else None
     if parts == ("libtrain", "version.cpp.in"):

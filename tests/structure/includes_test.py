@@ -59,7 +59,7 @@ class Includes(unittest.TestCase):
             ("report/a.cpp", '#include "bench/step.h"\n', '"bench/step.h" is of bench, a sibling of report'),
             ("libtrain/src/ops/a.cpp", '#include "gone.h"\n', '"gone.h" is no file of the tree'),
             ("examples/a.cpp", '#include "comm/work.h"\n', '"comm/work.h" is private: examples include public headers alone'),
-            ("libtrain/src/train/a.cpp", "#include <mpi.h>\n", "<mpi.h> belongs to comm, not to train"),
+            ("libtrain/src/run/a.cpp", "#include <mpi.h>\n", "<mpi.h> belongs to comm, not to run"),
         ]
         for name, text, expected in cases:
             with self.subTest(expected):

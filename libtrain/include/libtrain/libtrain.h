@@ -10,6 +10,6 @@
 #include "libtrain/nn/models.h"
 #include "libtrain/ops/ops.h"
 #include "libtrain/parallel/engine.h"
-#include "libtrain/train/engine_checkpoint.h"
-#include "libtrain/train/trainer.h"
+#include "libtrain/run/trainer.h"
+#include "libtrain/save/engine_checkpoint.h"
 #include "libtrain/watchdog/watchdog.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "libtrain/api.h"
-#include "libtrain/train/model_table.h"
+#include "libtrain/config/model_table.h"
 
 namespace LT_API lt {
 

@@ -1,0 +1,290 @@
+// Loads a configuration from its layers and writes it as text. Every value of a layer is checked, even if a later layer
+// overrides it.
+#include "libtrain/config/config.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <system_error>
+
+#include "config/config_schema.h"
+#include "config/config_toml.h"
+#include "config/model_table.h"
+#include "config/nearest.h"
+#include "config/optimizer_choices.h"
+#include "config/origin.h"
+#include "io/lower_case.h"
+#include "libtrain/device/device.h"
+#include "libtrain/error.h"
+#include "libtrain/nn/models.h"
+#include "nn/spec_fields.h"
+
+namespace lt {
+
+using config::Key;
+using config::schema;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "LTRAIN_";
+// Variables that the program reads but that are not configuration.
+constexpr std::string_view kReserved[] = {"LTRAIN_FAULT", "LTRAIN_TOKEN", "LTRAIN_RESTART", "LTRAIN_DIE_WITH_PARENT",
+                                          "LTRAIN_LISTEN_FD"};
+
+std::string variable_of(const Key& key) {
+  std::string name = fmt::format("{}{}_{}", kPrefix, key.section, key.name);
+  for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+template <class Name>
+std::vector<std::string> names_of(const std::vector<Key>& keys, Name&& name) {
+  std::vector<std::string> names;
+  for (const Key& key : keys) names.push_back(std::string(name(key)));
+  return names;
+}
+std::vector<std::string> names_of(const std::vector<Key>& keys) {
+  return names_of(keys, [](const Key& key) { return key.full_name(); });
+}
+
+const Key* find_key(const std::vector<Key>& keys, const std::string& name) {
+  const auto found = std::ranges::find(keys, name, &Key::full_name);
+  return found == keys.end() ? nullptr : &*found;
+}
+
+bool is_section(const std::vector<Key>& keys, std::string_view name) {
+  return std::ranges::any_of(keys, [&](const Key& key) { return key.section == name; });
+}
+
+// A configuration while its layers are applied.
+class Layers {
+ public:
+  explicit Layers(const Models& models)
+      : config_(default_config(models)),
+        keys_(schema(*models)),
+        list_of_keys_(fmt::format("`{} train --help`", models->program)) {}
+
+  void set(const std::string& name, const config::Value& value, const std::string& source) {
+    const Key* key = find_key(keys_, name);
+    if (key == nullptr) {
+      throw UsageError("config", fmt::format("unknown key {} ({})", name, source), hint_for_key(name));
+    }
+    try {
+      config::assign(config_, *key, value);
+    } catch (const UsageError& error) {
+      throw with_origin(error, source);
+    }
+    config_.origins[name] = source;
+  }
+
+  void require_section(const std::string& name, const std::string& source) const {
+    if (is_section(keys_, name)) return;
+    const auto sections = names_of(keys_, [](const Key& key) { return fmt::format("[{}]", key.section); });
+    throw UsageError("config", fmt::format("unknown section [{}] ({})", name, source),
+                     nearest_hint(fmt::format("[{}]", name), sections, list_of_keys_));
+  }
+
+  void set_variable(const std::string& variable, const std::string& value) {
+    const auto found = std::ranges::find(keys_, variable, variable_of);
+    if (found == keys_.end()) {
+      throw UsageError("config", fmt::format("unknown environment variable {}", variable), hint_for_variable(variable));
+    }
+    set(found->full_name(), config::Text{value}, "from the environment variable " + variable);
+  }
+
+  // After the layer of `file`. If it is that of a run's folder, which may have been moved or copied, it means the run
+  // there, however that began.
+  void name_run_of(const std::string& file) {
+    fs::path folder = fs::path(file).parent_path();
+    if (folder.empty()) folder = ".";
+    std::error_code failed;
+    if (fs::path(file).filename() != "config.toml" || !fs::exists(folder / "run.json", failed)) return;
+    config_.checkpoint.resume = CheckpointConfig().resume, config_.run.force = RunConfig().force;
+    if (!fs::equivalent(folder, config_.run.dir, failed)) config_.run.dir = folder.string();
+  }
+  // After the layer of a file that a start of an earlier version wrote: it states derived keys as if they were given.
+  void forget_derived() {
+    const auto forget = [&](const std::string& key, auto& member, const auto& unset) {
+      member = unset;
+      config_.origins.erase(key);
+    };
+    CheckpointConfig& checkpoint = config_.checkpoint;
+    if (checkpoint.dir == config::own_checkpoints(config_.run.dir))
+      forget("checkpoint.dir", checkpoint.dir, std::string());
+    OptimConfig& optim = config_.optim;
+    if (optim.min_lr == optim.lr / 10) forget("optim.min_lr", optim.min_lr, OptimConfig().min_lr);
+    if (!config_.model.from.empty() || !is_transformer(config_)) return;
+    const nn::TransformerSpec preset = nn::with_defaults(nn::preset(config_.model.preset));
+    const auto is_as_preset = [&](const nn::SpecField& field) {
+      return !field.shapes_model || !nn::is_set(config_.model, field) || nn::is_equal(config_.model, preset, field);
+    };
+    // Beside a field of another shape, one that equals the preset's may have been given.
+    if (!std::ranges::all_of(nn::spec_fields(), is_as_preset)) return;
+    for (const nn::SpecField& field : nn::spec_fields()) {
+      if (!nn::is_equal(config_.model, preset, field)) continue;
+      nn::copy_field(config_.model, ModelConfig(), field);
+      config_.origins.erase(key_of_field(field));
+    }
+  }
+  // In such a file an empty model.rope_scaling is none.
+  void keep_cleared_scaling() {
+    std::string& scaling = config_.model.rope_scaling;
+    const bool is_cleared = is_transformer(config_) && config_.model.from.empty() && scaling.empty();
+    if (is_cleared && !nn::preset(config_.model.preset).rope_scaling.empty()) scaling = nn::kNoRopeScaling;
+  }
+  // Whether a start of an earlier version wrote the text that was read: it states all of these, and no value in a
+  // comment.
+  bool is_of_earlier_version(const std::string& text) const {
+    return config_.train.device && config_.train.cuda_graph && config_.optim.min_lr >= 0 &&
+           !config_.checkpoint.dir.empty() && text.find("  # = ") == text.npos;
+  }
+
+  const Config& config() const { return config_; }
+
+ private:
+  std::string hint_for_key(const std::string& name) const {
+    if (is_section(keys_, name)) {
+      return fmt::format("{} is a section: its keys are {}.KEY, or KEY below [{}]", name, name, name);
+    }
+    return nearest_hint(name, names_of(keys_), list_of_keys_);
+  }
+
+  // LTRAIN_TRAIN_SEDE is near train.seed, LTRAIN_LR near optim.lr.
+  std::string hint_for_variable(const std::string& variable) const {
+    std::string name = lower_case(variable.substr(kPrefix.size()));
+    if (is_section(keys_, name)) return fmt::format("{} is a section: {}_KEY sets its keys", name, variable);
+    const std::size_t underscore = name.find('_');
+    if (underscore != name.npos && is_section(keys_, name.substr(0, underscore))) name[underscore] = '.';
+    const std::vector<std::string> names = names_of(keys_);
+    const std::string& meant = nearest(name, names);
+    const std::string nearest_variable = variable_of(*find_key(keys_, meant));
+    return is_near(name, meant) ? fmt::format("did you mean {}?", nearest_variable)
+                                : fmt::format("{} lists the keys; the nearest is {}", list_of_keys_, nearest_variable);
+  }
+
+  Config config_;
+  const std::vector<Key> keys_;
+  const std::string list_of_keys_;
+};
+
+void add_toml(Layers& layers, const std::string& text, const std::string& file) {
+  for (const config::TomlEntry& entry : config::parse_toml(text, file)) {
+    if (entry.is_section) {
+      layers.require_section(entry.name, entry.source);
+    } else {
+      layers.set(entry.name, entry.value, entry.source);
+    }
+  }
+}
+
+void add_environment(Layers& layers) {
+  std::map<std::string, std::string> given;  // sorted, so that the same one of several errors is always reported
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::size_t equals = text.find('=');
+    if (text.starts_with(kPrefix) && equals != std::string_view::npos)
+      given.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  for (const auto& [variable, value] : given) {
+    if (std::find(std::begin(kReserved), std::end(kReserved), variable) == std::end(kReserved))
+      layers.set_variable(variable, value);
+  }
+}
+
+std::string help_of(const Key& key) {
+  std::string help(key.help);
+  if (!key.rule.choices.empty()) help += fmt::format(" ({})", fmt::join(key.rule.choices, ", "));
+  return help;
+}
+
+}  // namespace
+
+std::vector<ConfigKey> config_keys(const Models& models) {
+  const Config fallbacks = default_config(models);
+  std::vector<ConfigKey> made;
+  for (const Key& key : schema(*models)) {
+    made.push_back({key.full_name(), toml_text(fallbacks, key), help_of(key), key.rule.choices});
+  }
+  return made;
+}
+
+const ModelRow* own_row(const Config& config) {
+  const auto& rows = config.models->rows;
+  const auto found = std::ranges::find(rows, config.model.family, &ModelRow::name);
+  return found == rows.end() ? nullptr : &*found;
+}
+
+bool is_transformer(const Config& config) { return config.models->transformers && own_row(config) == nullptr; }
+
+Config default_config(const Models& models) {
+  Config config;
+  config.models = models;
+  if (!models->transformers && !models->rows.empty()) config.model.family = models->rows.front().name;
+  for (const ModelRow& row : models->rows) {
+    for (const ModelField& field : row.fields) config.model.own.emplace(field.name, field.fallback);
+  }
+  return config;
+}
+
+Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line,
+                   const Models& models) {
+  Layers layers(models);
+  if (!file.empty()) {
+    const std::string text = config::read_text(file);
+    add_toml(layers, text, file);
+    if (layers.is_of_earlier_version(text)) layers.keep_cleared_scaling(), layers.forget_derived();
+    layers.name_run_of(file);
+  }
+  add_environment(layers);
+  for (const auto& [name, value] : command_line) layers.set(name, config::Text{value}, "from the command line");
+  return layers.config();
+}
+
+Config config_from_toml(const std::string& text, const std::string& source, const Models& models) {
+  Layers layers(models);
+  add_toml(layers, text, source);
+  return layers.config();
+}
+
+Config config_of_start(const std::string& text, const std::string& source, const Models& models) {
+  Layers layers(models);
+  add_toml(layers, text, source);
+  if (layers.is_of_earlier_version(text)) layers.keep_cleared_scaling();
+  return layers.config();
+}
+
+std::string to_toml(const Config& config) {
+  const Config unset = default_config(config.models);
+  std::string text, section;
+  for (const Key& key : schema(*config.models)) {
+    if (!is_of_model(key, config)) continue;
+    if (key.section != section) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section = key.section);
+    // data.epochs stands in place of train.steps, and a file that gives both is refused.
+    const bool follows = config.data.epochs > 0 && key.full_name() == "train.steps";
+    if (config.derived.contains(key.full_name())) {
+      text += fmt::format("{} = {}  # = {}\n", key.name, toml_text(unset, key), toml_text(config, key));
+      continue;
+    }
+    text += fmt::format(
+        "{}{} = {}\n", follows ? "# " : "", key.name,
+        follows && config.train.steps == TrainConfig().steps ? "(from data.epochs)" : toml_text(config, key));
+  }
+  return text;
+}
+
+std::map<std::string, std::string> flatten(const Config& given) {
+  Config config = given;
+  for (OptimGroupConfig& group : config.optim.groups) group.optimizer = config::optimizer_of(group, config.optim);
+  std::map<std::string, std::string> values;
+  for (const Key& key : schema(*config.models)) {
+    if (is_of_model(key, config)) values.emplace(key.full_name(), toml_text(config, key));
+  }
+  return values;
+}
+
+}  // namespace lt

@@ -1,0 +1,11 @@
+// What the values of several keys require of each other.
+#pragma once
+
+#include "libtrain/config/config.h"
+
+namespace lt::config {
+
+// `complete` has every derived value. Throws UsageError that names the key.
+void check(const Config& complete);
+
+}  // namespace lt::config

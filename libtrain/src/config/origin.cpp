@@ -1,0 +1,73 @@
+// Maps the fields that components refuse to the keys that set them.
+#include "config/origin.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "config/config_schema.h"
+
+namespace lt {
+namespace {
+
+// The section whose keys have the names of a component's fields.
+constexpr struct {
+  std::string_view component, section;
+} kSections[] = {
+    {"engine", "parallel"}, {"engine", "train"}, {"model", "model"}, {"optim", "optim"}, {"watchdog", "watchdog"},
+};
+
+// The fields whose key has another name.
+constexpr struct {
+  std::string_view component, field, key;
+} kRenamed[] = {
+    {"engine", "fp8", "train.dtype"},
+    {"optim", "frozen", "model.freeze"},
+    {"optim", "masters", "optim.master"},
+};
+
+// Empty if no key sets the field.
+std::string key_of(const UsageError& error, const ModelTable& models) {
+  if (error.component() == "config") return error.field();
+  for (const auto& [component, field, key] : kRenamed) {
+    if (component == error.component() && field == error.field()) return std::string(key);
+  }
+  const std::vector<config::Key> keys = config::schema(models);
+  for (const auto& [component, section] : kSections) {
+    const auto is_meant = [&](const config::Key& key) { return key.section == section && key.name == error.field(); };
+    if (component != error.component()) continue;
+    if (const auto found = std::ranges::find_if(keys, is_meant); found != keys.end()) return found->full_name();
+  }
+  return {};
+}
+
+std::string hint_of(const UsageError& error) {
+  if (!error.hint().empty() || error.component() != "model") return error.hint();
+  return "`ltrain plan --model.preset=NAME` prints the shape of a preset";
+}
+
+}  // namespace
+
+UsageError with_origin(const UsageError& error, const std::string& origin) {
+  const std::string from = " (" + origin + ")";
+  UsageError made = error.field().empty() ? UsageError(error.component(), error.what() + from, error.hint())
+                                          : UsageError(error.component(), error.field(), error.expected(),
+                                                       error.actual() + from, error.hint());
+  if (error.shared()) made.set_shared(error.rank());
+  return made;
+}
+
+void name_keys(const Config& config, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const UsageError& error) {
+    const std::string key = key_of(error, *config.models);
+    if (key.empty()) throw;
+    UsageError named("config", key, error.expected(), error.actual(), hint_of(error));
+    if (error.shared()) named.set_shared(error.rank());
+    const auto origin = config.origins.find(key);
+    throw origin == config.origins.end() ? named : with_origin(named, origin->second);
+  }
+}
+
+}  // namespace lt

@@ -1,0 +1,221 @@
+// Announces an open run: the lines at its start, its files, and the event `start`.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+
+#include "config/base_model.h"
+#include "config/model_table.h"
+#include "config/names.h"
+#include "config/resolve.h"
+#include "device/cuda.h"
+#include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/error.h"
+#include "libtrain/version.h"
+#include "plan/plan_text.h"
+#include "record/short_text.h"
+#include "run/run.h"
+#include "run/run_files.h"
+#include "run/same_run.h"
+#include "run/training_data.h"
+
+namespace lt {
+namespace {
+
+// The options with which this many samples a step stay as many.
+std::string how_to_keep(Size samples, const BatchShape& shape) {
+  if (samples % shape.ranks != 0) return fmt::format("{} ranks cannot keep it", shape.ranks);
+  const Size micro_batch = std::gcd(samples / shape.ranks, shape.micro_batch);
+  return fmt::format("--train.global_batch={}{} keeps it", samples,
+                     micro_batch == shape.micro_batch ? "" : fmt::format(" --train.micro_batch={}", micro_batch));
+}
+
+bool begins_data(const Start& start) {
+  const auto* const other = std::get_if<FromOtherRun>(&start);
+  return other != nullptr && other->begins_data;
+}
+
+// The learning rates on both sides of a resume at `step`, if they differ by more than either schedule changes them
+// there; otherwise empty.
+std::string jump_of_rate(const Config& earlier, const Schedule& after, Size step) {
+  if (step < 1 || earlier.data.epochs > 0) return {};  // the steps of epochs are not in the checkpoint
+  const Schedule before = schedule_of(earlier);
+  const double last = before.at(step), next = after.at(step + 1);
+  const double change = std::max(std::abs(before.at(step + 1) - last), std::abs(next - after.at(step)));
+  if (std::abs(next - last) <= change + 1e-9 * std::abs(last)) return {};
+  return fmt::format("learning rate: {:.2e} at step {}, {:.2e} at step {}", last, step, next, step + 1);
+}
+
+// What a resumed run does differently from the run that wrote the checkpoint, a line each.
+std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, const Run& run) {
+  const Resolved& resolved = run.resolved;
+  if (checkpoint.state.config.empty()) return {};
+  const std::optional<Config> known = known_config(checkpoint.state, resolved.config.models);
+  if (!known) return {};
+  const Config& earlier = *known;
+  std::vector<std::string> lines;
+  const BatchShape shape = run.engine->batch_shape();
+  const TrainConfig& train = earlier.train;
+  const Size samples = train.global_batch > 0
+                           ? train.global_batch
+                           : train.micro_batch * train.accum * checkpoint::read_world_size(checkpoint.folder);
+  if (samples != shape.global_samples()) {
+    lines.push_back(fmt::format("global batch: {} samples before, {} now; {}", samples, shape.global_samples(),
+                                how_to_keep(samples, shape)));
+  }
+  if (const Size tokens = samples * train.seq; tokens != shape.global_tokens()) {
+    lines.push_back(fmt::format("tokens a step: {} before, {} now", tokens, shape.global_tokens()));
+  }
+  const auto before = flatten(earlier), now = flatten(resolved.config);
+  const bool in_epochs = earlier.data.epochs > 0 || resolved.data.epochs > 0;
+  const char* const length = in_epochs ? "data.epochs" : "train.steps";
+  // The same epochs are other steps with another batch, or if the data begins again.
+  const bool has_other_steps = in_epochs && (samples != shape.global_samples() || begins_data(run.start));
+  for (const char* key :
+       {length, "optim.schedule", "optim.lr", "optim.min_lr", "optim.warmup", "optim.weight_decay", "optim.clip",
+        "model.dropout", "train.label_smoothing", "train.z_loss", "train.dtype", "train.seed", "data.documents"}) {
+    if (!before.contains(key) || !now.contains(key)) continue;  // a program's own model has no dropout
+    const bool is_same = before.at(key) == now.at(key);
+    if (is_same && !(key == length && has_other_steps)) continue;
+    lines.push_back(is_same ? fmt::format("{}: {} as before", key, now.at(key))
+                            : fmt::format("{}: {} before, {} now", key, before.at(key), now.at(key)));
+    if (key != length) continue;
+    if (in_epochs) lines.back() += fmt::format(", {} steps in all", resolved.steps());
+    lines.back() += fmt::format(", of which {} remain", resolved.steps() - run.steps_done());
+    if (resolved.schedule.decay != Decay::constant)
+      lines.back() += "; the schedule of the learning rate ends with them";
+  }
+  if (const std::string jump = jump_of_rate(earlier, resolved.schedule, run.steps_done()); !jump.empty())
+    lines.push_back(jump);
+  if (run.data != nullptr) std::ranges::move(order_changes(earlier, resolved.config), std::back_inserter(lines));
+  return lines;
+}
+
+}  // namespace
+
+void announce(Run& run, const std::string& command) {
+  const Resolved& resolved = run.resolved;
+  const Plan& plan = run.plan;
+  collectively(run.control, [&] {
+    if (run.world.rank() == 0)
+      write_run_files(resolved, run.folder.identity, run.world, command, run.engine->memory_plans());
+  });
+  if (run.world.rank() != 0) return;
+  const auto say = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
+    run.log.say(fmt::format(format, std::forward<Args>(args)...));
+  };
+  say("ranks: {} ({})", run.world.size(), run.world.info().source);
+  say("ltrain {} ({}), {}", version(), commit(), built_with());
+  const Device device = run.device();
+  say("devices: {} x {}", run.world.size(),
+      device.type == DeviceType::cuda ? cuda::name(device.index) : to_string(device));
+  if (device.type == DeviceType::cpu && run.world.size() > 1 && !run.world.over_mpi())
+    say("without MPI, tensors pass over TCP through rank 0; mpirun is faster");
+  say("threads: {} a rank ({})", run.world.threads().count, run.world.threads().reason);
+  say("model: {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
+      facts_of(run.model, resolved).name, short_count(static_cast<double>(plan.parameters)),
+      short_count(plan.parameters_held), short_count(plan.parameters_optimized), plan.tokens_per_step);
+  say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank", name_of(resolved.parallel.strategy),
+      resolved.parallel.shard_size > 0 && resolved.parallel.shard_size < run.world.size()
+          ? fmt::format(", shard groups of {}", resolved.parallel.shard_size)
+          : "",
+      name_of(resolved.parallel.recompute),
+      resolved.step.tf32 ? "f32 with products in TF32" : name_of(resolved.precision),
+      resolved.parallel.deterministic ? ", deterministic" : "", static_cast<double>(plan.peak_bytes) / (1 << 30));
+  Size trained = 0;
+  const std::vector<OptimizerGroupUse> groups = run.engine->optimizer_groups();
+  for (const OptimizerGroupUse& use : groups) {
+    trained += use.elements;
+    if (groups.size() == 1 || use.tensors == 0) continue;
+    say("group {}: {}, learning rate x {}: {}, {} elements", use.group->match, use.group->optimizer.name,
+        use.group->lr_scale, counted(use.tensors, "tensor"), use.elements);
+  }
+  for (const OptimGroupConfig& group : resolved.config.optim.groups) {
+    const auto decayed = [&](const OptimizerGroupUse& use) {
+      return use.group->match == group.match && use.decayed > 0;
+    };
+    if (group.weight_decay <= 0 || std::ranges::any_of(groups, decayed)) continue;
+    say("warning: optim.groups: \"{}\": weight_decay {} acts on none of its tensors: they have one dimension",
+        group.match, group.weight_decay);
+  }
+  if (trained < plan.parameters) say("frozen: {} of {} parameters", plan.parameters - trained, plan.parameters);
+  if (const std::string memory = run.engine->peer_memory(); !memory.empty()) say("peer memory: {}", memory);
+  say("run folder: {}", resolved.run.dir);
+  say("run: {}{}", run.folder.identity.id,
+      run.folder.identity.parent.empty() ? "" : ", begun from " + run.folder.identity.parent);
+  if (run.folder.identity.is_new && !run.folder.identity.copied_from.empty()) {
+    say("this folder is a copy of run {}; it continues as a new run", run.folder.identity.parent);
+  }
+  if (!run.folder.little_room.empty()) say("warning: {}", run.folder.little_room);
+  if (run.lost_timeline && resolved.checkpoint.memory_every > 0) {
+    say("warning: copies in memory: none in this start, because run.json cannot record its timeline; a restart goes on "
+        "from the disk");
+  }
+  for (const std::string& line : run.passed_over) say("passed over: {}", line);
+  const checkpoint::Loaded* const resumed = checkpoint_of(run.start);
+  const bool from_memory = std::holds_alternative<FromMemory>(run.start);
+  if (!run.folder.starting_over.empty()) say("{}", run.folder.starting_over);
+  if (!run.weights.empty()) say("{} weights from {}", run.base_digest.empty() ? "initial" : "base", run.weights);
+  if (resolved.steps() > 0 && resolved.schedule.warmup >= resolved.steps()) {
+    say("warning: optim.warmup {} is not below train.steps {}: the learning rate rises to the end",
+        resolved.schedule.warmup, resolved.steps());
+  }
+  if (resolved.evaluation.steps > 0) say("warning: train.eval_steps is deprecated, use train.eval_tokens");
+  if (run.data != nullptr) {
+    const Size samples_a_step = run.engine->batch_shape().global_samples();
+    for (const std::string& line :
+         data_warnings(resolved, *run.data, samples_a_step, run.steps_done(), run.engine->samples_done())) {
+      say("warning: {}", line);
+    }
+  }
+  if (from_memory) say("resuming from memory of the hosts at step {}", run.steps_done() + 1);
+  if (resumed != nullptr) {
+    say("resuming from {} at step {}", resumed->folder, run.steps_done() + 1);
+    for (const std::string& line : changes_since(*resumed, run)) say("{}", line);
+    if (begins_data(run.start))
+      say("{}: other samples than those of the checkpoint, read from the first one on", resolved.data.key);
+  }
+
+  using Json = nlohmann::ordered_json;
+  Json start_seconds;
+  std::string start_text;
+  double start_total = 0;
+  for (const StartStage& stage : run.start_stages) {
+    start_seconds[stage.name] = stage.seconds;
+    start_text += fmt::format("{}{} {:.2f}", start_text.empty() ? "" : ", ", stage.name, stage.seconds);
+    start_total += stage.seconds;
+  }
+  say("opened in {:.2f} s: {}", start_total, start_text);
+  Json ledger;
+  for (const MemoryOwner owner : owners_shown(plan.ledger)) ledger[name_of(owner)] = plan.ledger.of(owner);
+  run.log.start({{"event", "start"},
+                 {"step", run.steps_done()},
+                 {"run", run.folder.identity.id},
+                 {"version", version()},
+                 {"commit", commit()},
+                 {"ranks", run.world.size()},
+                 {"model", facts_of(run.model, resolved).name},
+                 {"strategy", name_of(resolved.parallel.strategy)},
+                 {"shard_size", resolved.parallel.shard_size},
+                 {"recompute", name_of(resolved.parallel.recompute)},
+                 {"recompute_every", resolved.parallel.recompute_every},
+                 {"dtype", name_of(resolved.precision)},
+                 {"reduce_dtype", name_of(resolved.parallel.reduce_dtype)},
+                 {"micro_batch", resolved.step.micro_batch},
+                 {"accum", resolved.step.accum},
+                 {"seq", resolved.step.seq},
+                 {"parameters", plan.parameters},
+                 {"flops_per_token", plan.flops_per_token},
+                 {"tokens_per_step", plan.tokens_per_step},
+                 {"predicted_peak_bytes", plan.peak_bytes},
+                 {"ledger", ledger},
+                 {"start_seconds", start_seconds},
+                 {"resumed_from", from_memory          ? Json("memory")
+                                  : resumed != nullptr ? Json(resumed->folder)
+                                                       : Json(nullptr)}});
+}
+
+}  // namespace lt

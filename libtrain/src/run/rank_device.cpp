@@ -1,0 +1,50 @@
+// Chooses each rank's device, and its group and kernel profile on that device.
+#include "run/rank_device.h"
+
+#include <fmt/format.h>
+
+#include "device/cuda.h"
+#include "libtrain/error.h"
+#include "memory/workspace.h"
+#include "plan/device_model.h"
+
+namespace lt {
+
+StepOptions step_options_of_rank(const Resolved& resolved, const World& world) {
+  StepOptions options = resolved.step;
+  if (options.device.type != DeviceType::cuda) return options;
+  options.device = world.device(DeviceType::cuda);
+  try {
+    require_device(options.device);
+  } catch (const UsageError& error) {
+    throw UsageError("config", "train.device", "a device of this host", std::string("cuda: ") + error.what(),
+                     has_device(DeviceType::cuda) ? "one rank for each device of the host, or --train.device=cpu"
+                                                  : "configure with -DLIBTRAIN_CUDA=ON, or --train.device=cpu");
+  }
+  return options;
+}
+
+std::unique_ptr<KernelProfile> kernel_profile_for(const Resolved& resolved, Device device) {
+  if (resolved.record.profile_steps == 0) return nullptr;
+  std::byte* const memory =
+      device.type == DeviceType::cuda ? cuda::scratch(Stream::compute(device).cuda(), kKernelProfileBytes) : nullptr;
+  try {
+    return make_kernel_profile(device, memory);
+  } catch (const UsageError& error) {
+    throw UsageError("config", "record.profile_steps", "0 where kernels cannot be recorded",
+                     fmt::format("{}: {}", resolved.record.profile_steps, error.what()), error.hint());
+  }
+}
+
+Group group_for(const Group& group, const Resolved& resolved, Device device) {
+  if (device.type != DeviceType::cuda || group.size() == 1) return group;
+  if (resolved.backend == CommBackend::mpi) return group.through_host(device);
+  return group.with_nccl(device);
+}
+
+double dense_tflops_bf16(Device device) {
+  if (device.type != DeviceType::cuda) return 0;
+  return dense_tflops_bf16(cuda::name(device.index));
+}
+
+}  // namespace lt

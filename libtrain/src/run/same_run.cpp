@@ -1,0 +1,106 @@
+// Decides whether two configurations describe the same run.
+#include "run/same_run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "config/base_model.h"
+#include "config/config_schema.h"
+#include "config/derive.h"
+#include "config/open_fields.h"
+#include "config/resolve.h"
+#include "data/mixture.h"
+#include "libtrain/error.h"
+#include "libtrain/kernels/random.h"
+#include "nn/lora.h"
+#include "nn/spec_fields.h"
+
+namespace lt {
+namespace {
+
+// True for keys that make it a different run if they change: all keys of the model, the training data and the
+// optimizer, the loss, the sample length, and the source of the initial weights. Keys that only say how a run is
+// computed or measured may change.
+bool decides_the_run(const std::string& key) {
+  if (key == "model.preset" || key == "data.val" || key == "data.epochs") return false;
+  return key.starts_with("model.") || key.starts_with("data.") || key.starts_with("optim.") || key == "train.seq" ||
+         key == "train.seed" || key == "train.z_loss" || key == "train.label_smoothing";
+}
+
+// Keys outside [model] that older configurations lack.
+constexpr std::string_view kOpenKeys[] = {"data.documents", "data.sources", "train.label_smoothing", "train.z_loss"};
+
+// The shares of the sources of training data: 3 and 1 are the same as 0.75 and 0.25.
+std::vector<Size> shares_of(const Config& config) {
+  std::vector<double> weights;
+  for (const DataSource& source : data_spec(config).sources) weights.push_back(source.weight);
+  return Mixture::shares_of(weights);
+}
+
+}  // namespace
+
+void require_same_run(const Config& resolved, const std::string& earlier, const std::string& where, bool same_files) {
+  constexpr const char* kOtherFolder =
+      "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside";
+  Config earlier_config;
+  try {
+    earlier_config = with_derived(config_of_start(earlier, where, resolved.models));
+  } catch (const UsageError& error) {  // another program wrote it, with models that this one does not have
+    throw UsageError("config",
+                     fmt::format("run.dir {}: expected a run of this program, found one that it cannot read: {}",
+                                 resolved.run.dir, error.what()),
+                     kOtherFolder);
+  }
+  const auto now = flatten(resolved), before = flatten(earlier_config);
+  const bool same_sources = same_files && shares_of(resolved) == shares_of(earlier_config);
+  // The digest in the checkpoints says whether it is the same base.
+  const bool moves_base =
+      nn::has_adapters(resolved.model) && !resolved.model.from.empty() && !earlier_config.model.from.empty();
+  std::string differences;
+  for (const auto& [key, value] : now) {
+    if (!decides_the_run(key) || (same_sources && (key == "data.train" || key == "data.sources"))) continue;
+    if (key == "model.from" && (moves_base || begin_from_one_path(resolved, earlier_config))) continue;
+    const auto found = before.find(key);
+    if (found != before.end() && found->second != value) {
+      differences += fmt::format("{}{}: {} there, {} now", differences.empty() ? "" : "; ", key, found->second, value);
+    }
+  }
+  if (differences.empty()) return;
+  throw UsageError("config",
+                   fmt::format("run.dir {}: {} has another configuration: {}", resolved.run.dir, where, differences),
+                   kOtherFolder);
+}
+
+std::vector<std::string> order_changes(const Config& earlier, const Config& now) {
+  std::vector<std::string> lines;
+  const auto compare = [&](const std::string& what, const auto& before, const auto& after) {
+    if (before != after) lines.push_back(fmt::format("{}: {} before, {} now", what, before, after));
+  };
+  compare("data.shuffle", earlier.data.shuffle, now.data.shuffle);
+  if (now.data.shuffle) compare("data.seed", earlier.data.seed, now.data.seed);
+  const auto ratio = [](const Config& config) { return fmt::format("{}", fmt::join(shares_of(config), ":")); };
+  compare("weights of the sources", ratio(earlier), ratio(now));
+  return lines;
+}
+
+std::string config_hash(const Config& resolved) {
+  std::string text;
+  const auto unset = flatten(default_config(resolved.models));
+  for (const auto& [key, value] : flatten(resolved)) {
+    // Open keys are left out, so that configurations without these keys have the same hash.
+    const bool may_be_open = std::ranges::find(kOpenKeys, key) != std::end(kOpenKeys) ||
+                             std::ranges::any_of(nn::spec_fields(), [&](const nn::SpecField& field) {
+                               return is_left_open(field) && key == key_of_field(field);
+                             });
+    const auto fallback = unset.find(key);
+    if (decides_the_run(key) && !(may_be_open && fallback != unset.end() && value == fallback->second))
+      text += key + "=" + value + "\n";
+  }
+  return fmt::format("{:016x}", derive_key(0, text));
+}
+
+}  // namespace lt

@@ -1,0 +1,57 @@
+// What a saver takes of a run.
+#include "run/saved_run.h"
+
+#include <filesystem>
+#include <string>
+#include <variant>
+
+#include "config/model_table.h"
+#include "run/same_run.h"
+#include "save/engine_checkpoint.h"
+
+namespace lt {
+namespace {
+
+// What a checkpoint of now says of the run.
+checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
+  checkpoint::RunState state = state_of(*run.engine, scale);
+  state.data_tokens = run.batches == nullptr ? 0 : run.batches->tokens();
+  state.seed = run.resolved.step.seed;
+  state.data_files = run.data_files;
+  // A run keeps its hash where its data files have other names now.
+  const std::string& earlier = state_of(run.start).config_hash;
+  const bool goes_on = run.continues_itself() && !earlier.empty();
+  state.config = to_toml(run.resolved.config), state.config_hash = goes_on ? earlier : config_hash(run.resolved.config);
+  state.model = model_description(run.model, run.resolved);
+  state.tokenizer = run.tokenizer_text, state.tokenizer_files = run.tokenizer_files;
+  state.base = run.base, state.base_digest = run.base_digest;
+  if (!run.base.empty()) {
+    const auto checkpoints = std::filesystem::absolute(run.resolved.checkpoint.dir).lexically_normal();
+    state.base_beside = std::filesystem::path(run.base).lexically_relative(checkpoints);
+  }
+  state.eval_loss = run.eval_loss;
+  return state;
+}
+
+}  // namespace
+
+SavedRun saved_run(Run& run) {
+  const auto* const memory = std::get_if<FromMemory>(&run.start);
+  // A run that begins from another run's checkpoint has no checkpoint of its own yet.
+  const Size on_disk = std::holds_alternative<FromDisk>(run.start) ? run.steps_done() : -1;
+  return {.engine = *run.engine,
+          .control = run.control,
+          .world = run.world.group(),
+          .policy = run.resolved.checkpoint,
+          .run_dir = run.resolved.run.dir,
+          .identity = run.folder.identity,
+          .log = run.log,
+          .steps = run.resolved.steps(),
+          .data_tokens = run.batches == nullptr ? 0 : run.batches->tokens(),
+          .copies_to_memory = run.copies_to_memory(),
+          .newest_on_disk = memory == nullptr ? on_disk : memory->newest_on_disk,
+          .from_memory = memory == nullptr ? std::nullopt : std::optional(memory->step),
+          .state = [&run](const LossScale& scale) { return state_of_run(run, scale); }};
+}
+
+}  // namespace lt

@@ -1,0 +1,12 @@
+// What a saver takes of a run.
+#pragma once
+
+#include "run/run.h"
+#include "save/saver.h"
+
+namespace lt {
+
+// The run must outlive the saver.
+SavedRun saved_run(Run& run);
+
+}  // namespace lt

@@ -1,0 +1,32 @@
+// Makes the row of metrics.jsonl that describes one step.
+#pragma once
+
+#include "libtrain/parallel/engine.h"
+#include "profile/activity_clock.h"
+#include "record/record.h"
+#include "run/run.h"
+
+namespace lt {
+
+// A step that the host has enqueued. The device may still be running it.
+struct IssuedStep {
+  Size step = 0;
+  StepResult result;
+  double lr = 0;
+  Lap lap;
+  CommLap comm;
+  double waiting_ms = 0;  // time that the host waited for other ranks
+};
+IssuedStep issued_step(const Run& run, const StepResult& result, double lr, ActivityClock& clock);
+
+struct FinishedStep {
+  StepRecord record;
+  int stop_signal = 0;  // from the lowest rank that received one; 0: none
+};
+
+// Waits until the device has finished the step. All ranks of run.control must call it. Times are this rank's; slowest
+// and mean times and the memory peak are over all ranks. Throws UsageError on all ranks for an id outside its table in
+// the batch of any.
+FinishedStep finish_step(const Run& run, const IssuedStep& issued);
+
+}  // namespace lt

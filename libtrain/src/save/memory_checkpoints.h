@@ -1,0 +1,62 @@
+// In-memory checkpoints (checkpoint.memory_every): copies of the state in the hosts' shared memory. They outlive the
+// processes, so a run that restarts on the same hosts loses at most one copy.
+#pragma once
+
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/background_thread.h"
+#include "libtrain/comm/group.h"
+#include "save/memory_mirror.h"
+#include "save/recorded_steps.h"
+#include "save/run_identity.h"
+#include "save/state_copy.h"
+
+namespace lt {
+
+// Every call is collective: all ranks must make it alike.
+class MemoryCheckpoints {
+ public:
+  // Allocates the copies for this run and timeline, and removes all other copies of the run from these hosts. `copy`
+  // and the engine must outlive this object. A copy becomes valid once its step is `recorded`. Throws DataError after
+  // freeing what it allocated.
+  MemoryCheckpoints(Engine& engine, const StateCopy& copy, const Group& group, const RunIdentity& identity,
+                    Size data_tokens, std::shared_ptr<RecordedSteps> recorded);
+  // Whether the constructor would keep the copies that each rank made in an earlier start until newer ones are sealed.
+  // Otherwise it removes them, because ranks have moved to other hosts, or hold other parts of the state.
+  static bool keeps_copies(const StateCopy& copy, const Group& group, const RunIdentity& identity);
+  // Waits for the copy in flight, as a BackgroundThread does. The caller must have recorded its step or closed
+  // `recorded` before.
+  ~MemoryCheckpoints();
+
+  bool is_mirrored() const;
+  // Copies the state after the last step, once the previous copy is complete. On a GPU the copy runs beside the next
+  // step.
+  void copy();
+  // Removes the copies. Call it when their state is saved elsewhere or no longer needed.
+  void remove();
+
+ private:
+  struct Shared;
+  static void conclude(Shared& shared, checkpoint::MemoryCopy& slot, const checkpoint::CopySeal& seal,
+                       const Event& copied);
+  void wait_for_copy();
+  void stop();
+
+  Engine& engine_;
+  const StateCopy& state_copy_;
+  const Group group_;
+  const std::string run_;
+  const std::uint64_t timeline_;
+  const Size data_tokens_;
+  std::shared_ptr<Shared> shared_;  // shared with the thread
+  std::future<void> pinned_;        // ready when the slots are pinned
+  std::unique_ptr<BackgroundThread> thread_;
+};
+
+// Removes the copies of a run from the hosts of `group`. All ranks of `group` must call it. Throws DataError.
+void remove_memory(const Group& group, const std::string& run);
+
+}  // namespace lt

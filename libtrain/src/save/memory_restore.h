@@ -1,0 +1,52 @@
+// Restores an engine from the copies that earlier starts of a run left in the memory of its hosts.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libtrain/comm/group.h"
+#include "libtrain/parallel/engine.h"
+#include "memory_copy.h"
+#include "save/memory_hosts.h"
+
+namespace lt {
+
+class StateParts;
+
+// Every call is collective: all ranks of the run must make it alike.
+class MemoryRestore {
+ public:
+  // Looks for copies of this run and timeline, written by the same number of ranks, and verifies them.
+  MemoryRestore(const Group& group, const std::string& run, const std::string& timeline);
+
+  // The newest step for which some host holds an intact copy of each rank; 0: none.
+  Size step() const { return step_; }
+  // Puts the engine into the state of step(). State that is not on a rank's host comes from another host. Throws
+  // DataError if the copies belong to another model.
+  checkpoint::CopySeal load(Engine& engine) const;
+
+ private:
+  // A sealed copy, known to all ranks.
+  struct Copy {
+    int owner;         // the rank whose state it holds
+    int rank;          // the rank that verified it on its own host
+    std::string file;  // its file name there
+  };
+  // Returns 0 for a copy of another timeline or number of ranks, or without a seal.
+  Size step_of(const checkpoint::MemoryCopy& copy) const;
+  std::vector<Size> complete_steps() const;
+  std::vector<Copy> verified_copies(Size step) const;
+  std::vector<const checkpoint::MemoryCopy*> copies_here() const;
+  void take_from_all_hosts(StateParts& parts) const;
+
+  const Group group_;
+  const MemoryHosts hosts_;
+  const std::uint64_t timeline_;
+  const std::map<std::string, std::unique_ptr<checkpoint::MemoryCopy>> found_;  // on this host, by file name
+  Size step_ = 0;
+  std::vector<Copy> copies_;  // the verified copies of step_
+};
+
+}  // namespace lt

@@ -1,0 +1,138 @@
+// Keys whose values are tables: groups of optimizers, sources of data, adapters.
+#include "config/config_layers.h"
+#include "config/derive.h"
+#include "config/resolve.h"
+#include "libtrain/config/config.h"
+#include "libtrain/config/resolved.h"
+#include "test_main/catch.h"
+
+using lt::Config;
+using lt::load_config;
+using lt_test::from_file;
+using lt_test::of_command_line;
+using lt_test::refusal;
+
+TEST_CASE("config: groups of optimizers from TOML, JSON and their own text", "[config]") {
+  const std::string json = R"([{"match": "blocks.*.norm*", "weight_decay": 0}, {"match": "head*", "lr_scale": 2.5}])";
+  const Config given = load_config("", {{"optim.groups", json}});
+  REQUIRE(given.optim.groups.size() == 2);
+  CHECK(given.optim.groups[0].match == "blocks.*.norm*");
+  CHECK(given.optim.groups[0].lr_scale == 1);
+  CHECK(given.optim.groups[0].weight_decay == 0);
+  CHECK(given.optim.groups[1].lr_scale == 2.5);
+  CHECK(given.optim.groups[1].weight_decay < 0);
+  const Config tables = from_file(
+      "[[optim.groups]]\nmatch = \"blocks.*.norm*\"\nweight_decay = 0\n"
+      "[[optim.groups]]\nmatch = \"head*\"\nlr_scale = 2.5\n");
+  CHECK(lt::flatten(tables) == lt::flatten(given));
+  CHECK(lt::flatten(from_file(lt::to_toml(given))) == lt::flatten(given));
+  CHECK(from_file("[optim]\ngroups = []\n").optim.groups.empty());
+  // A group has the optimizer of optim.name unless it sets another.
+  Config muon = from_file(R"(data.train = "x"
+[optim]
+name = "muon"
+groups = [{match = "a"}, {match = "b", optimizer = "adamw"}]
+)");
+  CHECK(muon.optim.groups[0].optimizer.empty());
+  muon = lt::complete(muon, 1, lt::DeviceType::cpu);
+  CHECK(muon.optim.groups[0].optimizer.empty());  // so that it follows a later optim.name, too
+  CHECK(lt::flatten(muon).at("optim.groups") ==
+        "[{match = \"a\", lr_scale = 1.0, optimizer = \"muon\"}, {match = \"b\", lr_scale = 1.0, optimizer = "
+        "\"adamw\"}]");
+  std::vector<std::string> names;
+  for (const lt::OptimizerGroup& group : lt::resolve(muon, 1, lt::DeviceType::cpu).optimizers.groups) {
+    names.push_back(group.match + " " + group.optimizer.name);
+  }
+  CHECK(names == std::vector<std::string>{"a muon", "a adamw", "b adamw", "* muon", "* adamw"});
+  Config many = muon;
+  many.optim.groups.assign(8, {"a", 1, -1, "muon"});
+  CHECK(refusal([&] {
+          lt::complete(many, 1, lt::DeviceType::cpu);
+        }).message.find("optim.groups: expected at most 16") == 0);
+  many.optim.groups = {{"a", 1, 1e39, ""}};
+  CHECK(refusal([&] {
+          lt::complete(many, 1, lt::DeviceType::cpu);
+        }).message.starts_with("optim.groups: expected as weight_decay a number that f32 does not round to infinity"));
+  for (const double scale : {1e39, 1e-50}) {
+    many.optim.groups = {{"a", scale, -1, ""}};  // times lr it is within f32
+    many.optim.min_lr = 0, many.optim.lr = scale > 1 ? 1e-6 : 1e10;
+    CHECK(refusal([&] {
+            lt::complete(many, 1, lt::DeviceType::cpu);
+          }).message.starts_with("optim.groups: expected as lr_scale a number that f32 does not round to"));
+  }
+  many.optim.groups.clear(), many.optim.lr = 1e39;
+  CHECK(refusal([&] { lt::complete(many, 1, lt::DeviceType::cpu); }).message ==
+        "optim.lr: expected a number that f32 does not round to infinity, got 1e+39");
+  for (const auto& [text, expected] :
+       {std::pair<const char*, const char*>{"x", "optim.groups: expected tables, got 'x'"},
+        {"[1]", "optim.groups: expected tables"},
+        {"[{}]", "optim.groups[0].match: expected a pattern of parameters' names, got none"},
+        {R"([{"match": 1}])", "optim.groups[0].match: expected text, got 1"},
+        {R"([{"match": "a", "lr_scale": -1}])", "lr_scale: expected a number of at least 0, got -1"},
+        {R"([{"match": "a", "lr_scale": "2"}])", "lr_scale: expected a number of at least 0, got \"2\""},
+        {R"([{"match": "a", "optimizer": "sgd"}])", "optimizer: expected one of adamw, muon, got \"sgd\""},
+        {R"([{"match": "a"}, {"rate": 1}])", "unknown field optim.groups[1].rate"}}) {
+    INFO(text);
+    const std::string message = of_command_line({{"optim.groups", text}}).message;
+    CHECK(message.find(expected) != std::string::npos);
+  }
+}
+
+TEST_CASE("config: sources of data from TOML, JSON and their own text", "[config]") {
+  const std::string json = R"([{"files": "a.bin", "weight": 0.3}, {"files": ["b.bin", "c \"d\".bin"]}])";
+  const Config given = load_config("", {{"data.sources", json}});
+  REQUIRE(given.data.sources.size() == 2);
+  CHECK(given.data.sources[0].files == std::vector<std::string>{"a.bin"});
+  CHECK(given.data.sources[0].weight == 0.3);
+  CHECK(given.data.sources[1].files == std::vector<std::string>{"b.bin", "c \"d\".bin"});
+  CHECK(given.data.sources[1].weight == 1);
+  const Config tables = from_file(
+      "[[data.sources]]\nfiles = \"a.bin\"\nweight = 0.3\n"
+      "[[data.sources]]\nfiles = [\"b.bin\", 'c \"d\".bin']\n");
+  CHECK(lt::flatten(tables) == lt::flatten(given));
+  CHECK(lt::flatten(from_file(lt::to_toml(given))) == lt::flatten(given));
+  CHECK(lt::data_spec(given).sources.size() == 2);
+  const std::vector<lt::DataSource> one = lt::data_spec(load_config("", {{"data.train", "a.bin,b.bin"}})).sources;
+  REQUIRE(one.size() == 1);
+  CHECK(one[0].files == std::vector<std::string>{"a.bin", "b.bin"});
+  CHECK(lt::data_spec(Config{}).sources.empty());
+  for (const auto& [text, expected] :
+       {std::pair<const char*, const char*>{"a.bin", "data.sources: expected tables, got 'a.bin'"},
+        {"[{}]", "data.sources[0].files: expected text or a list of texts, got none"},
+        {R"([{"files": []}])", "data.sources[0].files: expected text or a list of texts, got []"},
+        {R"([{"files": ["a", ""]}])", R"(files: expected text or a list of texts, got ["a", ""])"},
+        {R"([{"files": 1}])", "files: expected text or a list of texts, got 1"},
+        {R"([{"files": "a", "weight": 0}])", "weight: expected a number above 0, got 0"},
+        {R"([{"files": "a", "weight": -1}])", "weight: expected a number above 0, got -1"},
+        {R"([{"files": "a"}, {"file": "b"}])", "unknown field data.sources[1].file"}}) {
+    INFO(text);
+    const std::string message = of_command_line({{"data.sources", text}}).message;
+    CHECK(message.find(expected) != std::string::npos);
+  }
+  const Config both = load_config("", {{"data.sources", json}, {"data.train", "x.bin"}});
+  CHECK(refusal([&] { lt::complete(both, 1, lt::DeviceType::cpu); }).message ==
+        "data.train: expected none with data.sources, got x.bin (from the command line)");
+}
+
+TEST_CASE("config: adapters from TOML, JSON and their own text", "[config]") {
+  const Config given = load_config("", {{"model.lora", R"({"rank": 4, "alpha": 8, "targets": ["q_proj", "v_proj"]})"}});
+  CHECK(given.model.lora == lt::nn::Lora{4, 8, {"q_proj", "v_proj"}});
+  CHECK(lt::flatten(from_file("[model.lora]\nrank = 4\nalpha = 8.0\ntargets = [\"q_proj\", \"v_proj\"]\n")) ==
+        lt::flatten(given));
+  CHECK(lt::flatten(from_file(lt::to_toml(given))) == lt::flatten(given));
+  for (const char* none : {"", "{}"}) CHECK(load_config("", {{"model.lora", none}}).model.lora == lt::nn::Lora());
+  CHECK(from_file("[model]\nlora = {rank = 1, targets = []}\n").model.lora == lt::nn::Lora{1, 0, {}});
+  for (const auto& [text, expected] :
+       {std::pair<const char*, const char*>{"8", "model.lora: expected a table, got '8'"},
+        {"[]", "model.lora: expected a table, got '[]'"},
+        {R"({"alpha": 2})", "model.lora.rank: expected an integer of at least 1, got none"},
+        {R"({"rank": 1.5})", "model.lora.rank: expected an integer of at least 1, got 1.5"},
+        {R"({"rank": 1, "alpha": 0})", "model.lora.alpha: expected a number above 0, got 0"},
+        {R"({"rank": 1, "targets": "q"})", "model.lora.targets: expected a list of projections, got \"q\""},
+        {R"({"rank": 1, "targets": [""]})", "model.lora.targets: expected text or a list of texts, got [\"\"]"},
+        {R"({"rank": 1, "ranks": 2})", "unknown field model.lora.ranks"}}) {
+    INFO(text);
+    const std::string message = of_command_line({{"model.lora", text}}).message;
+    CHECK(message.find(expected) == 0);
+  }
+}
