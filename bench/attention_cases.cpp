@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "attention_methods.h"
-#include "kernel_case.h"
+#include "bench/attention_methods.h"
+#include "bench/kernel_case.h"
 #include "kernels/attention_options.h"
 #include "tensor/dispatch.h"
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster_simulator.h"
+#include "bench/cluster_simulator.h"
 #include "libtrain/config/config.h"
 #include "libtrain/error.h"
 

@@ -1,5 +1,5 @@
 // Implements the simulator: the messages of a ring, and the events of a step.
-#include "cluster_simulator.h"
+#include "bench/cluster_simulator.h"
 
 #include <algorithm>
 #include <cmath>

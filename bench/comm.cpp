@@ -1,5 +1,5 @@
 // Implements `ltrain bench comm`: checks the result of each collective, then times it.
-#include "comm.h"
+#include "bench/comm.h"
 
 #include <fmt/format.h>
 
@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "bench/table.h"
+#include "bench/timing.h"
 #include "io/print_note.h"
 #include "libtrain/error.h"
 #include "memory/buffer.h"
 #include "record/system_memory.h"
-#include "table.h"
-#include "timing.h"
 
 namespace lt::bench {
 namespace {

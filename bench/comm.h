@@ -1,7 +1,7 @@
 // Times collectives between the ranks of a run.
 #pragma once
 
-#include "result.h"
+#include "bench/result.h"
 
 namespace lt::bench {
 

@@ -1,5 +1,5 @@
 // Reads two results, matches their rows and compares the differences with the noise.
-#include "compare.h"
+#include "bench/compare.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <vector>
 
+#include "bench/result_file.h"
 #include "io/print_note.h"
-#include "result_file.h"
 
 namespace lt::bench {
 namespace {

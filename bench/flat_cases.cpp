@@ -2,7 +2,7 @@
 // one block's matrices.
 #include <fmt/format.h>
 
-#include "kernel_case.h"
+#include "bench/kernel_case.h"
 #include "kernels/adamw.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"

@@ -1,16 +1,16 @@
 // Measures a device's limits with loops that do nothing else.
-#include "floor.h"
+#include "bench/floor.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "bench/kernel_case.h"
+#include "bench/timing.h"
 #include "device/cuda.h"
-#include "kernel_case.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/gemm.h"
 #include "libtrain/tensor/tensor.h"
 #include "tensor/dispatch.h"
-#include "timing.h"
 
 namespace lt::bench {
 namespace {

@@ -2,7 +2,7 @@
 // step with. Runs on OMP_NUM_THREADS threads.
 #include <cstdio>
 
-#include "floor.h"
+#include "bench/floor.h"
 
 int main() {
   const lt::bench::Floor floor = lt::bench::measure_floor(lt::kCpu);

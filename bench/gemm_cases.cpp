@@ -2,7 +2,7 @@
 // weights, as generation computes it.
 #include <fmt/format.h>
 
-#include "kernel_case.h"
+#include "bench/kernel_case.h"
 #include "kernels/gemm.h"
 #include "ops/head.h"
 #include "tensor/dispatch.h"

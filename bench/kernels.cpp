@@ -1,21 +1,21 @@
 // The kernel benchmark: measures the peaks, times the cases, writes the rows.
-#include "kernels.h"
+#include "bench/kernels.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "bench/floor.h"
+#include "bench/kernel_case.h"
+#include "bench/table.h"
+#include "bench/timing.h"
 #include "config/derive.h"
-#include "floor.h"
 #include "io/print_note.h"
-#include "kernel_case.h"
 #include "libtrain/config/resolved.h"
 #include "libtrain/error.h"
 #include "plan/run_rates.h"
 #include "run/rank_device.h"
-#include "table.h"
-#include "timing.h"
 
 namespace lt::bench {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/result.h"
 #include "libtrain/config/resolved.h"
-#include "result.h"
 
 namespace lt::bench {
 

@@ -3,7 +3,7 @@
 #include <limits>
 #include <vector>
 
-#include "attention_methods.h"
+#include "bench/attention_methods.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "kernels/loss.h"

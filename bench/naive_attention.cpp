@@ -2,7 +2,7 @@
 #include <limits>
 #include <vector>
 
-#include "attention_methods.h"
+#include "bench/attention_methods.h"
 #include "kernels/cpu/math.h"
 
 namespace lt::bench {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "kernel_case.h"
+#include "bench/kernel_case.h"
 #include "kernels/gemm.h"
 #include "kernels/quantize.h"
 #include "tensor/dispatch.h"

@@ -1,7 +1,7 @@
 // Random inputs for the kernels that are measured.
 #include <algorithm>
 
-#include "kernel_case.h"
+#include "bench/kernel_case.h"
 #include "libtrain/kernels/random.h"
 
 namespace lt::bench {

@@ -1,9 +1,9 @@
 // Implements `ltrain bench rates`.
-#include "rates.h"
+#include "bench/rates.h"
 
 #include <utility>
 
-#include "kernels.h"
+#include "bench/kernels.h"
 #include "libtrain/config/resolved.h"
 #include "run/rank_device.h"
 

@@ -1,7 +1,7 @@
 // Measures what `ltrain plan --rates` reads.
 #pragma once
 
-#include "comm.h"
+#include "bench/comm.h"
 #include "libtrain/config/config.h"
 
 namespace lt::bench {

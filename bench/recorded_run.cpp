@@ -1,5 +1,5 @@
 // Times steps of a run with recording and without.
-#include "recorded_run.h"
+#include "bench/recorded_run.h"
 
 #include <fmt/format.h>
 
@@ -13,16 +13,16 @@
 #include <system_error>
 #include <utility>
 
+#include "bench/timing.h"
+#include "bench/training.h"
+#include "checkpoints/format/folder_lock.h"
 #include "config/model_table.h"
-#include "folder_lock.h"
 #include "libtrain/config/resolved.h"
 #include "libtrain/data/prepare.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/profile/timeline.h"
 #include "run/step_record.h"
-#include "timing.h"
-#include "training.h"
 
 namespace lt::bench {
 namespace {

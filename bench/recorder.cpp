@@ -1,14 +1,14 @@
 // Measures the recorder's cost with the steps of an open run.
-#include "recorder.h"
+#include "bench/recorder.h"
 
+#include "bench/recorded_run.h"
+#include "bench/step_identity.h"
+#include "bench/table.h"
+#include "bench/training.h"
 #include "config/names.h"
 #include "libtrain/config/resolved.h"
 #include "libtrain/nn/models.h"
-#include "recorded_run.h"
 #include "run/rank_device.h"
-#include "step_identity.h"
-#include "table.h"
-#include "training.h"
 
 namespace lt::bench {
 namespace {

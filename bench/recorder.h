@@ -1,8 +1,8 @@
 // Times steps with and without recording, in turn.
 #pragma once
 
+#include "bench/result.h"
 #include "libtrain/config/config.h"
-#include "result.h"
 
 namespace lt::bench {
 

@@ -1,5 +1,5 @@
 // Builds and writes the JSON of a result.
-#include "result.h"
+#include "bench/result.h"
 
 #include <fmt/format.h>
 

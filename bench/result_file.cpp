@@ -1,5 +1,5 @@
 // Parses results, and finds what sets their rows apart.
-#include "result_file.h"
+#include "bench/result_file.h"
 
 #include <fmt/format.h>
 

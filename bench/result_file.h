@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "compare.h"
-#include "result.h"
+#include "bench/compare.h"
+#include "bench/result.h"
 
 namespace lt::bench {
 

@@ -1,7 +1,7 @@
 // Kernels over rows: norms and activations.
 #include <fmt/format.h>
 
-#include "kernel_case.h"
+#include "bench/kernel_case.h"
 #include "kernels/elementwise.h"
 #include "kernels/norm.h"
 #include "tensor/dispatch.h"

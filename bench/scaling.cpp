@@ -1,12 +1,15 @@
 // The scaling benchmark: each rank alone, then one engine after another on groups of the first ranks. The efficiency of
 // n ranks is the median step of the slowest of them alone, divided by their median step together.
-#include "scaling.h"
+#include "bench/scaling.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "bench/step_identity.h"
+#include "bench/table.h"
+#include "bench/training.h"
 #include "config/names.h"
 #include "io/print_note.h"
 #include "libtrain/config/resolved.h"
@@ -14,9 +17,6 @@
 #include "libtrain/memory/memory.h"
 #include "libtrain/parallel/strategy.h"
 #include "run/rank_device.h"
-#include "step_identity.h"
-#include "table.h"
-#include "training.h"
 
 namespace lt::bench {
 namespace {

@@ -1,8 +1,8 @@
 // Times training on growing groups of the run's ranks, under each strategy.
 #pragma once
 
+#include "bench/result.h"
 #include "libtrain/config/config.h"
-#include "result.h"
 
 namespace lt::bench {
 

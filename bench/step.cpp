@@ -1,5 +1,5 @@
 // Implements `ltrain bench step` and its option --serve.
-#include "step.h"
+#include "bench/step.h"
 
 #include <fmt/format.h>
 
@@ -13,6 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/step_identity.h"
+#include "bench/table.h"
+#include "bench/training.h"
 #include "comm/value_exchange.h"
 #include "config/model_table.h"
 #include "config/names.h"
@@ -22,9 +25,6 @@
 #include "record/short_text.h"
 #include "run/machine.h"
 #include "run/rank_device.h"
-#include "step_identity.h"
-#include "table.h"
-#include "training.h"
 
 namespace lt::bench {
 namespace {

@@ -1,8 +1,8 @@
 // Times training steps on synthetic tokens.
 #pragma once
 
+#include "bench/result.h"
 #include "libtrain/config/config.h"
-#include "result.h"
 
 namespace lt::bench {
 

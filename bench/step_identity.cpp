@@ -1,5 +1,5 @@
 // Describes a step by the keys of its configuration.
-#include "step_identity.h"
+#include "bench/step_identity.h"
 
 #include <fmt/format.h>
 

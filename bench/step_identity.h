@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "bench/result.h"
 #include "libtrain/config/resolved.h"
-#include "result.h"
 
 namespace lt::bench {
 

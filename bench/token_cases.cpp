@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernel_case.h"
+#include "bench/kernel_case.h"
 #include "kernels/embedding.h"
 #include "kernels/loss.h"
 #include "kernels/rope.h"

@@ -1,5 +1,5 @@
 // An engine as `train` makes it, on generated tokens or the batches of the model's row.
-#include "training.h"
+#include "bench/training.h"
 
 #include <fmt/format.h>
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/result.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/config/resolved.h"
 #include "libtrain/data/batch_source.h"
@@ -11,7 +12,6 @@
 #include "libtrain/parallel/engine.h"
 #include "libtrain/tensor/batch.h"
 #include "profile/activity_clock.h"
-#include "result.h"
 
 namespace lt::bench {
 

@@ -1,5 +1,5 @@
 // Implements `ltrain bench tune`.
-#include "tune.h"
+#include "bench/tune.h"
 
 #include <fmt/format.h>
 
@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/step_identity.h"
+#include "bench/table.h"
+#include "bench/training.h"
 #include "config/model_table.h"
 #include "config/names.h"
 #include "io/print_note.h"
@@ -14,9 +17,6 @@
 #include "libtrain/config/resolved.h"
 #include "libtrain/error.h"
 #include "run/rank_device.h"
-#include "step_identity.h"
-#include "table.h"
-#include "training.h"
 
 namespace lt::bench {
 namespace {

@@ -1,8 +1,8 @@
 // Searches for faster algorithms of matrix products.
 #pragma once
 
+#include "bench/result.h"
 #include "libtrain/config/config.h"
-#include "result.h"
 
 namespace lt::bench {
 

@@ -21,8 +21,8 @@ function(lt_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/libtrain/src
-                                             ${PROJECT_SOURCE_DIR}/kernels/include ${PROJECT_SOURCE_DIR}/checkpoints
-                                             ${PROJECT_SOURCE_DIR}/launch ${PROJECT_BINARY_DIR}/generated)
+                                             ${PROJECT_SOURCE_DIR}/kernels/include ${PROJECT_SOURCE_DIR}
+                                             ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(${name} PRIVATE lt_test_main libtrain lt_options lt_fmt lt_json ${ARG_PRIVATE})
   target_compile_options(${name} PRIVATE ${LT_COLD_OPTIONS})
   if(NOT "OpenMP::OpenMP_CXX" IN_LIST ARG_PRIVATE)  # -fopenmp defines a macro, so it needs headers of its own

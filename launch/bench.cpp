@@ -14,12 +14,12 @@
 #include "bench/scaling.h"
 #include "bench/step.h"
 #include "bench/tune.h"
-#include "command.h"
-#include "config_options.h"
 #include "io/print_note.h"
+#include "launch/command.h"
+#include "launch/config_options.h"
+#include "launch/numbers.h"
+#include "launch/output_file.h"
 #include "libtrain/error.h"
-#include "numbers.h"
-#include "output_file.h"
 
 namespace lt::launch {
 namespace {

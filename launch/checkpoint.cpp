@@ -9,14 +9,14 @@
 #include <memory>
 #include <optional>
 
-#include "checkpoints/base_weights.h"
-#include "checkpoints/memory_folder.h"
-#include "checkpoints/model_json.h"
-#include "command.h"
+#include "checkpoints/format/model_json.h"
+#include "checkpoints/hugging_face/base_weights.h"
+#include "checkpoints/memory/memory_folder.h"
 #include "config/base_model.h"
 #include "io/print_note.h"
+#include "launch/command.h"
+#include "launch/model_options.h"
 #include "libtrain/error.h"
-#include "model_options.h"
 #include "record/short_text.h"
 #include "save/run_identity.h"
 #include "tokenizer/tokenizer_json.h"

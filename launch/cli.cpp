@@ -16,11 +16,11 @@
 #include <system_error>
 
 #include "comm/alone.h"
-#include "comm/mpi_runtime.h"
-#include "command_line.h"
+#include "comm/mpi/mpi_runtime.h"
 #include "config/model_table.h"
 #include "io/print_note.h"
 #include "io/standard_descriptors.h"
+#include "launch/command_line.h"
 #include "libtrain/comm/program.h"
 #include "libtrain/error.h"
 

@@ -1,6 +1,6 @@
 // Configuration options ("--section.key") are extracted by hand, because CLI11 cannot tell an empty value from a
 // missing one. CLI11 parses the rest of the command line.
-#include "command_line.h"
+#include "launch/command_line.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "command.h"
+#include "launch/command.h"
 
 namespace lt::launch {
 

@@ -1,5 +1,5 @@
 // The table of subcommands, in the order of `ltrain --help`.
-#include "command.h"
+#include "launch/command.h"
 
 namespace lt::launch {
 

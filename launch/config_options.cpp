@@ -1,5 +1,5 @@
 // Registers the configuration keys as options for the help. command_line.cpp reads their values.
-#include "config_options.h"
+#include "launch/config_options.h"
 
 #include <CLI/CLI.hpp>
 #include <cstdio>

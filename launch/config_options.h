@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "command.h"
+#include "launch/command.h"
 #include "libtrain/config/config.h"
 
 namespace lt::launch {

@@ -1,5 +1,5 @@
 // Reads turns from standard input and answers them.
-#include "conversation.h"
+#include "launch/conversation.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,9 +10,9 @@
 #include <optional>
 
 #include "io/print_note.h"
+#include "launch/sample_output.h"
 #include "libtrain/error.h"
 #include "run/stop_text.h"
-#include "sample_output.h"
 
 namespace lt::launch {
 namespace {

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <memory>
 
-#include "command.h"
+#include "launch/command.h"
+#include "launch/model_options.h"
+#include "launch/numbers.h"
 #include "libtrain/error.h"
 #include "libtrain/run/evaluate.h"
-#include "model_options.h"
-#include "numbers.h"
 #include "record/short_text.h"
 
 namespace lt::launch {

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "command.h"
-#include "command_line.h"
+#include "launch/command.h"
+#include "launch/command_line.h"
+#include "launch/numbers.h"
+#include "launch/supervisor/supervisor.h"
 #include "libtrain/config/config.h"
-#include "numbers.h"
-#include "supervisor/supervisor.h"
 
 namespace lt::launch {
 namespace {

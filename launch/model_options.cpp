@@ -1,5 +1,5 @@
 // The options that name a trained model, and loading it.
-#include "model_options.h"
+#include "launch/model_options.h"
 
 #include <fmt/format.h>
 

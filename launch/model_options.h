@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "command.h"
+#include "launch/command.h"
 #include "libtrain/generate/generate.h"
 
 namespace lt::launch {

@@ -14,17 +14,17 @@
 #include <string>
 #include <vector>
 
-#include "command.h"
 #include "config/base_model.h"
 #include "config/model_table.h"
 #include "config/origin.h"
 #include "config/resolve.h"
-#include "config_options.h"
 #include "io/pending_file.h"
+#include "launch/command.h"
+#include "launch/config_options.h"
+#include "launch/numbers.h"
+#include "launch/output_file.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
-#include "numbers.h"
-#include "output_file.h"
 #include "run/training_data.h"
 
 namespace lt::launch {

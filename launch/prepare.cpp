@@ -8,13 +8,13 @@
 #include <cstdio>
 #include <memory>
 
-#include "command.h"
 #include "device/fault.h"
 #include "io/print_note.h"
+#include "launch/command.h"
+#include "launch/numbers.h"
+#include "launch/progress_line.h"
 #include "libtrain/error.h"
 #include "libtrain/tokenizer/chat.h"
-#include "numbers.h"
-#include "progress_line.h"
 #include "record/short_text.h"
 
 namespace lt::launch {

@@ -1,5 +1,5 @@
 // Formats and prints the progress of `prepare`.
-#include "progress_line.h"
+#include "launch/progress_line.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -6,9 +6,9 @@
 #include <thread>
 #include <utility>
 
-#include "command.h"
 #include "io/print_note.h"
-#include "output_file.h"
+#include "launch/command.h"
+#include "launch/output_file.h"
 #include "report/report.h"
 
 namespace lt::launch {

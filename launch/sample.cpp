@@ -11,14 +11,14 @@
 #include <memory>
 #include <optional>
 
-#include "command.h"
-#include "conversation.h"
 #include "io/print_note.h"
+#include "launch/command.h"
+#include "launch/conversation.h"
+#include "launch/model_options.h"
+#include "launch/numbers.h"
+#include "launch/sample_output.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
-#include "model_options.h"
-#include "numbers.h"
-#include "sample_output.h"
 
 namespace lt::launch {
 namespace {

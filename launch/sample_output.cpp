@@ -1,5 +1,5 @@
 // Writes generated texts in their order.
-#include "sample_output.h"
+#include "launch/sample_output.h"
 
 #include <cstdio>
 #include <utility>

@@ -2,8 +2,8 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 
-#include "command.h"
-#include "config_options.h"
+#include "launch/command.h"
+#include "launch/config_options.h"
 #include "libtrain/run/trainer.h"
 
 namespace lt::launch {

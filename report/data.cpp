@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "checkpoints/layout.h"
+#include "checkpoints/format/layout.h"
 #include "drawing/arena_drawing.h"
 #include "report/files.h"
 #include "report/json.h"

@@ -1,7 +1,7 @@
 // Completion for bash: tables of words for each command, and the function that reads them.
 #include <fmt/format.h>
 
-#include "pages/command_tree.h"
+#include "launch/pages/command_tree.h"
 
 namespace lt::launch {
 namespace {

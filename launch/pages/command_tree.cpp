@@ -1,12 +1,12 @@
 // Reads the commands and options out of CLI11.
-#include "pages/command_tree.h"
+#include "launch/pages/command_tree.h"
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "command_line.h"
+#include "launch/command_line.h"
 #include "libtrain/config/config.h"
 
 namespace lt::launch {

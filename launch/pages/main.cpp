@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "pages/command_tree.h"
+#include "launch/pages/command_tree.h"
 
 namespace {
 

@@ -3,8 +3,8 @@
 
 #include <utility>
 
+#include "launch/pages/command_tree.h"
 #include "libtrain/version.h"
-#include "pages/command_tree.h"
 
 namespace lt::launch {
 namespace {

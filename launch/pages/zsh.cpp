@@ -2,7 +2,7 @@
 // `options` are names of zsh itself.
 #include <fmt/format.h>
 
-#include "pages/command_tree.h"
+#include "launch/pages/command_tree.h"
 
 namespace lt::launch {
 namespace {

@@ -1,5 +1,5 @@
 // Waits on descriptors: the ranks' standard error, the end of each rank's process, and signals.
-#include "supervisor/attempt.h"
+#include "launch/supervisor/attempt.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "device/seconds.h"
-#include "supervisor/cause.h"
-#include "supervisor/launcher_words.h"
-#include "supervisor/leftovers.h"
+#include "launch/supervisor/cause.h"
+#include "launch/supervisor/launcher_words.h"
+#include "launch/supervisor/leftovers.h"
 
 namespace lt::launch {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "supervisor/child_process.h"
-#include "supervisor/output.h"
-#include "supervisor/stop_signals.h"
+#include "launch/supervisor/child_process.h"
+#include "launch/supervisor/output.h"
+#include "launch/supervisor/stop_signals.h"
 
 namespace lt::launch {
 

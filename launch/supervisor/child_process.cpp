@@ -1,5 +1,5 @@
 // Fork and exec. Only async-signal-safe functions may be called between the two.
-#include "supervisor/child_process.h"
+#include "launch/supervisor/child_process.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>

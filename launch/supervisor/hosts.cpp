@@ -1,5 +1,5 @@
 // Asks all hosts at once and gives all the same time to answer.
-#include "supervisor/hosts.h"
+#include "launch/supervisor/hosts.h"
 
 #include <fmt/format.h>
 #include <netdb.h>
@@ -15,9 +15,9 @@
 #include <thread>
 
 #include "io/whole_file.h"
+#include "launch/supervisor/child_process.h"
+#include "launch/supervisor/launcher.h"
 #include "libtrain/error.h"
-#include "supervisor/child_process.h"
-#include "supervisor/launcher.h"
 
 namespace lt::launch {
 namespace {

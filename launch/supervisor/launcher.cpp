@@ -1,5 +1,5 @@
 // Builds the command line of each launcher.
-#include "supervisor/launcher.h"
+#include "launch/supervisor/launcher.h"
 
 #include <fmt/format.h>
 #include <pwd.h>
@@ -12,8 +12,8 @@
 #include <memory>
 #include <sstream>
 
-#include "comm/tcp_socket.h"
-#include "comm/tcp_world.h"
+#include "comm/tcp/tcp_socket.h"
+#include "comm/tcp/tcp_world.h"
 #include "libtrain/error.h"
 
 namespace lt::launch {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "supervisor/child_process.h"
+#include "launch/supervisor/child_process.h"
 
 namespace lt::launch {
 

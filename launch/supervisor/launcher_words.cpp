@@ -1,5 +1,5 @@
 // Recognises the frames of Open MPI 4.1. If a version words its messages differently, they pass as they are.
-#include "supervisor/launcher_words.h"
+#include "launch/supervisor/launcher_words.h"
 
 #include <fmt/format.h>
 

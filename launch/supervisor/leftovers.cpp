@@ -1,5 +1,5 @@
 // Reads /proc. A process may end meanwhile, and other users' processes cannot be read; both are ignored.
-#include "supervisor/leftovers.h"
+#include "launch/supervisor/leftovers.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>

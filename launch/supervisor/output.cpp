@@ -1,6 +1,6 @@
 // Writes from a separate thread, so that only that thread waits for the reader. O_NONBLOCK is no alternative: it would
 // also apply to the other processes that share the descriptor.
-#include "supervisor/output.h"
+#include "launch/supervisor/output.h"
 
 #include <fmt/format.h>
 #include <poll.h>

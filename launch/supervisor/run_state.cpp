@@ -1,5 +1,5 @@
 // Examines names, sizes, inodes and the seals of copies in memory. Writes only restart events.
-#include "supervisor/run_state.h"
+#include "launch/supervisor/run_state.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "checkpoints/folder_lock.h"
-#include "checkpoints/layout.h"
-#include "checkpoints/memory_folder.h"
+#include "checkpoints/format/folder_lock.h"
+#include "checkpoints/format/layout.h"
+#include "checkpoints/memory/memory_folder.h"
 #include "config/config_schema.h"
 #include "io/last_lines.h"
 #include "io/readable.h"

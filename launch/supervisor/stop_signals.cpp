@@ -1,5 +1,5 @@
 // Reads the stop signals and SIGCHLD from a signalfd.
-#include "supervisor/stop_signals.h"
+#include "launch/supervisor/stop_signals.h"
 
 #include <poll.h>
 #include <sys/signalfd.h>

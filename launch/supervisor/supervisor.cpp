@@ -1,5 +1,5 @@
 // Runs attempts one after another, and decides after each whether another one follows.
-#include "supervisor/supervisor.h"
+#include "launch/supervisor/supervisor.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -19,10 +19,10 @@
 #include "device/seconds.h"
 #include "io/descriptor.h"
 #include "io/entropy.h"
-#include "supervisor/attempt.h"
-#include "supervisor/hosts.h"
-#include "supervisor/run_state.h"
-#include "supervisor/stop_signals.h"
+#include "launch/supervisor/attempt.h"
+#include "launch/supervisor/hosts.h"
+#include "launch/supervisor/run_state.h"
+#include "launch/supervisor/stop_signals.h"
 
 namespace lt::launch {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "launch/supervisor/launcher.h"
 #include "libtrain/config/config.h"
 #include "libtrain/error.h"
-#include "supervisor/launcher.h"
 
 namespace lt::launch {
 

@@ -1,5 +1,5 @@
 // Blocks that are read in several threads: order, buffers, conversion, errors.
-#include "block_reader.h"
+#include "checkpoints/hugging_face/block_reader.h"
 
 #include <algorithm>
 #include <cstdint>

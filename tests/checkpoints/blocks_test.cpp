@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "fixture.h"
+#include "checkpoints/fixture.h"
+#include "checkpoints/format/layout.h"
+#include "checkpoints/format/manifest.h"
+#include "checkpoints/format/shard_checksums.h"
+#include "checkpoints/format/verify.h"
 #include "io/crc32c.h"
 #include "kernels/threads.h"
-#include "layout.h"
-#include "manifest.h"
-#include "shard_checksums.h"
 #include "test_main/catch.h"
 #include "test_main/world.h"
-#include "verify.h"
 
 using namespace lt;
 using namespace lt_test;

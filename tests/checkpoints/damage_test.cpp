@@ -1,10 +1,10 @@
 // Every kind of damage is refused with an error that names file and field. No damage gives wrong numbers.
 #include "checkpoints/fixture.h"
+#include "checkpoints/format/manifest.h"
+#include "checkpoints/format/verify.h"
 #include "io/crc32c.h"
 #include "libtrain/error.h"
-#include "manifest.h"
 #include "test_main/catch.h"
-#include "verify.h"
 
 using namespace lt;
 using namespace lt::checkpoint;

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include "checkpoints/fixture.h"
-#include "layout.h"
+#include "checkpoints/format/layout.h"
+#include "checkpoints/format/run_id.h"
+#include "checkpoints/format/verify.h"
 #include "libtrain/error.h"
-#include "run_id.h"
 #include "test_main/catch.h"
 #include "test_main/message_of.h"
-#include "verify.h"
 
 using namespace lt;
 using namespace lt::checkpoint;

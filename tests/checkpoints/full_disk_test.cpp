@@ -6,10 +6,10 @@
 #include <csignal>
 
 #include "checkpoints/fixture.h"
+#include "checkpoints/format/verify.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
 #include "test_main/resource_limit.h"
-#include "verify.h"
 
 using namespace lt;
 using namespace lt::checkpoint;

@@ -1,5 +1,5 @@
 // What is refused in the config.json of a Hugging Face folder.
-#include "hf_config.h"
+#include "checkpoints/hugging_face/hf_config.h"
 
 #include <fmt/format.h>
 

@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "checkpoints/format/manifest.h"
+#include "checkpoints/format/model_json.h"
 #include "checkpoints/hf_models.h"
-#include "hf_names.h"
+#include "checkpoints/hugging_face/hf_names.h"
 #include "libtrain/error.h"
-#include "manifest.h"
-#include "model_json.h"
 #include "test_main/catch.h"
 
 using namespace lt;

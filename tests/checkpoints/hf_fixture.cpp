@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "checkpoints/hf_models.h"
+#include "checkpoints/hugging_face/safetensors.h"
 #include "libtrain/checkpoints/checkpoint.h"
-#include "safetensors.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) {

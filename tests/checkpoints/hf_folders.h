@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "checkpoints/hf_models.h"
-#include "hf_folder.h"
+#include "checkpoints/hugging_face/hf_folder.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "test_main/message_of.h"

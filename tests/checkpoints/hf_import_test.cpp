@@ -6,11 +6,11 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "checkpoints/format/model_json.h"
+#include "checkpoints/format/transfer.h"
 #include "checkpoints/hf_folders.h"
-#include "model_json.h"
 #include "test_main/catch.h"
 #include "test_main/message_of.h"
-#include "transfer.h"
 
 using namespace lt;
 using namespace lt::checkpoint;

@@ -4,12 +4,12 @@
 
 #include <functional>
 
+#include "checkpoints/format/manifest.h"
+#include "checkpoints/format/verify.h"
 #include "checkpoints/repair.h"
 #include "libtrain/error.h"
 #include "libtrain/generate/generate.h"
-#include "manifest.h"
 #include "test_main/catch.h"
-#include "verify.h"
 
 using namespace lt;
 using namespace lt::checkpoint;

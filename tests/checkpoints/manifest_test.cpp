@@ -1,10 +1,10 @@
 // A manifest survives a round trip, and every inconsistency that a reader could trust is refused.
-#include "manifest.h"
+#include "checkpoints/format/manifest.h"
 
 #include "checkpoints/fixture.h"
+#include "checkpoints/format/model_json.h"
 #include "io/crc32c.h"
 #include "libtrain/error.h"
-#include "model_json.h"
 #include "test_main/catch.h"
 
 using namespace lt;

@@ -1,5 +1,5 @@
 // Copies in shared memory. A sealed copy is found again unchanged; an unsealed or changed copy does not count.
-#include "memory_folder.h"
+#include "checkpoints/memory/memory_folder.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "checkpoints/fixture.h"
-#include "run_id.h"
+#include "checkpoints/format/run_id.h"
 #include "test_main/catch.h"
 
 using namespace lt;

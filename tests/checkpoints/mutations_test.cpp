@@ -4,11 +4,11 @@
 #include <cstring>
 #include <random>
 
+#include "checkpoints/format/manifest.h"
+#include "checkpoints/format/verify.h"
 #include "checkpoints/repair.h"
 #include "libtrain/error.h"
-#include "manifest.h"
 #include "test_main/catch.h"
-#include "verify.h"
 
 using namespace lt;
 using namespace lt::checkpoint;

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "checkpoints/fixture.h"
-#include "hdf5_handle.h"
+#include "checkpoints/format/hdf5_handle.h"
 #include "test_main/catch.h"
 
 using namespace lt;

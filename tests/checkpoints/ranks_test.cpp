@@ -2,13 +2,13 @@
 #include <optional>
 
 #include "checkpoints/fixture.h"
-#include "layout.h"
+#include "checkpoints/format/layout.h"
+#include "checkpoints/format/manifest.h"
+#include "checkpoints/format/verify.h"
 #include "libtrain/error.h"
-#include "manifest.h"
 #include "test_main/catch.h"
 #include "test_main/resource_limit.h"
 #include "test_main/world.h"
-#include "verify.h"
 
 using namespace lt;
 using namespace lt::checkpoint;

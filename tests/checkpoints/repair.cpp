@@ -1,8 +1,8 @@
 // Recomputes the checksums of damaged files.
 #include "checkpoints/repair.h"
 
+#include "checkpoints/format/shard_checksums.h"
 #include "io/crc32c.h"
-#include "shard_checksums.h"
 
 namespace lt_test {
 using namespace lt;

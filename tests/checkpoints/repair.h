@@ -2,7 +2,7 @@
 #pragma once
 
 #include "checkpoints/fixture.h"
-#include "manifest.h"
+#include "checkpoints/format/manifest.h"
 
 namespace lt_test {
 

@@ -1,13 +1,13 @@
 // Which checkpoints are kept and which are removed. Retention never touches evidence or a running save.
-#include "retention.h"
+#include "checkpoints/format/retention.h"
 
 #include <chrono>
 
 #include "checkpoints/fixture.h"
+#include "checkpoints/format/run_id.h"
+#include "checkpoints/format/verify.h"
 #include "device/progress.h"
-#include "run_id.h"
 #include "test_main/catch.h"
-#include "verify.h"
 
 using namespace lt;
 using namespace lt::checkpoint;

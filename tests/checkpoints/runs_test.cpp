@@ -10,13 +10,13 @@
 #include <thread>
 
 #include "checkpoints/fixture.h"
-#include "folder_lock.h"
+#include "checkpoints/format/folder_lock.h"
+#include "checkpoints/format/manifest.h"
+#include "checkpoints/format/verify.h"
 #include "io/descriptor.h"
 #include "libtrain/error.h"
-#include "manifest.h"
 #include "test_main/catch.h"
 #include "test_main/failing_flock.h"
-#include "verify.h"
 
 using namespace lt;
 using namespace lt::checkpoint;

@@ -2,12 +2,12 @@
 #include <cstring>
 
 #include "checkpoints/fixture.h"
-#include "files.h"
+#include "checkpoints/format/files.h"
+#include "checkpoints/format/manifest.h"
+#include "checkpoints/format/verify.h"
 #include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
-#include "manifest.h"
 #include "test_main/catch.h"
-#include "verify.h"
 
 using namespace lt;
 using namespace lt::checkpoint;

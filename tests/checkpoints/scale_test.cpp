@@ -9,11 +9,11 @@
 #include <fstream>
 
 #include "checkpoints/fixture.h"
-#include "layout.h"
+#include "checkpoints/format/layout.h"
+#include "checkpoints/format/manifest.h"
+#include "checkpoints/format/verify.h"
 #include "libtrain/nn/models.h"
-#include "manifest.h"
 #include "test_main/catch.h"
-#include "verify.h"
 
 using namespace lt;
 using namespace lt::checkpoint;

@@ -1,9 +1,9 @@
 // A load verifies every byte about once and skips damaged checkpoints.
 #include "checkpoints/fixture.h"
-#include "known_folders.h"
+#include "checkpoints/format/known_folders.h"
+#include "checkpoints/format/load_shares.h"
+#include "checkpoints/format/manifest.h"
 #include "libtrain/error.h"
-#include "load_shares.h"
-#include "manifest.h"
 #include "test_main/catch.h"
 
 using namespace lt;

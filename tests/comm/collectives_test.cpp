@@ -8,8 +8,8 @@
 #include <tuple>
 #include <vector>
 
-#include "comm/mpi_group.h"
-#include "comm/tcp_group.h"
+#include "comm/mpi/mpi_group.h"
+#include "comm/tcp/tcp_group.h"
 #include "comm/tcp_ranks.h"
 #include "comm/values.h"
 #include "libtrain/error.h"

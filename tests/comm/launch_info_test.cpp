@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/tcp_world.h"
+#include "comm/tcp/tcp_world.h"
 #include "libtrain/comm/world.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"

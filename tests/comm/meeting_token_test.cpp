@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "comm/launch_variables.h"
-#include "comm/meeting_token.h"
+#include "comm/tcp/meeting_token.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
 

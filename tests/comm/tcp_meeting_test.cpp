@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "comm/launch_variables.h"
-#include "comm/tcp_greeting.h"
+#include "comm/tcp/tcp_greeting.h"
+#include "comm/tcp/tcp_world.h"
 #include "comm/tcp_ranks.h"
-#include "comm/tcp_world.h"
 #include "test_main/catch.h"
 
 using namespace lt;

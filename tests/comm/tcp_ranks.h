@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/tcp_group.h"
+#include "comm/tcp/tcp_group.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
 

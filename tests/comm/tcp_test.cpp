@@ -8,8 +8,8 @@
 #include <fstream>
 #include <thread>
 
+#include "comm/tcp/tcp_switchboard.h"
 #include "comm/tcp_ranks.h"
-#include "comm/tcp_switchboard.h"
 #include "test_main/catch.h"
 
 using namespace lt;

@@ -3,9 +3,9 @@
 #include <map>
 
 #include "data/packing.h"
+#include "data/prepared.h"
 #include "libtrain/data/prepare.h"
 #include "libtrain/error.h"
-#include "prepared.h"
 #include "test_main/catch.h"
 #include "test_main/message_of.h"
 

@@ -7,10 +7,10 @@
 #include <functional>
 #include <new>
 
+#include "data/prepared.h"
 #include "device/fault.h"
 #include "libtrain/data/prepare.h"
 #include "libtrain/error.h"
-#include "prepared.h"
 #include "test_main/catch.h"
 #include "test_main/failing_flock.h"
 #include "test_main/message_of.h"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <tuple>
 
+#include "data/prepared.h"
 #include "libtrain/data/prepare.h"
 #include "libtrain/error.h"
-#include "prepared.h"
 #include "test_main/catch.h"
 #include "test_main/message_of.h"
 

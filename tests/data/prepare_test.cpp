@@ -3,9 +3,9 @@
 
 #include <filesystem>
 
+#include "data/prepared.h"
 #include "libtrain/data/data.h"
 #include "libtrain/error.h"
-#include "prepared.h"
 #include "test_main/catch.h"
 #include "test_main/message_of.h"
 #include "test_main/temp_folder.h"

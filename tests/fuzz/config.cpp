@@ -1,6 +1,6 @@
 // Fuzzes a configuration in TOML. An accepted one must survive being printed and read back.
 #include "libtrain/config/config.h"
-#include "target.h"
+#include "fuzz/target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const fuzz::File file(fuzz::text_of(data, size));

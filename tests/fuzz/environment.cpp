@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "device/fault.h"
+#include "fuzz/target.h"
 #include "libtrain/comm/world.h"
-#include "target.h"
 
 namespace {
 

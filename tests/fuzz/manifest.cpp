@@ -1,8 +1,8 @@
 // Fuzzes manifest.json. The checksum is made to agree with the bytes, so that the code behind its check is reached.
-#include "checkpoints/manifest.h"
+#include "checkpoints/format/manifest.h"
 
+#include "fuzz/target.h"
 #include "io/crc32c.h"
-#include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string text = fuzz::text_of(data, size);

@@ -1,7 +1,7 @@
 // Fuzzes copies of a state in shared memory. An input is the header's 256 bytes and the layout; the payload is zeros.
-#include "memory_copy.h"
+#include "checkpoints/memory/memory_copy.h"
 
-#include "target.h"
+#include "fuzz/target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t kHeader = 256, kPage = 4096;

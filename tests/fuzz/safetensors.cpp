@@ -1,10 +1,10 @@
 // Fuzzes safetensors files: the header, and every value of the tensors that it describes.
-#include "safetensors.h"
+#include "checkpoints/hugging_face/safetensors.h"
 
 #include <vector>
 
+#include "fuzz/target.h"
 #include "kernels/elementwise.h"
-#include "target.h"
 
 namespace lt::kernels {
 

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "data/mask_file.h"
+#include "fuzz/target.h"
 #include "libtrain/data/data.h"
-#include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const fuzz::File file(fuzz::text_of(data, size));

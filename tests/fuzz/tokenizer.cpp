@@ -1,7 +1,7 @@
 // Fuzzes tokenizer.json, and the text that a tokenizer encodes: the bytes after the first NUL.
 #include "libtrain/tokenizer/tokenizer.h"
 
-#include "target.h"
+#include "fuzz/target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text = fuzz::text_of(data, size);

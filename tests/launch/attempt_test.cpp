@@ -1,5 +1,5 @@
 // One attempt with shells as ranks: it returns the right exit code, and no reader can block it.
-#include "supervisor/attempt.h"
+#include "launch/supervisor/attempt.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,9 +14,9 @@
 #include <system_error>
 #include <utility>
 
-#include "comm/tcp_socket.h"
+#include "comm/tcp/tcp_socket.h"
 #include "io/readable.h"
-#include "supervisor/launcher.h"
+#include "launch/supervisor/launcher.h"
 #include "test_main/catch.h"
 
 using namespace lt::launch;

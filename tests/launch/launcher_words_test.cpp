@@ -1,5 +1,5 @@
 // What mpirun says about the end of a job is one line, whatever the pieces in which it comes.
-#include "supervisor/launcher_words.h"
+#include "launch/supervisor/launcher_words.h"
 
 #include <string>
 #include <vector>

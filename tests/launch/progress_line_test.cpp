@@ -1,5 +1,5 @@
 // The progress of prepare: amount, rate, share and remaining time.
-#include "progress_line.h"
+#include "launch/progress_line.h"
 
 #include "test_main/catch.h"
 

@@ -1,5 +1,5 @@
 // What the supervisor writes into a run's folder.
-#include "supervisor/run_state.h"
+#include "launch/supervisor/run_state.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -3,10 +3,10 @@
 
 #include <random>
 
-#include "blocks.h"
 #include "libtrain/error.h"
 #include "libtrain/profile/operation.h"
 #include "libtrain/tensor/tensor.h"
+#include "memory/blocks.h"
 #include "memory/poison.h"
 #include "test_main/catch.h"
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <thread>
 
-#include "blocks.h"
 #include "libtrain/error.h"
 #include "libtrain/tensor/tensor.h"
 #include "memory/allocator.h"
+#include "memory/blocks.h"
 #include "memory/buffer.h"
 #include "memory/poison.h"
 #include "test_main/catch.h"

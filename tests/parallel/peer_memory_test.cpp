@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "comm/backend.h"
-#include "comm/mpi_group.h"
+#include "comm/mpi/mpi_group.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "memory/buffer.h"

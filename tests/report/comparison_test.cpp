@@ -5,7 +5,7 @@
 
 #include "report/agreement.h"
 #include "report/report.h"
-#include "run_files.h"
+#include "report/run_files.h"
 #include "test_main/catch.h"
 
 namespace {

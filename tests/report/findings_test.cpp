@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "run_files.h"
+#include "report/run_files.h"
 #include "test_main/catch.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // report --follow: what it writes while runs go on, what it says when it ends, and which errors end it.
 #include "libtrain/error.h"
 #include "report/report.h"
-#include "run_files.h"
+#include "report/run_files.h"
 #include "test_main/catch.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // The row of a followed run: what it says of a run that goes on, is silent, or has ended.
 #include "report/live.h"
 
-#include "run_files.h"
+#include "report/run_files.h"
 #include "test_main/catch.h"
 
 namespace {

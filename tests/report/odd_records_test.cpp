@@ -9,8 +9,8 @@
 #include "report/data.h"
 #include "report/findings.h"
 #include "report/report.h"
+#include "report/run_files.h"
 #include "report/svg_chart.h"
-#include "run_files.h"
 #include "test_main/catch.h"
 
 namespace {

@@ -10,7 +10,7 @@
 
 #include "libtrain/error.h"
 #include "report/report.h"
-#include "run_files.h"
+#include "report/run_files.h"
 #include "test_main/catch.h"
 
 namespace {

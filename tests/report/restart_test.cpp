@@ -3,8 +3,8 @@
 
 #include "report/metrics.h"
 #include "report/report.h"
+#include "report/run_files.h"
 #include "report/segments.h"
-#include "run_files.h"
 #include "test_main/catch.h"
 
 namespace {

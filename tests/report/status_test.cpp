@@ -2,7 +2,7 @@
 #include <string>
 
 #include "report/report.h"
-#include "run_files.h"
+#include "report/run_files.h"
 #include "test_main/catch.h"
 
 namespace {

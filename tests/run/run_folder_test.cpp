@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "comm/tcp_socket.h"
+#include "comm/tcp/tcp_socket.h"
 #include "libtrain/error.h"
 #include "record/run_log.h"
 #include "save/checkpoint_room.h"

@@ -53,8 +53,16 @@ THIRD_PARTY = {
     "catch2/": [],
 }
 
-# Where `#include "x"` is looked for after the includer's own folder.
-ROOTS = ["libtrain/include", "libtrain/src", "kernels/include", "checkpoints", "launch", "."]
+# The order of the folders within a layer: those of one row do not include each other, and no row a later one. Files beside
+# the folders may include all and be included by all.
+WITHIN = {
+    "comm": [["mpi", "nccl", "tcp"]],
+    "checkpoints": [["format", "memory"], ["hugging_face"]],
+}
+
+# The prefixes of includes: a header is included by its path below one of these. Only the examples, which are copied, name
+# their headers by their own folder.
+ROOTS = ["libtrain/include", "libtrain/src", "kernels/include", "."]
 
 RANK = {layer: rank for rank, row in enumerate(LAYERS) for layer in row}
 NO_CODE = re.compile(r"//.*|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)'")
@@ -105,6 +113,19 @@ def find(root, includer, name, quoted):
     return None
 
 
+def folder_of(layer, path):
+    """The folder of a private file within its layer; "" beside the folders."""
+    below = path.parts[path.parts.index(layer) + 1:]
+    return below[0] if len(below) > 1 else ""
+
+
+def complaint_within(rows, name, folder, other):
+    rank = {name: number for number, row in enumerate(rows) for name in row}
+    if not folder or not other or folder == other or rank[other] < rank[folder]:
+        return None
+    return f'"{name}" is of {other}, {"a sibling" if rank[other] == rank[folder] else "right"} of {folder}'
+
+
 def complaint(root, includer, name, quoted):
     """What is wrong with one include, or None."""
     layer = layer_of(includer)
@@ -125,6 +146,11 @@ def complaint(root, includer, name, quoted):
         return f'"{name}" is of {other}: a header of no layer includes none'
     if layer == "examples" and other != "examples" and target.parts[:3] != PUBLIC:
         return f'"{name}" is private: examples include public headers alone'
+    spelled = next(target.relative_to(root) for root in ROOTS if target.is_relative_to(root)).as_posix().removesuffix(".in")
+    if layer != "examples" and name != spelled:
+        return f'"{name}" is spelled "{spelled}"'
+    if other == layer and layer in WITHIN:
+        return complaint_within(WITHIN[layer], name, folder_of(layer, includer), folder_of(layer, target))
     if other != layer and RANK[other] >= RANK[layer]:
         relation = "a sibling of" if RANK[other] == RANK[layer] else "right of"
         return f'"{name}" is of {other}, {relation} {layer}'

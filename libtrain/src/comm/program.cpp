@@ -12,7 +12,7 @@
 #include "comm/alone.h"
 #include "comm/current_error.h"
 #include "comm/deadline.h"
-#include "comm/mpi_runtime.h"
+#include "comm/mpi/mpi_runtime.h"
 #include "libtrain/error.h"
 
 namespace lt {

@@ -10,9 +10,9 @@
 
 #include "comm/alone.h"
 #include "comm/deadline.h"
-#include "comm/mpi_group.h"
-#include "comm/mpi_runtime.h"
-#include "comm/tcp_world.h"
+#include "comm/mpi/mpi_group.h"
+#include "comm/mpi/mpi_runtime.h"
+#include "comm/tcp/tcp_world.h"
 #include "comm/thread_count.h"
 #include "device/cuda.h"
 #include "io/standard_descriptors.h"

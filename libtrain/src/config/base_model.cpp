@@ -10,15 +10,16 @@
 #include <variant>
 #include <vector>
 
+#include "checkpoints/format/found_instead.h"
+#include "checkpoints/format/model_json.h"
+#include "checkpoints/hugging_face/hf_folder.h"
 #include "config/config_schema.h"
 #include "config/derive.h"
 #include "config/model_table.h"
 #include "config/origin.h"
-#include "hf_folder.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
-#include "model_json.h"
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
 

@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "base_weights.h"
+#include "checkpoints/hugging_face/base_weights.h"
+#include "checkpoints/hugging_face/hf_folder.h"
 #include "config/base_model.h"
 #include "config/config_checks.h"
 #include "config/config_schema.h"
 #include "config/model_table.h"
 #include "config/open_fields.h"
 #include "config/origin.h"
-#include "hf_folder.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 #include "nn/lora.h"

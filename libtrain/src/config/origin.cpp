@@ -33,9 +33,11 @@ std::string key_of(const UsageError& error, const ModelTable& models) {
     if (component == error.component() && field == error.field()) return std::string(key);
   }
   const std::vector<config::Key> keys = config::schema(models);
-  for (const auto& [component, section] : kSections) {
-    const auto is_meant = [&](const config::Key& key) { return key.section == section && key.name == error.field(); };
-    if (component != error.component()) continue;
+  for (const auto& row : kSections) {
+    const auto is_meant = [&](const config::Key& key) {
+      return key.section == row.section && key.name == error.field();
+    };
+    if (row.component != error.component()) continue;
     if (const auto found = std::ranges::find_if(keys, is_meant); found != keys.end()) return found->full_name();
   }
   return {};

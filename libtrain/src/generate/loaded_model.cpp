@@ -5,11 +5,13 @@
 #include <numeric>
 #include <optional>
 
-#include "base_weights.h"
+#include "checkpoints/format/files.h"
+#include "checkpoints/format/model_json.h"
+#include "checkpoints/format/transfer.h"
+#include "checkpoints/hugging_face/base_weights.h"
 #include "comm/value_exchange.h"
 #include "config/base_model.h"
 #include "config/resolve.h"
-#include "files.h"
 #include "generate/loaded_model.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/config/config.h"
@@ -18,9 +20,7 @@
 #include "libtrain/generate/generate.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/tensor/autograd.h"
-#include "model_json.h"
 #include "nn/lora.h"
-#include "transfer.h"
 
 namespace lt {
 

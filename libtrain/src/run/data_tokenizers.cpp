@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "checkpoints/hugging_face/hf_folder.h"
 #include "data/file_list.h"
-#include "hf_folder.h"
 #include "io/presence.h"
 #include "io/whole_file.h"
 #include "libtrain/checkpoints/checkpoint.h"

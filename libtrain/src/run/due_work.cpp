@@ -10,11 +10,11 @@
 #include <optional>
 #include <string>
 
+#include "checkpoints/format/layout.h"
 #include "comm/value_exchange.h"
 #include "device/fault.h"
 #include "io/pending_file.h"
 #include "io/readable.h"
-#include "layout.h"
 #include "libtrain/device/phase.h"
 #include "libtrain/error.h"
 #include "libtrain/generate/generate.h"

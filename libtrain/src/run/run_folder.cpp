@@ -11,21 +11,21 @@
 #include <filesystem>
 #include <fstream>
 
+#include "checkpoints/format/files.h"
+#include "checkpoints/format/folder_lock.h"
+#include "checkpoints/format/layout.h"
+#include "checkpoints/format/retention.h"
+#include "checkpoints/format/run_id.h"
 #include "config/config_schema.h"
 #include "config/config_toml.h"
 #include "data/file_list.h"
-#include "files.h"
-#include "folder_lock.h"
 #include "io/file_name.h"
 #include "io/new_file.h"
 #include "io/paths.h"
-#include "layout.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
-#include "retention.h"
 #include "run/same_data.h"
 #include "run/same_run.h"
-#include "run_id.h"
 #include "save/checkpoint_room.h"
 
 namespace lt {

@@ -7,10 +7,10 @@
 #include <optional>
 #include <utility>
 
-#include "base_weights.h"
+#include "checkpoints/hugging_face/base_weights.h"
+#include "checkpoints/hugging_face/hf_folder.h"
 #include "comm/value_exchange.h"
 #include "config/base_model.h"
-#include "hf_folder.h"
 #include "io/entropy.h"
 #include "io/utf8.h"
 #include "libtrain/error.h"

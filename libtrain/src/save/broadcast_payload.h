@@ -8,9 +8,9 @@
 #include <span>
 #include <string>
 
+#include "checkpoints/memory/memory_copy.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
-#include "memory_copy.h"
 
 namespace lt {
 

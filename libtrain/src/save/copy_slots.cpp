@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "memory_folder.h"
+#include "checkpoints/memory/memory_folder.h"
 
 namespace lt {
 namespace {

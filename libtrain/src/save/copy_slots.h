@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "memory_copy.h"
+#include "checkpoints/memory/memory_copy.h"
 
 namespace lt {
 

@@ -2,17 +2,17 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base_weights.h"
+#include "checkpoints/format/model_json.h"
+#include "checkpoints/format/transfer.h"
+#include "checkpoints/hugging_face/base_weights.h"
+#include "checkpoints/hugging_face/hf_folder.h"
 #include "config/model_table.h"
-#include "hf_folder.h"
 #include "kernels/step_numbers.h"
 #include "libtrain/device/phase.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/save/engine_checkpoint.h"
-#include "model_json.h"
 #include "nn/lora.h"
 #include "save/engine_checkpoint.h"
-#include "transfer.h"
 
 namespace lt {
 namespace {

@@ -11,12 +11,12 @@
 #include <optional>
 #include <utility>
 
+#include "checkpoints/memory/memory_folder.h"
 #include "comm/value_exchange.h"
 #include "device/cuda.h"
 #include "io/readable.h"
 #include "libtrain/device/phase.h"
 #include "libtrain/error.h"
-#include "memory_folder.h"
 
 namespace lt {
 

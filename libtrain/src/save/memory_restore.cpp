@@ -8,11 +8,11 @@
 #include <sstream>
 #include <utility>
 
+#include "checkpoints/memory/memory_folder.h"
 #include "comm/value_exchange.h"
 #include "device/copy_bytes.h"
 #include "kernels/elementwise.h"
 #include "libtrain/error.h"
-#include "memory_folder.h"
 #include "save/broadcast_payload.h"
 #include "save/engine_checkpoint.h"
 #include "tensor/host_memory.h"

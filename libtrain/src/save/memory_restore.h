@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/memory/memory_copy.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/parallel/engine.h"
-#include "memory_copy.h"
 #include "save/memory_hosts.h"
 
 namespace lt {

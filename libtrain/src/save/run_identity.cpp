@@ -14,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "checkpoints/format/run_id.h"
 #include "config/config_schema.h"
 #include "config/config_toml.h"
 #include "io/json_depth.h"
@@ -21,7 +22,6 @@
 #include "io/pending_file.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
-#include "run_id.h"
 
 namespace lt {
 namespace {

@@ -9,9 +9,9 @@
 #include <thread>
 #include <utility>
 
+#include "checkpoints/format/files.h"
 #include "comm/value_exchange.h"
 #include "device/seconds.h"
-#include "files.h"
 #include "libtrain/device/phase.h"
 #include "libtrain/error.h"
 #include "profile/activity_clock.h"

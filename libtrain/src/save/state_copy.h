@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "copy_format.h"
+#include "checkpoints/memory/copy_format.h"
 #include "libtrain/parallel/engine.h"
 
 namespace lt {

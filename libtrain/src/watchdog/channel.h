@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/tcp_socket.h"
+#include "comm/tcp/tcp_socket.h"
 #include "comm/value_exchange.h"
 
 namespace lt::watchdog {

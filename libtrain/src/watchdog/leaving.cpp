@@ -12,7 +12,7 @@
 
 #include "comm/call_log.h"
 #include "comm/deadline.h"
-#include "comm/tcp_socket.h"
+#include "comm/tcp/tcp_socket.h"
 
 namespace lt::watchdog {
 namespace {

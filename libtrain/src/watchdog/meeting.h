@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/tcp_greeting.h"
+#include "comm/tcp/tcp_greeting.h"
 #include "libtrain/comm/group.h"
 #include "watchdog/channel.h"
 #include "watchdog/place.h"

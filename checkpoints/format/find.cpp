@@ -1,0 +1,256 @@
+// Finds checkpoints and explains why one is not valid. Nothing here changes a file.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "checkpoints/format/files.h"
+#include "checkpoints/format/found_instead.h"
+#include "checkpoints/format/known_folders.h"
+#include "checkpoints/format/layout.h"
+#include "checkpoints/format/manifest.h"
+#include "checkpoints/format/shard_checksums.h"
+#include "checkpoints/format/verify.h"
+#include "io/crc32c.h"
+#include "io/descriptor.h"
+#include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/error.h"
+
+namespace lt::checkpoint {
+namespace {
+
+using Problems = std::vector<std::string>;
+
+// Runs `body` and records the message of an exception. Returns false if there was one.
+template <class Body>
+bool attempt(Problems& problems, Body&& body) {
+  try {
+    body();
+    return true;
+  } catch (const std::exception& e) {
+    problems.emplace_back(e.what());
+    return false;
+  }
+}
+
+void check_bytes(const std::filesystem::path& folder, const FileEntry& file, Problems& problems) {
+  const std::size_t before = problems.size();
+  attempt(problems, [&] {
+    const FileChecksums found = checksums_of(folder / file.name, file.datasets);
+    for (std::size_t d = 0; d < file.datasets.size(); ++d) {
+      const DatasetEntry& dataset = file.datasets[d];
+      for (std::size_t b = 0; b < dataset.blocks.size(); ++b) {
+        if (found.blocks[d][b] == dataset.blocks[b]) continue;
+        problems.push_back(fmt::format("{}: {}: crc32c: expected {}, found {}", file.name, block_name(dataset, b),
+                                       crc_text(dataset.blocks[b]), crc_text(found.blocks[d][b])));
+      }
+    }
+    if (found.metadata != file.crc_metadata) {
+      problems.push_back(fmt::format("{}: metadata: crc32c: expected {}, found {}", file.name,
+                                     crc_text(file.crc_metadata), crc_text(found.metadata)));
+    }
+    if (found.file != file.crc && problems.size() == before) {
+      problems.push_back(
+          fmt::format("{}: crc32c: expected {}, found {}", file.name, crc_text(file.crc), crc_text(found.file)));
+    }
+  });
+}
+
+Listing look_at(const std::filesystem::path& folder, bool checksums) {
+  Manifest manifest;
+  const Problems problems = problems_of(folder, checksums, &manifest);
+  Listing listing;
+  listing.path = folder.string();
+  listing.step = parse_step(folder.filename().string()).value_or(-1);
+  listing.valid = problems.empty();
+  if (listing.valid) {
+    listing.step = manifest.state.step;
+    listing.run = manifest.state.run;
+    listing.eval_loss = manifest.state.eval_loss;
+  } else {
+    listing.reason = problems.front();
+    if (problems.size() > 1) listing.reason += fmt::format(" (and {} more)", problems.size() - 1);
+  }
+  return listing;
+}
+
+Listing examine(const std::filesystem::path& folder, bool checksums) {
+  if (checksums) return look_at(folder, true);
+  return remembered(folder, [&] { return look_at(folder, false); });
+}
+
+// A run at work may have removed the folder since it was listed.
+bool is_gone(const std::filesystem::path& folder) {
+  std::error_code failed;
+  return std::filesystem::symlink_status(folder, failed).type() == std::filesystem::file_type::not_found;
+}
+
+std::vector<Listing> examine_all(const std::vector<std::filesystem::path>& folders, bool checksums) {
+  std::vector<Listing> listings;
+  for (const auto& folder : folders) {
+    Listing listing = examine(folder, checksums);
+    if (listing.valid || !is_gone(folder)) listings.push_back(std::move(listing));
+  }
+  return listings;
+}
+
+// Runs are told apart in the directory that they save to.
+std::vector<std::filesystem::path> newest_first(const std::string& path, const RunFilter& runs) {
+  auto folders = runs.run.empty() ? step_folders(path) : steps_in(path);
+  std::reverse(folders.begin(), folders.end());
+  return folders;
+}
+
+void require_there(const std::string& path) {
+  if (!std::filesystem::exists(path)) throw DataError("checkpoint", path + ": no such file or folder");
+}
+
+// A path as messages name it, with the configuration key that gave it.
+std::string subject_of(const std::string& path, const std::string& named) {
+  return named.empty() ? path : named + " " + path;
+}
+
+// For a `path` that exists but holds no step folder.
+std::string hint_for_no_checkpoint(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const bool hugging_face = std::filesystem::exists(path / "model.safetensors", ignored) ||
+                            std::filesystem::exists(path / "model.safetensors.index.json", ignored) ||
+                            (std::filesystem::exists(path / "config.json", ignored) &&
+                             std::filesystem::exists(path / "pytorch_model.bin", ignored));
+  return hugging_face ? "this is a Hugging Face folder: ltrain checkpoint import makes a checkpoint of it"
+                      : "a step's folder, a checkpoints folder or a run's folder is expected";
+}
+
+}  // namespace
+
+std::vector<std::string> problems_of(const std::filesystem::path& folder, bool checksums, Manifest* read) {
+  Problems problems;
+  Manifest manifest;
+  if (!attempt(problems, [&] { manifest = read_manifest(folder); })) return problems;
+  for (const FileEntry& file : manifest.files) {
+    Size bytes = -1;
+    if (!attempt(problems, [&] { bytes = file_bytes(folder / file.name); })) continue;
+    if (bytes != file.bytes) {
+      problems.push_back(fmt::format("{}: expected {} bytes, found {}", file.name, file.bytes, bytes));
+    } else if (checksums) {
+      check_bytes(folder, file, problems);
+    }
+  }
+  if (checksums) remember_whole(folder, problems.empty());
+  if (read != nullptr) *read = std::move(manifest);
+  return problems;
+}
+
+std::vector<std::string> verify(const std::string& path) {
+  require_there(path);
+  const auto folders = step_folders(path);
+  if (folders.empty()) throw DataError("checkpoint", path + ": expected step-* folders, found none");
+  Problems all;
+  Size verified = 0;
+  for (const auto& folder : folders) {
+    const Problems problems = problems_of(folder, true);
+    if (is_gone(folder)) continue;
+    ++verified;
+    for (const std::string& problem : problems) all.push_back(folder.filename().string() + ": " + problem);
+  }
+  if (verified == 0) throw DataError("checkpoint", path + ": expected step-* folders, found them removed meanwhile");
+  return all;
+}
+
+std::vector<Listing> list(const std::string& path, bool checksums) {
+  require_there(path);
+  return examine_all(step_folders(path), checksums);
+}
+
+std::vector<Listing> saved_in(const std::string& directory) { return examine_all(steps_in(directory), false); }
+
+std::vector<Listing> candidates(const std::string& path, const RunFilter& runs) {
+  std::vector<Listing> found;
+  for (Listing& listing : examine_all(newest_first(path, runs), false)) {
+    if (!listing.valid || runs.includes(listing.run)) found.push_back(std::move(listing));
+  }
+  return found;
+}
+
+std::optional<std::string> first_unreadable(const std::vector<Listing>& candidates) {
+  std::optional<std::string> found;
+  const auto note = [&](const std::filesystem::path& path, int error) {
+    if (error != 0 && error != ENOENT && !found) found = path.string() + ": " + std::strerror(error);
+  };
+  for (const Listing& candidate : candidates) {
+    std::error_code failed;
+    std::filesystem::directory_iterator at(candidate.path, failed);
+    for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+      const Descriptor file(::open(at->path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+      char byte = 0;
+      const bool can_be_read = file.is_open() && (::pread(file.get(), &byte, 1, 0) >= 0 || errno == EISDIR);
+      note(at->path(), can_be_read ? 0 : errno);
+    }
+    note(candidate.path, failed.value());
+  }
+  return found;
+}
+
+const Listing* newest_valid(const std::vector<Listing>& candidates) {
+  const auto found = std::find_if(candidates.begin(), candidates.end(), [](const Listing& e) { return e.valid; });
+  return found == candidates.end() ? nullptr : &*found;
+}
+
+std::optional<Listing> find_other(const std::string& path, const RunFilter& runs) {
+  for (const auto& folder : newest_first(path, runs)) {
+    const Listing listing = examine(folder, false);
+    if (listing.valid && !runs.includes(listing.run)) return listing;
+  }
+  return std::nullopt;
+}
+
+void require_no_other_run(const std::string& path, const RunFilter& runs, const std::string& named) {
+  const auto other = find_other(path, runs);
+  if (!other) return;
+  const std::string found = other->run.empty() ? "version 1, without an id" : "run " + other->run;
+  const std::string hint =
+      named.empty() ? "choose another folder for this run's checkpoints"
+                    : fmt::format("choose another --{}; --checkpoint.resume={} with it begins a new run from there",
+                                  named, other->path);
+  throw UsageError(named.empty() ? "checkpoint" : "config",
+                   fmt::format("{}: expected checkpoints of run {} alone, found {} of {}", subject_of(path, named),
+                               runs.run, std::filesystem::path(other->path).filename().string(), found),
+                   hint);
+}
+
+std::optional<std::string> find_newest(const std::string& path, const RunFilter& runs, std::vector<std::string>* notes,
+                                       bool checksums) {
+  for (Listing& listing : candidates(path, runs)) {
+    if (listing.valid && checksums) listing = examine(listing.path, true);
+    if (listing.valid) return listing.path;
+    if (notes != nullptr) {
+      notes->push_back(std::filesystem::path(listing.path).filename().string() + ": " + listing.reason);
+    }
+  }
+  return std::nullopt;
+}
+
+DataError no_valid_checkpoint(const std::string& path, const std::vector<std::string>& notes,
+                              const std::string& named) {
+  const std::string subject = subject_of(path, named);
+  if (!std::filesystem::exists(path)) return {"checkpoint", subject + ": no such file or folder"};
+  if (const FoundInstead other = found_instead(path); notes.empty() && !other.found.empty())
+    return {"checkpoint", fmt::format("{}: expected a valid checkpoint, found {}", subject, other.found), other.hint};
+  return {"checkpoint",
+          fmt::format("{}: expected a valid checkpoint, found none{}{}", subject, notes.empty() ? "" : ": ",
+                      fmt::join(notes, "; ")),
+          notes.empty() ? hint_for_no_checkpoint(path) : ""};
+}
+
+std::string newest(const std::string& path, std::vector<std::string>* notes, const std::string& named) {
+  Problems reasons;
+  const auto found = find_newest(path, kAnyRun, &reasons, true);
+  if (!found) throw no_valid_checkpoint(path, reasons, named);
+  if (notes != nullptr) notes->insert(notes->end(), reasons.begin(), reasons.end());
+  return *found;
+}
+
+}  // namespace lt::checkpoint

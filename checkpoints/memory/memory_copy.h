@@ -1,0 +1,75 @@
+// A rank's state in a file of shared memory, which outlives the process. Two such files take turns, so that one is
+// whole at any moment: a file is unsealed, filled, sealed with its step, and then given its checksum. A copy that was
+// sealed before its process was killed is whole. The checksum detects changes to the memory since then. A copy without
+// a checksum counts, because its process had no time to compute one. docs/checkpoint-format.md describes the format.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoints/memory/copy_format.h"
+
+namespace lt::checkpoint {
+
+// The owner of the state. A start takes only copies of its own run and rank count.
+struct CopyOwner {
+  std::string run;  // at most 63 bytes
+  int rank = 0, ranks = 1;
+  bool operator==(const CopyOwner&) const = default;
+};
+
+// The hint in errors about too little memory.
+inline constexpr const char* kWithoutMemory =
+    "--checkpoint.memory_every=0 disables the copies; --shm-size sets the size of a container's /dev/shm";
+
+class MemoryCopy {
+ public:
+  // Creates `file`, or reuses an existing one with the same owner and layout. Takes all of its memory now. No other
+  // process can take the file during this object's lifetime. Throws DataError.
+  MemoryCopy(const std::filesystem::path& file, const CopyOwner& owner, const std::vector<CopyRange>& layout);
+  // Opens an existing file of this user. Returns null if it is not a copy.
+  static std::unique_ptr<MemoryCopy> open(const std::filesystem::path& file);
+  // Whether a copy of this owner and layout could reuse the file.
+  static bool fits(const std::filesystem::path& file, const CopyOwner& owner, const std::vector<CopyRange>& layout);
+  // Whether a live process, this one or another, created or reused the file as its own.
+  static bool is_being_written(const std::filesystem::path& file);
+  ~MemoryCopy();
+  MemoryCopy(const MemoryCopy&) = delete;
+  MemoryCopy& operator=(const MemoryCopy&) = delete;
+
+  const CopyOwner& owner() const { return owner_; }
+  const std::vector<CopyRange>& layout() const { return layout_; }
+  std::byte* payload() const { return payload_; }
+  Size payload_bytes() const { return payload_bytes_; }
+
+  // The caller must call it before the payload changes.
+  void unseal();
+  // The caller must call it once the payload is whole.
+  void seal(const CopySeal& seal);
+  CopySeal sealed() const;
+  // Computes the checksum of the payload. Gives up if the copy is unsealed meanwhile or if stop(), called every few
+  // MiB, returns true.
+  void add_checksum(const std::function<bool()>& stop);
+  // Returns false if the copy is not sealed or its checksum does not match the payload.
+  bool is_as_sealed() const;
+
+ private:
+  struct Header;
+  struct Mapping;
+  explicit MemoryCopy(std::unique_ptr<Mapping> mapping);
+  Header& header() const;
+  // Returns nullopt if the seal is no longer that of `step` or stop() returns true.
+  std::optional<std::uint32_t> checksum(Size step, const std::function<bool()>& stop) const;
+
+  std::unique_ptr<Mapping> mapping_;
+  CopyOwner owner_;
+  std::vector<CopyRange> layout_;
+  std::byte* payload_ = nullptr;
+  Size payload_bytes_ = 0;
+};
+
+}  // namespace lt::checkpoint

@@ -1,0 +1,111 @@
+// Converts frames to bytes and back.
+#include "comm/tcp/tcp_frames.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "libtrain/error.h"
+
+namespace lt {
+namespace {
+
+constexpr std::size_t kPiece = std::size_t{1} << 18;  // bytes that one recv() takes
+
+// Calls sendmsg() with the rest of a frame after `sent` bytes, and returns its result.
+ssize_t send_rest(const Descriptor& handle, const Frame& frame, std::size_t sent) {
+  std::array<iovec, 2> parts{};
+  std::size_t count = 0;
+  if (sent < sizeof frame.header) {
+    auto* const header = reinterpret_cast<char*>(const_cast<FrameHeader*>(&frame.header));
+    parts[count++] = {header + sent, sizeof frame.header - sent};
+    sent = sizeof frame.header;
+  }
+  const std::size_t at = sent - sizeof frame.header;
+  parts[count++] = {const_cast<char*>(frame.payload->data()) + at, frame.payload->size() - at};
+  msghdr message{};
+  message.msg_iov = parts.data(), message.msg_iovlen = count;
+  return ::sendmsg(handle.get(), &message, MSG_NOSIGNAL);
+}
+
+std::size_t size_of(const Frame& frame) { return sizeof frame.header + frame.payload->size(); }
+
+}  // namespace
+
+std::string pack_texts(const std::vector<const std::string*>& texts) {
+  std::string bytes;
+  for (const std::string* text : texts) {
+    const std::uint64_t length = text->size();
+    bytes.append(reinterpret_cast<const char*>(&length), sizeof length);
+    bytes += *text;
+  }
+  return bytes;
+}
+
+std::vector<std::string> unpack_texts(const std::string& bytes, int count) {
+  std::vector<std::string> texts;
+  std::size_t at = 0;
+  for (int i = 0; i < count; ++i) {
+    std::uint64_t length = 0;
+    if (bytes.size() - at < sizeof length) break;
+    std::memcpy(&length, bytes.data() + at, sizeof length);
+    at += sizeof length;
+    if (bytes.size() - at < length) break;
+    texts.push_back(bytes.substr(at, length));
+    at += length;
+  }
+  if (static_cast<int>(texts.size()) != count || at != bytes.size()) {
+    throw CommError(fmt::format("expected the texts of {} ranks, got {} bytes that are not", count, bytes.size()));
+  }
+  return texts;
+}
+
+FrameReader::State FrameReader::read(const Descriptor& handle, std::vector<Frame>& frames) {
+  if (filled_ == buffer_.size()) buffer_.resize(filled_ + std::min(kPiece, needed_ - filled_));
+  const ssize_t count = ::recv(handle.get(), buffer_.data() + filled_, buffer_.size() - filled_, 0);
+  if (count < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return State::open;
+  if (count <= 0) return State::closed;
+  filled_ += static_cast<std::size_t>(count);
+  if (filled_ < needed_) return State::open;
+  FrameHeader header;
+  std::memcpy(&header, buffer_.data(), sizeof header);
+  if (header.length > kMostMessageBytes || header.kind > FrameKind::loss) {
+    throw CommError(fmt::format("expected a message of at most {} bytes, got one of kind {} with {}", kMostMessageBytes,
+                                static_cast<unsigned>(header.kind), header.length));
+  }
+  needed_ = sizeof header + header.length;
+  if (filled_ < needed_) return State::open;
+  frames.emplace_back(header, buffer_.substr(sizeof header));
+  buffer_ = {}, filled_ = 0, needed_ = sizeof header;
+  return State::open;
+}
+
+bool FrameWriter::flush(const Descriptor& handle) {
+  while (!queue_.empty()) {
+    const ssize_t count = send_rest(handle, queue_.front(), sent_);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+    sent_ += static_cast<std::size_t>(count);
+    if (sent_ < size_of(queue_.front())) continue;
+    queue_.pop_front();
+    sent_ = 0;
+  }
+  return true;
+}
+
+bool write_frame(const Descriptor& handle, const Frame& frame) {
+  for (std::size_t sent = 0; sent < size_of(frame);) {
+    const ssize_t count = send_rest(handle, frame, sent);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    sent += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+}  // namespace lt

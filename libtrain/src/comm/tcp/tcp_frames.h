@@ -1,0 +1,81 @@
+// Messages between ranks that have met: a header, then its payload. They are read as they arrive, so memory grows with
+// the bytes received and not with the length that a header claims.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/tcp/tcp_socket.h"
+
+namespace lt {
+
+// Messages (configurations, times, parts of a manifest) are a few megabytes; one longer than this is an error.
+constexpr std::uint64_t kMostMessageBytes = std::uint64_t{1} << 30;
+
+enum class FrameKind : std::uint32_t {
+  open_channel,   // payload: the members of a group, by their ranks in the run
+  close_channel,  // the group's first member no longer needs it
+  gather,         // to rank 0: one member's text. From rank 0: the texts of all members, pack_texts()
+  broadcast,      // to rank 0: the text of member `root`; the others send none. From rank 0: that text
+  all_to_all,     // to rank 0: one member's texts for all members. From rank 0: all members' texts for this one
+  failure,        // from rank 0: why an exchange failed
+  loss,           // from rank 0: which rank has gone, so that an exchange cannot end
+};
+
+struct FrameHeader {
+  FrameKind kind = FrameKind::gather;
+  std::uint32_t root = 0;
+  std::uint64_t channel = 0;   // the group's
+  std::uint64_t sequence = 0;  // number of the exchange in its group
+  std::uint32_t leader = 0;    // rank in the run of the group's first member, who opens the channel
+  std::uint32_t length = 0;    // bytes of the payload
+};
+static_assert(sizeof(FrameHeader) == 32);
+
+struct Frame {
+  FrameHeader header;
+  std::shared_ptr<const std::string> payload;  // shared, because one text goes to many ranks
+
+  Frame() = default;
+  Frame(FrameHeader of, std::string text) : header(of), payload(std::make_shared<const std::string>(std::move(text))) {
+    header.length = static_cast<std::uint32_t>(payload->size());
+  }
+};
+
+std::string pack_texts(const std::vector<const std::string*>& texts);
+// Throws CommError if `bytes` is not exactly `count` texts.
+std::vector<std::string> unpack_texts(const std::string& bytes, int count);
+
+// Reads frames from one connection, blocking or not.
+class FrameReader {
+ public:
+  enum class State { open, closed };
+  // Takes the bytes of one recv() and appends completed frames to `frames`. Throws CommError for an invalid header.
+  State read(const Descriptor& handle, std::vector<Frame>& frames);
+
+ private:
+  std::string buffer_;  // starts with the first byte of a frame
+  std::size_t filled_ = 0, needed_ = sizeof(FrameHeader);
+};
+
+// Writes frames to one non-blocking connection.
+class FrameWriter {
+ public:
+  void push(Frame frame) { queue_.push_back(std::move(frame)); }
+  bool is_empty() const { return queue_.empty(); }
+  // Sends as much as the connection takes. Returns false if the peer has gone.
+  bool flush(const Descriptor& handle);
+
+ private:
+  std::deque<Frame> queue_;
+  std::size_t sent_ = 0;  // bytes of the first frame
+};
+
+// Writes the whole frame to a blocking connection. Returns false if the peer has gone.
+bool write_frame(const Descriptor& handle, const Frame& frame);
+
+}  // namespace lt

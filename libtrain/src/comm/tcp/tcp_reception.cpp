@@ -1,0 +1,176 @@
+// Rank 0's side of a meeting: one poll() loop serves all connections, so that none waits for another.
+#include "comm/tcp/tcp_reception.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <optional>
+
+#include "comm/tcp/tcp_greeting.h"
+#include "libtrain/error.h"
+
+namespace lt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kGreetingPatience{2};  // the time that a connection has for its greeting
+constexpr std::size_t kStrangers = 256;               // connections allowed besides the missing ranks
+constexpr int kAcceptedAtOnce = 64;
+
+// A connection during its greeting, as rank 0 sees it.
+class Guest {
+ public:
+  enum class State { greets, turned_away, welcome };
+
+  explicit Guest(Descriptor handle) : handle_(std::move(handle)) {}
+  const Descriptor& handle() const { return handle_; }
+  Descriptor take_handle() { return std::move(handle_); }
+  Clock::time_point deadline() const { return deadline_; }
+  int rank() const { return static_cast<int>(hello_.rank); }
+  bool said_hello() const { return said_hello_; }
+
+  // Takes the bytes that have arrived; never waits.
+  State hear(const TcpMeeting& meeting, const MeetingToken& token) {
+    if (!said_hello_) {
+      if (const State state = receive(&hello_, sizeof hello_); state != State::welcome) return state;
+      if (!is_of_peer(hello_, 0, meeting.size)) return State::turned_away;
+      said_hello_ = true;
+      answer_ = answer_to(hello_, token);
+      if (!tcp_write(handle_, &answer_, sizeof answer_)) return State::turned_away;
+    }
+    if (const State state = receive(&proof_, sizeof proof_); state != State::welcome) return state;
+    const std::uint64_t expected = proof_of(Speaker::caller, token, hello_, answer_.nonce);
+    return is_same_proof(proof_, expected) ? State::welcome : State::turned_away;
+  }
+
+ private:
+  // `welcome`: all bytes have arrived.
+  State receive(void* to, std::size_t size) {
+    while (got_ < size) {
+      const ssize_t count = ::recv(handle_.get(), static_cast<char*>(to) + got_, size - got_, 0);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return State::greets;
+      if (count <= 0) return State::turned_away;
+      got_ += static_cast<std::size_t>(count);
+    }
+    got_ = 0;
+    return State::welcome;
+  }
+
+  Descriptor handle_;
+  Clock::time_point deadline_ = Clock::now() + kGreetingPatience;
+  bool said_hello_ = false;
+  std::size_t got_ = 0;  // bytes received of the awaited message
+  Hello hello_;
+  Answer answer_;
+  std::uint64_t proof_ = 0;
+};
+
+class Reception {
+ public:
+  Reception(const TcpMeeting& meeting, const MeetingToken& token)
+      : meeting_(meeting),
+        token_(token),
+        listener_(meeting.listening >= 0 ? TcpListener(Descriptor(meeting.listening))
+                                         : TcpListener(meeting.host, meeting.port)) {
+    if (!meeting.one_host && !listener_.only_loopback().empty()) {
+      throw CommError(fmt::format("MASTER_ADDR: {} is {} on rank 0's host, which other hosts cannot reach",
+                                  meeting.host, listener_.only_loopback()),
+                      "name an address of the network: the first of `hostname -I` on rank 0's host");
+    }
+    links_.resize(static_cast<std::size_t>(meeting.size));
+  }
+
+  std::vector<Descriptor> receive_all() {
+    const auto deadline = Clock::now() + meeting_.patience;
+    while (missing_ > 0) {
+      if (Clock::now() > deadline) fail();
+      wait(deadline);
+      hear_guests();
+      accept_guests();
+    }
+    return std::move(links_);
+  }
+
+ private:
+  void wait(Clock::time_point deadline) {
+    entries_.clear();
+    for (const Guest& guest : guests_) {
+      entries_.push_back({guest.handle().get(), POLLIN, 0});
+      deadline = std::min(deadline, guest.deadline());
+    }
+    for (const Descriptor& handle : listener_.handles()) entries_.push_back({handle.get(), POLLIN, 0});
+    if (::poll(entries_.data(), entries_.size(), poll_ms_until(deadline)) < 0 && errno != EINTR) {
+      throw CommError(fmt::format("poll: {}", std::strerror(errno)));
+    }
+  }
+
+  // A guest whose greeting is incomplete stays until its deadline.
+  void hear_guests() {
+    std::deque<Guest> staying;
+    for (std::size_t i = 0; i < guests_.size(); ++i) {
+      Guest& guest = guests_[i];
+      const Guest::State state = entries_[i].revents == 0 ? Guest::State::greets : guest.hear(meeting_, token_);
+      if (state == Guest::State::welcome) welcome(guest);
+      if (state == Guest::State::turned_away && guest.said_hello()) ++refused_;
+      if (state == Guest::State::greets && Clock::now() < guest.deadline()) staying.push_back(std::move(guest));
+    }
+    guests_ = std::move(staying);
+  }
+
+  void welcome(Guest& guest) {
+    Descriptor& link = links_[static_cast<std::size_t>(guest.rank())];
+    if (link.get() >= 0) return;  // that rank is already here
+    if (!tcp_write(guest.handle(), &kWelcome, sizeof kWelcome)) return;
+    link = guest.take_handle();
+    --missing_;
+  }
+
+  // If full, the oldest guest is dropped: a rank of this run speaks at once, and retries if it was too slow.
+  void accept_guests() {
+    for (const Descriptor& listening : listener_.handles()) {
+      for (int i = 0; i < kAcceptedAtOnce; ++i) {
+        bool is_full = false;
+        std::optional<Descriptor> handle = TcpListener::accept(listening, is_full);
+        if (!handle && !is_full) break;
+        if (is_full && guests_.empty()) {
+          throw CommError("rank 0 can open no more connections", "`ulimit -n` is less than the number of ranks");
+        }
+        if (is_full || guests_.size() >= kStrangers + static_cast<std::size_t>(missing_)) guests_.pop_front();
+        if (handle) guests_.emplace_back(std::move(*handle));
+      }
+    }
+  }
+
+  [[noreturn]] void fail() const {
+    const auto first = std::find_if(links_.begin() + 1, links_.end(), [](const Descriptor& h) { return h.get() < 0; });
+    std::string text = fmt::format("group world: rank {} of {}: expected a connection, none came in time",
+                                   first - links_.begin(), meeting_.size);
+    if (missing_ > 1) text += fmt::format("; {} ranks are missing", missing_);
+    if (refused_ > 0) text += fmt::format("; {} connections did not know the token", refused_);
+    throw CommError(text, "is it running, and is the port open to it?");
+  }
+
+  const TcpMeeting& meeting_;
+  const MeetingToken& token_;
+  TcpListener listener_;
+  std::vector<Descriptor> links_;
+  int missing_ = meeting_.size - 1, refused_ = 0;
+  std::deque<Guest> guests_;  // in order of arrival
+  std::vector<pollfd> entries_;
+};
+
+}  // namespace
+
+std::vector<Descriptor> receive_ranks(const TcpMeeting& meeting, const MeetingToken& token) {
+  allow_descriptors(static_cast<std::size_t>(meeting.size) + kStrangers);
+  return Reception(meeting, token).receive_all();
+}
+
+}  // namespace lt

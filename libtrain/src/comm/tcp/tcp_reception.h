@@ -1,0 +1,13 @@
+// Rank 0's side of a meeting over TCP.
+#pragma once
+
+#include <vector>
+
+#include "comm/tcp/tcp_meeting.h"
+
+namespace lt {
+
+// Returns connected sockets by rank, once all ranks have come. Throws CommError.
+std::vector<Descriptor> receive_ranks(const TcpMeeting& meeting, const MeetingToken& token);
+
+}  // namespace lt
