@@ -114,7 +114,8 @@ double RecordedRun::timed_step(RecordMode mode) {
   if (mode == RecordMode::off) {
     static_cast<void>(result.loss());
   } else {
-    const StepRecord record = finish_step(run_, issued_step(run_, result, 0, clock_)).record;
+    int stop_signal = 0;
+    const StepRecord record = finish_step(run_, issued_step(run_, result, 0, clock_), stop_signal);
     run_.log.step(record);
     if (mode == RecordMode::sinks) {
       for (const auto& sink : sinks_) sink->step(record);

@@ -1,4 +1,6 @@
-// The engine: builds the units' buffers and runs steps. ShardedUnit implements a strategy, UnitSchedule its order.
+// The engine: builds the units' buffers and runs steps. ShardedUnit implements a strategy, UnitSchedule its order. A
+// batch's way from Engine::step() to the model is the order of the functions: run(), run_eagerly(), train(),
+// forward_and_backward().
 #include "libtrain/parallel/engine.h"
 
 #include <algorithm>
@@ -71,13 +73,7 @@ BatchShape Engine::batch_shape() const {
 StepResult Engine::step(const Batch& batch) {
   Impl& impl = *impl_;
   const BatchShape shape = batch_shape();
-  for (const auto& [name, values] :
-       {std::pair{"inputs", &batch.inputs}, {"targets", &batch.targets}, {"document_starts", &batch.document_starts}}) {
-    const Size samples = values->defined() && values->dims() > 0 ? values->dim(0) : 0;
-    if (samples == shape.samples() || (!values->defined() && values != &batch.inputs)) continue;
-    throw UsageError("engine", std::string("batch.") + name + ": expected accum * micro_batch = " +
-                                   std::to_string(shape.samples()) + " samples, got " + std::to_string(samples));
-  }
+  impl.require_samples(batch, shape);
   impl.require_targets(batch.targets);
   if (!impl.options.device.is_meta()) begin_step(impl.steps + 1);
   const PhaseScope phase(Phase::step, impl.options.device);
@@ -85,7 +81,7 @@ StepResult Engine::step(const Batch& batch) {
   impl.require_sound();
   impl.bind_model_again();
   impl.make_ready(impl.step_slots[static_cast<std::size_t>(impl.steps_of_engine % 2)], batch);
-  impl.runs_as_graph(batch) ? impl.run_graph(batch) : impl.run(kStepName, &Impl::step, batch);
+  impl.run(Impl::kStep, batch);
   ++impl.steps_of_engine;
   ++impl.steps;
   impl.samples += shape.global_samples();
@@ -94,18 +90,26 @@ StepResult Engine::step(const Batch& batch) {
   return *result;
 }
 
-void Engine::Impl::begin_gathers() {
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    units[i].start_late_gather();
-    units[i].begin_gathers(i < form.in_e4m3.size() && form.in_e4m3[i]);
+const Engine::Impl::Pass Engine::Impl::kStep{"step", [](Impl& engine, const Batch& batch) { engine.train(batch); },
+                                             true};
+
+void Engine::Impl::run(const Pass& pass, const Batch& batch) {
+  prepare(pass, batch);
+  if (options.arena && options.fp8 && pass.trains && !form.has_fp8_products) {
+    Context::current().give_notice(
+        "no product of a step is in FP8, which takes linear layers of units made by add_block(), with sizes in "
+        "multiples of 16");
   }
+  pass.trains&& runs_as_graph(batch) ? run_graph(pass, batch) : run_eagerly(pass, batch);
 }
 
-void Engine::Impl::end_gathers() {
-  for (ShardedUnit& unit : units) unit.end_gathers();
+void Engine::Impl::run_eagerly(const Pass& pass, const Batch& batch) {
+  const ContextScope scope(context(Context::current()));
+  const auto body = [&] { attempt([&] { pass.body(*this, batch); }); };
+  options.arena ? rehearsals.run(pass.name, batch, body) : body();
 }
 
-void Engine::Impl::step(const Batch& given) {
+void Engine::Impl::train(const Batch& given) {
   begin_gathers();
   const Batch batch = slot->on_device(given);
   slot->send_rates(scalars.rates);
@@ -123,86 +127,10 @@ void Engine::Impl::step(const Batch& given) {
   }
   schedule->finish_reductions();
   end_gathers();
-  average_losses(scalars.losses, scalars.outcome.member(&StepOutcome::loss));
+  average_losses(scalars.losses, scalars.outcome.member(&StepReport::loss));
   update();
   if (!options.cuda_graph) return;
   for (ShardedUnit& unit : units) unit.finish_early_gather();  // a graph ends only when all its work is done
-}
-
-void Engine::Impl::require_own_parameters() const {
-  if (!lends_parameters) return;
-  throw UsageError("engine", "expected a body of with_parameters() that does not run or change its engine");
-}
-
-void Engine::Impl::require_sound() const {
-  require_own_parameters();
-  if (!failed) return;
-  throw UsageError("engine", "expected an engine whose steps succeeded: an earlier one ended half-way with an error",
-                   "make a new engine and load a checkpoint");
-}
-
-// A rehearsal has no owner, operation, tape or forward options from a caller, so a step uses none either.
-Context Engine::Impl::context(const Context& records) {
-  Context own;
-  own.timeline = records.timeline, own.clock = records.clock, own.work = records.work, own.calls = records.calls;
-  own.notices = records.notices, own.collectives = records.collectives;
-  own.counts_memory = records.counts_memory, own.counts_collectives = records.counts_collectives;
-  own.ids = &ids, own.graph_calls = records.graph_calls;
-  own.kernels = {.deterministic = parallel.deterministic, .tf32 = options.tf32, .fp8 = options.fp8};
-  return own;
-}
-
-void Engine::Impl::run(const char* name, PassFunction function, const Batch& batch) {
-  const ContextScope scope(context(Context::current()));
-  const auto body = [&] { attempt([&] { (this->*function)(batch); }); };
-  if (!options.arena) return body();
-  const auto plan = make_room(name, function, batch);
-  if (options.fp8 && !has_fp8_products && function == &Impl::step) {
-    Context::current().give_notice(
-        "no product of a step is in FP8, which takes linear layers of units made by add_block(), with sizes in "
-        "multiples of 16");
-  }
-  memory.run(plan, body);
-}
-
-// After two steps every lazily chosen algorithm is cached. Traced steps and steps with a fault inside run eagerly. So
-// does a step beside a copy of the state: launching a graph of some thousand nodes waits until the copy has ended.
-bool Engine::Impl::runs_as_graph(const Batch& batch) const {
-  if (!options.cuda_graph || options.device.is_meta() || steps_of_engine < 2 ||
-      Context::current().timeline != nullptr || update_gate || fault_in_this_step()) {
-    return false;
-  }
-  const auto without_graph = [](const char* reason) {
-    Context::current().give_notice(std::string("steps run without a CUDA graph: ") + reason);
-    return false;
-  };
-  if (makes_host_values) {  // a graph would send those of the captured step again
-    return without_graph("loss() makes tensors from values of the host; nn::Buffer keeps them on the device");
-  }
-  for (const Tensor* values : {&batch.inputs, &batch.targets, &batch.document_starts}) {
-    if (values->defined() && is_on(*values, options.device)) return without_graph("batches are not on the CPU");
-  }
-  return true;
-}
-
-void Engine::Impl::run_graph(const Batch& batch) {
-  const Stream stream = Stream::compute(options.device);
-  make_room(kStepName, &Impl::step, batch);                    // must not happen during the capture
-  for (ShardedUnit& unit : units) unit.finish_early_gather();  // of parameters that are new from outside of a step
-  const StepGraph::Key key{shapes_of(batch), memory.arena_number()};
-  // A graph always begins with the late gathers, and leaves behind parameters that are not gathered yet. An evaluation
-  // before it may have gathered them.
-  const auto defer_late_gathers = [&] {
-    for (ShardedUnit& unit : units) unit.defer_late_gather();
-  };
-  if (!slot->graph || slot->graph->key() != key) {
-    slot->graph.reset();
-    defer_late_gathers();
-    slot->graph.emplace(key, stream, [&] { run(kStepName, &Impl::step, batch); });
-  }
-  attempt([&] { slot->graph->launch(stream); });
-  ++graph_launches;
-  defer_late_gathers();
 }
 
 Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const Tensor& target_weight) {
@@ -225,7 +153,7 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
                 .taken = &takes_terms},
        .samples_before = rates != nullptr ? &rates->samples : nullptr,
        .samples = options.micro_batch});
-  const ContextMemberScope<&Context::makes_host_values> told(&makes_host_values);
+  const ContextMemberScope<&Context::makes_host_values> told(&form.makes_host_values);
   schedule->begin_micro_batch(micro == 0, micro == options.accum - 1);
   Tape tape;
   Tensor result;
@@ -234,7 +162,7 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
     const PhaseScope phase(Phase::forward, options.device);
     fault_point("forward");
     const TapeScope recording(&tape);
-    result = loss_of(rows);
+    result = in_f32(model.loss(rows));
     if (!takes_terms) require_no_terms();
     if (started_from != nullptr && started_from != result.gradient_slot()) leave_gradients_to_backward();
     if (fault_makes_nan("forward")) fill(result, std::numeric_limits<double>::quiet_NaN());
@@ -247,11 +175,21 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
   return result.detach().view({1});
 }
 
-Tensor Engine::Impl::loss_of(const Batch& batch) {
-  Tensor loss = model.loss(batch);
+Tensor Engine::Impl::in_f32(const Tensor& loss) {
   if (!loss.defined()) throw UsageError("engine", "loss(): expected a tensor of one element, got none");
   // The gradient of a loss that a model computes in bf16 or f16 still begins in f32.
   return dtype_bytes(loss.dtype()) < dtype_bytes(DType::f32) ? ops::cast(loss, DType::f32) : loss;
+}
+
+void Engine::Impl::begin_gathers() {
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    units[i].start_late_gather();
+    units[i].begin_gathers(i < form.in_e4m3.size() && form.in_e4m3[i]);
+  }
+}
+
+void Engine::Impl::end_gathers() {
+  for (ShardedUnit& unit : units) unit.end_gathers();
 }
 
 void Engine::Impl::average_losses(const Tensor& all, const Tensor& mean) {
@@ -282,7 +220,7 @@ void Engine::Impl::update() {
   pass_update_gate();
   fault_point("optimizer", Stream::compute(options.device));
   const StepNumbers* const numbers = scalars.update.get();
-  scaling.copy_scale(scalars.outcome.member(&StepOutcome::loss_scale));
+  scaling.copy_scale(scalars.outcome.member(&StepReport::loss_scale));
   dispatch(options.device, [&](auto stream) {
     kernels::step_numbers(stream,
                           {.numbers_G = scalars.update.get(),
@@ -335,6 +273,78 @@ void Engine::Impl::pass_update_gate() {
   const ActivityScope activity(Activity::checkpoint);
   Stream::compute(options.device).wait(*update_gate);
   update_gate.reset();
+}
+
+// After two steps every lazily chosen algorithm is cached. Traced steps and steps with a fault inside run eagerly. So
+// does a step beside a copy of the state: launching a graph of some thousand nodes waits until the copy has ended.
+bool Engine::Impl::runs_as_graph(const Batch& batch) const {
+  if (!options.cuda_graph || options.device.is_meta() || steps_of_engine < 2 ||
+      Context::current().timeline != nullptr || update_gate || fault_in_this_step()) {
+    return false;
+  }
+  const auto without_graph = [](const char* reason) {
+    Context::current().give_notice(std::string("steps run without a CUDA graph: ") + reason);
+    return false;
+  };
+  if (form.makes_host_values) {  // a graph would send those of the captured step again
+    return without_graph("loss() makes tensors from values of the host; nn::Buffer keeps them on the device");
+  }
+  for (const Tensor* values : {&batch.inputs, &batch.targets, &batch.document_starts}) {
+    if (values->defined() && is_on(*values, options.device)) return without_graph("batches are not on the CPU");
+  }
+  return true;
+}
+
+void Engine::Impl::run_graph(const Pass& pass, const Batch& batch) {
+  const Stream stream = Stream::compute(options.device);
+  for (ShardedUnit& unit : units) unit.finish_early_gather();  // of parameters that are new from outside of a step
+  const StepGraph::Key key{shapes_of(batch), rehearsals.memory().arena_number()};
+  // A graph always begins with the late gathers, and leaves behind parameters that are not gathered yet. An evaluation
+  // before it may have gathered them.
+  const auto defer_late_gathers = [&] {
+    for (ShardedUnit& unit : units) unit.defer_late_gather();
+  };
+  if (!slot->graph || slot->graph->key() != key) {
+    slot->graph.reset();
+    defer_late_gathers();
+    slot->graph.emplace(key, stream, [&] { run_eagerly(pass, batch); });
+  }
+  attempt([&] { slot->graph->launch(stream); });
+  ++graph_launches;
+  defer_late_gathers();
+}
+
+void Engine::Impl::require_samples(const Batch& batch, const BatchShape& shape) const {
+  for (const auto& [name, values] :
+       {std::pair{"inputs", &batch.inputs}, {"targets", &batch.targets}, {"document_starts", &batch.document_starts}}) {
+    const Size found = values->defined() && values->dims() > 0 ? values->dim(0) : 0;
+    if (found == shape.samples() || (!values->defined() && values != &batch.inputs)) continue;
+    throw UsageError("engine", std::string("batch.") + name + ": expected accum * micro_batch = " +
+                                   std::to_string(shape.samples()) + " samples, got " + std::to_string(found));
+  }
+}
+
+void Engine::Impl::require_own_parameters() const {
+  if (!lends_parameters) return;
+  throw UsageError("engine", "expected a body of with_parameters() that does not run or change its engine");
+}
+
+void Engine::Impl::require_sound() const {
+  require_own_parameters();
+  if (!failed) return;
+  throw UsageError("engine", "expected an engine whose steps succeeded: an earlier one ended half-way with an error",
+                   "make a new engine and load a checkpoint");
+}
+
+// A rehearsal has no owner, operation, tape or forward options from a caller, so a step uses none either.
+Context Engine::Impl::context(const Context& records) {
+  Context own;
+  own.timeline = records.timeline, own.clock = records.clock, own.work = records.work, own.calls = records.calls;
+  own.notices = records.notices, own.collectives = records.collectives;
+  own.counts_memory = records.counts_memory, own.counts_collectives = records.counts_collectives;
+  own.ids = &ids, own.graph_calls = records.graph_calls;
+  own.kernels = {.deterministic = parallel.deterministic, .tf32 = options.tf32, .fp8 = options.fp8};
+  return own;
 }
 
 void Engine::set_learning_rate(double lr) {

@@ -29,10 +29,13 @@ std::vector<BatchLoss> Engine::evaluate(const Batch& batch) {
   }
   impl.bind_model_again();
   impl.make_ready(impl.evaluation_slot, batch);
-  impl.run(kEvaluationName, &Impl::evaluate, batch);
+  impl.run(Impl::kEvaluation, batch);
   impl.attempt([&] { impl.slot->finish(); });
   return std::exchange(impl.evaluated, {});
 }
+
+const Engine::Impl::Pass Engine::Impl::kEvaluation{
+    "evaluation", [](Impl& engine, const Batch& batch) { engine.evaluate(batch); }, false};
 
 // Each rank contributes its loss and the number of its counted targets.
 void Engine::Impl::evaluate(const Batch& given) {
@@ -44,7 +47,7 @@ void Engine::Impl::evaluate(const Batch& given) {
   const Tensor all = Tensor::zeros({2 * control.size()}, DType::f32, options.device);
   const Tensor own = all.narrow(0, 2 * control.rank(), 2), counted = own.narrow(0, 1, 1);
   const Tensor& targets = batch.targets;
-  copy(own.narrow(0, 0, 1), loss_of(batch).view({1}));
+  copy(own.narrow(0, 0, 1), in_f32(model.loss(batch)).view({1}));
   if (targets.defined() && targets.dtype() == DType::i32) {
     dispatch(options.device, [&](auto stream) {
       kernels::count_targets(stream, counted.template data<float>(), targets.template data<std::int32_t>(),

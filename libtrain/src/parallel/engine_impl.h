@@ -16,19 +16,15 @@
 #include "libtrain/parallel/engine.h"
 #include "optim/least_loaded.h"
 #include "parallel/loss_scaling.h"
+#include "parallel/rehearsals.h"
 #include "parallel/sharded_unit.h"
 #include "parallel/shared_block.h"
-#include "parallel/step_memory.h"
 #include "parallel/step_scalars.h"
 #include "parallel/step_slot.h"
 #include "parallel/unit_schedule.h"
 #include "tensor/id_checks.h"
 
 namespace lt {
-
-// Names of the passes that run in the arena.
-inline constexpr const char* kStepName = "step";
-inline constexpr const char* kEvaluationName = "evaluation";
 
 struct Engine::Impl {
   // Makes everything that needs no other rank: it contains no collective. Call make_shared() next.
@@ -93,37 +89,39 @@ struct Engine::Impl {
     if (model.observer() != schedule.get()) bind_model();
   }
 
-  void step(const Batch& batch);
+  // What runs in the arena, the same on all ranks. Its plan and its form belong to the shapes of a batch too
+  // (`rehearsals`), its graph to a slot.
+  struct Pass {
+    const char* name;
+    void (*body)(Impl& engine, const Batch& batch);
+    bool trains;  // then it may run as a graph
+  };
+  static const Pass kStep, kEvaluation;
+  void train(const Batch& batch);
   void evaluate(const Batch& batch);
   // At the beginning and the end of either.
   void begin_gathers();
   void end_gathers();
-  using PassFunction = void (Impl::*)(const Batch&);
+  // Throws UsageError for a batch of another number of samples than batch_shape() has.
+  void require_samples(const Batch& batch, const BatchShape& shape) const;
   // Throws UsageError inside with_parameters().
   void require_own_parameters() const;
   // The same, and after a step that threw.
   void require_sound() const;
   // The context of a step: the recorders of `records`, and this engine's kernel settings.
   Context context(const Context& records);
-  // Runs `function` in the arena. The engine must be sound.
-  void run(const char* name, PassFunction function, const Batch& batch);
+  // Runs a pass in the arena, as a graph where it can. The engine must be sound.
+  void run(const Pass& pass, const Batch& batch);
+  void run_eagerly(const Pass& pass, const Batch& batch);
   bool runs_as_graph(const Batch& batch) const;
-  // Runs the step as a graph, and captures it first if the slot has none for such batches.
-  void run_graph(const Batch& batch);
-  // Rehearses `function` for batches like `batch` and reserves the arena, unless that is already done. The pass then
-  // runs in the form that its rehearsal found.
-  std::shared_ptr<const MemoryPlan> make_room(const char* name, PassFunction function, const Batch& batch) {
-    auto plan = memory.prepare(name, batch, rehearsal(function));
-    compare_with_other_ranks();
-    const std::string key = plan_key(name, batch);
-    if (compared.back() != key) {
-      std::erase(compared, key);
-      compared.push_back(key);
-    }
-    form = forms.at(key);
-    or_forget({key}, [&] { memory.reserve(); });
-    return plan;
-  }
+  // Runs the pass as a graph, and captures it first if the slot has none for such batches.
+  void run_graph(const Pass& pass, const Batch& batch);
+  // Rehearses the pass for batches like `batch` and reserves the arena, unless that is already done. The pass then runs
+  // in the form that its rehearsal found.
+  void prepare(const Pass& pass, const Batch& batch);
+  // Rehearses the pass with an engine like this one on the meta device, unless that is already done.
+  void rehearse(const Pass& pass, const Batch& batch);
+  const Group* arena_windows() const { return sharding.arena_source() == nullptr ? nullptr : &sharding.gather; }
   // Runs `body`. If it throws, require_sound() refuses every later step.
   template <class F>
   void attempt(F&& body) {
@@ -131,27 +129,6 @@ struct Engine::Impl {
     body();
     failed = false;
   }
-  // Requires that everything rehearsed since the last call makes the same collectives on all ranks and, with an arena
-  // in windows, has the same offsets. Throws UsageError and InternalError, on all ranks, which then forget it. Beyond
-  // kMostPlans, the plans that were used longest ago are dropped.
-  void compare_with_other_ranks();
-  // The passes that were rehearsed since the last comparison, or the one of this key, are rehearsed again.
-  void forget_uncompared();
-  void forget(const std::string& key);
-  // Runs `body`, which makes room for the passes of these keys. If it throws, they are forgotten, and the room is freed
-  // where this rank had it: no later pass asks for more than it needs itself.
-  template <class F>
-  void or_forget(const std::vector<std::string>& keys, F&& body) {
-    try {
-      body();
-    } catch (...) {
-      for (const std::string& key : keys) std::erase(compared, key), forget(key);
-      memory.release();
-      throw;
-    }
-  }
-  // Rehearses `function` with an engine like this one on the meta device.
-  StepMemory::Rehearsal rehearsal(PassFunction function);
 
   void make_ready(StepSlot& next, const Batch& batch) {
     slot = &next;
@@ -172,8 +149,8 @@ struct Engine::Impl {
   // The factor by which a mean over all targets of the global batch becomes one over those that count: [1], f32.
   // Undefined, which stands for 1, without StepOptions::ignored_targets.
   Tensor count_targets(const Tensor& own);
-  // Throws UsageError where the model's loss() returns no tensor.
-  Tensor loss_of(const Batch& batch);
+  // A model's loss, in which gradients begin. Throws UsageError where loss() returned no tensor.
+  static Tensor in_f32(const Tensor& loss);
   Tensor forward_and_backward(const Batch& micro_batch, Size micro, const Tensor& target_weight);
   void update();
   kernels::GroupRates group_rates() const;
@@ -196,7 +173,7 @@ struct Engine::Impl {
   IdChecks ids{options.device,
                options.device.type == DeviceType::cuda ? &scalars.outcome.get()->bad_id : nullptr};  // of all passes
   LossScaling scaling{options.dtype, options.device};
-  StepMemory memory{options.device, sharding.arena_source()};
+  Rehearsals rehearsals{options.device, sharding.arena_source()};
   std::array<StepSlot, 2> step_slots{StepSlot(options.device), StepSlot(options.device)};
   StepSlot evaluation_slot{options.device};
   StepSlot* slot = &evaluation_slot;  // the current step's
@@ -205,26 +182,11 @@ struct Engine::Impl {
   RunIds run_ids;
   Size steps_of_engine = 0;  // made by this engine; those of a checkpoint do not count
   Size graph_launches = 0;
-  bool updating = false;           // or an update ended half-way with an error
-  bool lends_parameters = false;   // with_parameters() runs
-  bool makes_host_values = false;  // found by a rehearsal: loss() makes tensors from values of the host
-  bool has_fp8_products = false;   // found by a rehearsal of a step
-  // How a step or an evaluation runs, as its rehearsal found it.
-  struct PassForm {
-    std::vector<bool> in_e4m3;  // by unit: gathered in e4m3, in FP8 if none of its values is read; empty: none is
-    bool gradients_in_forward;  // the head computes them, unless loss() returns another tensor than the head's loss
-  };
-  PassForm form{{}, options.gradients_in_forward};  // of the current one
-  std::map<std::string, PassForm> forms;            // by plan_key()
-  struct RehearsedCalls {
-    std::string name, key;           // plan_key()
-    std::vector<std::string> calls;  // its collectives, one line each
-  };
-  std::vector<RehearsedCalls> uncompared;  // rehearsed since the last compare_with_other_ranks()
-  static constexpr std::size_t kMostPlans = 256;
-  std::deque<std::string> compared;  // by plan_key(), the one used last at the end
-  std::optional<Event> update_gate;  // set by hold_update_for(), for the next update
-  bool failed = false;               // a step or an evaluation threw half-way
+  bool updating = false;                                                // or an update ended half-way with an error
+  bool lends_parameters = false;                                        // with_parameters() runs
+  PassForm form{.gradients_in_forward = options.gradients_in_forward};  // of the current pass
+  std::optional<Event> update_gate;                                     // set by hold_update_for(), for the next update
+  bool failed = false;                                                  // a step or an evaluation threw half-way
 };
 
 }  // namespace lt

@@ -1,14 +1,10 @@
-// Rehearses a pass on shapes alone: its memory, its collectives, and how its units are gathered. The ranks compare them
-// before the pass runs.
+// Rehearses the passes of an engine on shapes alone: their memory, their collectives, and how their units are gathered.
 #include <cstddef>
-#include <memory>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "comm/call_log.h"
-#include "comm/same_calls.h"
-#include "libtrain/memory/memory.h"
 #include "parallel/engine_impl.h"
 #include "profile/work_count.h"
 
@@ -20,46 +16,27 @@ void Engine::rehearse(const Batch& step, const std::optional<Batch>& evaluation)
   if (!impl.options.arena) return;
   try {
     collectively(impl.control, [&] {
-      impl.memory.prepare(kStepName, step, impl.rehearsal(&Impl::step));
-      if (evaluation) impl.memory.prepare(kEvaluationName, *evaluation, impl.rehearsal(&Impl::evaluate));
+      impl.rehearse(Impl::kStep, step);
+      if (evaluation) impl.rehearse(Impl::kEvaluation, *evaluation);
     });
   } catch (...) {
-    impl.forget_uncompared();
+    impl.rehearsals.forget_new();
     throw;
   }
-  std::vector<std::string> keys;
-  for (const Impl::RehearsedCalls& rehearsed : impl.uncompared) keys.push_back(rehearsed.key);
-  impl.compare_with_other_ranks();
-  impl.or_forget(keys, [&] { collectively(impl.control, [&] { impl.memory.reserve(); }); });
+  const std::vector<std::string> keys = impl.rehearsals.compare(impl.control, impl.arena_windows());
+  impl.rehearsals.make_room(keys, [&] { collectively(impl.control, [&] { impl.rehearsals.reserve(); }); });
 }
 
-void Engine::Impl::compare_with_other_ranks() {
-  try {
-    for (const RehearsedCalls& rehearsed : uncompared) {
-      require_same_calls(rehearsed.name, rehearsed.calls, control);
-      if (sharding.arena_source() != nullptr) require_same_places(*memory.plans().at(rehearsed.key), sharding.gather);
-    }
-  } catch (...) {
-    forget_uncompared();
-    throw;
-  }
-  for (RehearsedCalls& rehearsed : uncompared) compared.push_back(std::move(rehearsed.key));
-  uncompared.clear();
-  for (; compared.size() > kMostPlans; compared.pop_front()) forget(compared.front());
+void Engine::Impl::prepare(const Pass& pass, const Batch& batch) {
+  if (!options.arena) return;
+  rehearse(pass, batch);
+  rehearsals.compare(control, arena_windows());
+  form = rehearsals.use(pass.name, batch);
+  rehearsals.make_room({plan_key(pass.name, batch)}, [&] { rehearsals.reserve(); });
 }
 
-void Engine::Impl::forget_uncompared() {
-  for (const RehearsedCalls& rehearsed : uncompared) forget(rehearsed.key);
-  uncompared.clear();
-}
-
-void Engine::Impl::forget(const std::string& key) {
-  memory.forget(key);
-  forms.erase(key);
-}
-
-StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
-  return [this, function](const std::string& name, const Batch& shapes) {
+void Engine::Impl::rehearse(const Pass& pass, const Batch& batch) {
+  rehearsals.add(pass.name, batch, [&](const Batch& shapes) {
     struct Restore {  // even if the rehearsal throws
       Impl& engine;
       ~Restore() { engine.bind_model(); }
@@ -73,21 +50,18 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
     Impl twin(model, make_sharding(group, parallel, on_meta), parallel, optimizers, on_meta);
     twin.make_shared();
     twin.form.in_e4m3.assign(units.size(), options.fp8);
-    (twin.*function)(shapes);  // the second run is like all later ones: parameters are in flight when it starts
+    pass.body(twin, shapes);  // the second run is like all later ones: parameters are in flight when it starts
     for (std::size_t i = 0; i < units.size(); ++i) {
       twin.form.in_e4m3[i] = twin.form.in_e4m3[i] && !twin.units[i].values_were_read();
     }
-    if (function == &Impl::step) has_fp8_products |= work.quantized_flops > 0;
+    twin.form.has_fp8_products = work.quantized_flops > 0;
     std::vector<std::string> calls;
-    MemoryPlan recorded = record_memory_plan(name, on_meta.device, [&] {
+    MemoryPlan plan = record_memory_plan(pass.name, on_meta.device, [&] {
       const CallListScope list(&calls);
-      (twin.*function)(shapes);
+      pass.body(twin, shapes);
     });
-    uncompared.push_back({name, plan_key(name, shapes), std::move(calls)});
-    makes_host_values |= twin.makes_host_values;
-    forms[plan_key(name, shapes)] = twin.form;
-    return recorded;
-  };
+    return Rehearsed{std::move(plan), twin.form, std::move(calls)};
+  });
 }
 
 }  // namespace lt

@@ -11,7 +11,7 @@
 
 namespace lt {
 
-Size Engine::arena_bytes() const { return impl_->memory.arena_bytes(); }
+Size Engine::arena_bytes() const { return impl_->rehearsals.memory().arena_bytes(); }
 Size Engine::steps_done() const { return impl_->steps; }
 Size Engine::graph_launches() const { return impl_->graph_launches; }
 Size Engine::samples_done() const { return impl_->samples; }
@@ -100,7 +100,7 @@ void Engine::initialise() {
 
 std::vector<const MemoryPlan*> Engine::memory_plans() const {
   std::vector<const MemoryPlan*> plans;
-  for (const auto& [key, plan] : impl_->memory.plans()) plans.push_back(plan.get());
+  for (const auto& [key, plan] : impl_->rehearsals.memory().plans()) plans.push_back(plan.get());
   return plans;
 }
 

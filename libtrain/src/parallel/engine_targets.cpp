@@ -53,7 +53,7 @@ Tensor Engine::Impl::count_targets(const Tensor& own) {
   if (!options.ignored_targets) return {};
   const ActivityScope activity(Activity::reduce_exposed);
   const Tensor counts = scalars.losses, own_count = counts.narrow(0, control.rank() * options.accum, options.accum);
-  const Tensor weight = scalars.outcome.member(&StepOutcome::target_weight);
+  const Tensor weight = scalars.outcome.member(&StepReport::target_weight);
   fill(own_count, 0);
   dispatch(options.device, [&](auto stream) {
     kernels::count_targets(stream, own_count.template data<float>(), own.template data<std::int32_t>(), own.elements());

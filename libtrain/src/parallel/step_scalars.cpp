@@ -7,8 +7,8 @@ namespace lt {
 
 StepScalars::StepScalars(Device device, Size optimizer_groups)
     : outcome(device), update(device, optimizer_groups), rates(device) {
-  fill(outcome.member(&StepOutcome::loss_scale), 1);
-  fill(outcome.member(&StepOutcome::target_weight), 1);
+  fill(outcome.member(&StepReport::loss_scale), 1);
+  fill(outcome.member(&StepReport::target_weight), 1);
 }
 
 void StepScalars::make_gathered(Size loss_count, const std::shared_ptr<BlockSource>& loss_windows, Size partial_count,

@@ -10,7 +10,9 @@
 namespace lt {
 
 // What the host reads after a step.
-struct StepReport : StepOutcome {
+struct StepReport {
+  float loss = 0, norm = 0, loss_scale = 1;
+  float target_weight = 1;   // targets / counted targets of the global batch; 0: none counts
   std::uint64_t bad_id = 0;  // the word of the engine's IdChecks; once set it stays, and no step updates anything
   std::int32_t skipped = 0;  // steps so far without an update
 };

@@ -52,10 +52,18 @@ StepResult StepSlot::finish(const DeviceValue<StepReport>& outcome, const IdChec
   return {&report(), ids, done_};
 }
 
-const StepOutcome& StepResult::outcome() const {
+const StepReport& StepResult::report() const {
   done_.synchronize();
   ids_->require_none(report_->bad_id);
   return *report_;
+}
+
+float StepResult::loss() const { return report().loss; }
+float StepResult::norm() const { return report().norm; }
+float StepResult::loss_scale() const { return report().loss_scale; }
+double StepResult::counted_share() const {
+  const float weight = report().target_weight;
+  return weight > 0 ? 1 / static_cast<double>(weight) : 0;
 }
 
 }  // namespace lt

@@ -33,9 +33,10 @@ void require_good_batches(const std::vector<std::string>& problems) {
   throw error;
 }
 
-// Summarises the ranks' reports in this rank's record. `problem` is of this rank's batch; empty: none.
-void gather_ranks(FinishedStep& finished, const RankReport& mine, const std::string& problem, const Group& control) {
-  StepRecord& record = finished.record;
+// Summarises the ranks' reports in this rank's record, and returns the stop signal of the lowest rank that has one.
+// `problem` is of this rank's batch; empty: none.
+int gather_ranks(StepRecord& record, const RankReport& mine, const std::string& problem, const Group& control) {
+  int stop_signal = 0;
   std::vector<RankReport> reports;
   std::vector<std::string> problems;
   for (const std::string& bytes :
@@ -43,7 +44,7 @@ void gather_ranks(FinishedStep& finished, const RankReport& mine, const std::str
     std::memcpy(&reports.emplace_back(), bytes.data(), sizeof mine);
     problems.push_back(bytes.substr(sizeof mine));
     record.memory_peak_bytes = std::max(record.memory_peak_bytes, reports.back().memory_peak_bytes);
-    if (finished.stop_signal == 0) finished.stop_signal = reports.back().stop_signal;
+    if (stop_signal == 0) stop_signal = reports.back().stop_signal;
   }
   require_good_batches(problems);
   const auto column = [&](auto&& value) {
@@ -59,6 +60,7 @@ void gather_ranks(FinishedStep& finished, const RankReport& mine, const std::str
   for (std::size_t i = 0; i < kActivities; ++i) {
     record.breakdown_over_ranks[i] = column([i](const RankReport& report) { return report.breakdown_ms[i]; });
   }
+  return stop_signal;
 }
 
 }  // namespace
@@ -67,9 +69,8 @@ IssuedStep issued_step(const Run& run, const StepResult& result, double lr, Acti
   return {run.steps_done(), result, lr, clock.lap(), take_comm_lap(), take_waiting_ms()};
 }
 
-FinishedStep finish_step(const Run& run, const IssuedStep& issued) {
-  FinishedStep finished;
-  StepRecord& record = finished.record;
+StepRecord finish_step(const Run& run, const IssuedStep& issued, int& stop_signal) {
+  StepRecord record;
   record.step = issued.step, record.steps = run.resolved.steps();
   record.lr = issued.lr;
   std::string problem;
@@ -97,8 +98,8 @@ FinishedStep finish_step(const Run& run, const IssuedStep& issued) {
   }
   const RankReport mine = {record.step_ms, record.step_ms - waiting_ms, record.breakdown_ms, record.memory_peak_bytes,
                            RunSignals::noted()};
-  gather_ranks(finished, mine, problem, run.control);
-  return finished;
+  stop_signal = gather_ranks(record, mine, problem, run.control);
+  return record;
 }
 
 }  // namespace lt

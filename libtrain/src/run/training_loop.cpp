@@ -142,10 +142,9 @@ class TrainingLoop {
   // Records the step that was issued last, unless it is recorded already.
   void finish_issued() {
     if (!issued_) return;
-    const auto [record, stop_signal] = finish_step(run_, *issued_);
+    const StepRecord record = finish_step(run_, *issued_, stop_signal_);
     const bool has_targets = issued_->result.counted_share() > 0;
     issued_.reset();
-    stop_signal_ = stop_signal;
     run_.log.step(record);
     if (on_step_) report(record);
     restart_.step_done();

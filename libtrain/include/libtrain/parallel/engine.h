@@ -66,12 +66,6 @@ struct StepOptions {
   double z_loss = 0, label_smoothing = 0;
 };
 
-// The results of a step, on the device.
-struct StepOutcome {
-  float loss = 0, norm = 0, loss_scale = 1;
-  float target_weight = 1;  // targets / counted targets of the global batch; 0: none counts
-};
-
 class IdChecks;
 struct StepReport;
 
@@ -83,19 +77,16 @@ class StepResult {
   StepResult(const StepReport* report, const IdChecks* ids, const Event& done)
       : report_(report), ids_(ids), done_(done) {}
   // Mean over all tokens of the global batch whose targets count; 0 if none does.
-  float loss() const { return outcome().loss; }
+  float loss() const;
   // Global L2 norm of the mean gradient, before clipping.
-  float norm() const { return outcome().norm; }
+  float norm() const;
   // The loss scale of the step; 1 unless in f16.
-  float loss_scale() const { return outcome().loss_scale; }
+  float loss_scale() const;
   // The share of the global batch's targets that count; 1 unless StepOptions::ignored_targets.
-  double counted_share() const {
-    const float weight = outcome().target_weight;
-    return weight > 0 ? 1 / static_cast<double>(weight) : 0;
-  }
+  double counted_share() const;
 
  private:
-  const StepOutcome& outcome() const;
+  const StepReport& report() const;
 
   const StepReport* report_;
   const IdChecks* ids_;
