@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "io/pending_file.h"
+#include "io/file.h"
 #include "io/print_note.h"
 #include "libtrain/error.h"
 #include "record/short_text.h"

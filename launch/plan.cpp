@@ -18,7 +18,7 @@
 #include "config/model_table.h"
 #include "config/origin.h"
 #include "config/resolve.h"
-#include "io/pending_file.h"
+#include "io/file.h"
 #include "launch/command.h"
 #include "launch/config_options.h"
 #include "launch/numbers.h"

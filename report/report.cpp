@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "io/file_name.h"
-#include "io/pending_file.h"
+#include "io/file.h"
 #include "libtrain/error.h"
 #include "report/live.h"
 #include "report/sections.h"

@@ -1,4 +1,4 @@
-// POSIX files with every return code checked.
+// Opens, syncs, names and removes the files of checkpoints.
 #include "checkpoints/format/files.h"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "device/progress.h"
-#include "io/new_file.h"
+#include "io/file.h"
 
 namespace lt::checkpoint {
 namespace fs = std::filesystem;
@@ -24,8 +24,12 @@ namespace {
   throw DataError("checkpoint", fmt::format("{}: {}: {}", name, what, std::strerror(error)));
 }
 
-OpenFile open_to_read(const fs::path& path, int flags) {
-  return {path, Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags))};
+CheckedFile named(const fs::path& path, Descriptor opened) {
+  return {"checkpoint", path.filename(), std::move(opened)};
+}
+
+CheckedFile open_to_read(const fs::path& path, int flags) {
+  return named(path, Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags)));
 }
 
 // Also returns true if the file system does not support the call.
@@ -36,56 +40,22 @@ bool sync_range(const Descriptor& file, Size begin, Size bytes, unsigned flags) 
 
 }  // namespace
 
-OpenFile::OpenFile(const fs::path& path, Descriptor opened)
-    : name_(path.filename().string()), file_(std::move(opened)) {
-  if (!file_.is_open()) fail("cannot open");
-}
-
-void OpenFile::fail(const char* what) const { throw_errno(name_, what, errno); }
-
-Size OpenFile::bytes() const {
-  struct stat status {};
-  if (::fstat(file_.get(), &status) != 0) fail("cannot stat");
-  if (!S_ISREG(status.st_mode)) throw DataError("checkpoint", name_ + ": is not a regular file");
-  return status.st_size;
-}
-
-void OpenFile::read_at(void* data, Size bytes, Size offset) const {
-  const auto got = static_cast<Size>(file_.read_at(data, static_cast<std::size_t>(bytes), offset));
-  if (got == bytes) return;
-  if (errno != 0) fail("cannot read");
-  throw DataError("checkpoint",
-                  fmt::format("{}: expected {} more bytes at {}, found its end", name_, bytes - got, offset + got));
-}
-
-void OpenFile::write(const void* data, std::size_t bytes) const {
-  if (!file_.write(data, bytes)) fail("cannot write");
-}
-
-void OpenFile::write_out() const {
-  const Size end = bytes();
+void write_out(const CheckedFile& file) {
+  const Size end = file.bytes();
   for (Size at = 0; at < end; at += kPieceBytes) {
     constexpr unsigned kAll = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
-    if (!sync_range(file_, at, std::min(kPieceBytes, end - at), kAll)) fail("cannot fsync");
+    if (!sync_range(file.descriptor(), at, std::min(kPieceBytes, end - at), kAll)) file.fail("cannot fsync");
     count_progress();
   }
 }
 
-void OpenFile::sync() const {
-  if (::fsync(file_.get()) != 0) fail("cannot fsync");
-}
-
-void OpenFile::close() {
-  if (!file_.close()) fail("cannot close");
-}
-
-OpenFile open_regular(const fs::path& path) {
-  OpenFile file = open_to_read(path, O_NONBLOCK);  // has no effect on regular files
-  file.bytes();                                    // throws for anything else
+CheckedFile open_regular(const fs::path& path) {
+  CheckedFile file = open_to_read(path, O_NONBLOCK);  // has no effect on regular files
+  file.bytes();                                       // throws for anything else
   return file;
 }
 
-OpenFile create_file(const fs::path& path) { return {path, create_new(path)}; }
+CheckedFile create_file(const fs::path& path) { return named(path, create_new(path)); }
 
 bool begin_write_out(const Descriptor& file, Size begin, Size bytes) {
   constexpr Size kWorthACall = Size{1} << 20;
@@ -95,8 +65,8 @@ bool begin_write_out(const Descriptor& file, Size begin, Size bytes) {
 Size file_bytes(const fs::path& file) { return open_regular(file).bytes(); }
 
 void sync_file(const fs::path& path) {
-  OpenFile file = open_to_read(path, 0);
-  file.write_out();
+  CheckedFile file = open_to_read(path, 0);
+  write_out(file);
   file.sync();
   file.close();
 }
@@ -115,7 +85,7 @@ void remove_tree(const fs::path& path) {
 }
 
 std::string read_text(const fs::path& path, Size limit) {
-  const OpenFile file = open_regular(path);
+  const CheckedFile file = open_regular(path);
   const Size bytes = file.bytes();
   if (bytes > limit) {
     throw DataError("checkpoint",
@@ -127,7 +97,7 @@ std::string read_text(const fs::path& path, Size limit) {
 }
 
 void write_durably(const fs::path& path, std::string_view text) {
-  OpenFile file = create_file(path);
+  CheckedFile file = create_file(path);
   file.write(text.data(), text.size());
   file.sync();
   file.close();

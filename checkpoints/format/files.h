@@ -1,5 +1,5 @@
-// POSIX files with every return code checked. Functions with `durably` in their names return only when the bytes are on
-// disk. All functions throw DataError with the file's last path component and the system's reason.
+// The files of checkpoints. Functions with `durably` in their names return only when the bytes are on disk. All
+// functions throw DataError with the file's last path component and the system's reason.
 #pragma once
 
 #include <filesystem>
@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "io/descriptor.h"
+#include "io/file.h"
 #include "libtrain/dtype.h"
 #include "libtrain/error.h"
 
@@ -15,32 +16,13 @@ namespace lt::checkpoint {
 // Progress is counted at least once per this many bytes written; even a slow disk writes them within seconds.
 constexpr Size kPieceBytes = Size{64} << 20;
 
-// An open file and its name.
-class OpenFile {
- public:
-  // Throws if `opened` is not open. Errors name the file as in `path`.
-  OpenFile(const std::filesystem::path& path, Descriptor opened);
-
-  // Throws unless the file is a regular one.
-  Size bytes() const;
-  void read_at(void* data, Size bytes, Size offset) const;
-  void write(const void* data, std::size_t bytes) const;
-  // Hands written data to the disk, piece by piece, and counts progress. The data is durable only after sync().
-  void write_out() const;
-  void sync() const;
-  // Closes the file and throws on errors, which the destructor cannot.
-  void close();
-
- private:
-  [[noreturn]] void fail(const char* what) const;
-  std::string name_;
-  Descriptor file_;
-};
+// Hands written data to the disk, piece by piece, and counts progress. The data is durable only after sync().
+void write_out(const CheckedFile& file);
 
 // Opens a regular file for reading. Anything else, even a pipe without a writer, is refused at once.
-OpenFile open_regular(const std::filesystem::path& file);
+CheckedFile open_regular(const std::filesystem::path& file);
 // Creates a file for writing; it must not exist.
-OpenFile create_file(const std::filesystem::path& file);
+CheckedFile create_file(const std::filesystem::path& file);
 
 // Asks the system to start writing a range to the disk, so that a later sync waits for less. Does nothing if the range
 // is small or the file system has no such call. Returns false, with errno set, if the disk failed.

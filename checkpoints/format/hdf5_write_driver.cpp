@@ -14,7 +14,7 @@
 
 #include "checkpoints/format/files.h"
 #include "device/progress.h"
-#include "io/new_file.h"
+#include "io/file.h"
 #include "libtrain/error.h"
 
 namespace lt::checkpoint {

@@ -9,7 +9,7 @@
 #include "checkpoints/format/known_folders.h"
 #include "checkpoints/format/layout.h"
 #include "checkpoints/format/run_id.h"
-#include "io/pending_file.h"
+#include "io/file.h"
 
 namespace lt::checkpoint {
 namespace fs = std::filesystem;

@@ -56,7 +56,7 @@ class PieceReader {
   }
 
  private:
-  OpenFile file_;
+  CheckedFile file_;
   std::vector<char> buffer_;
 };
 

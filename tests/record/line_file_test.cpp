@@ -38,7 +38,7 @@ TEST_CASE("line file: a line that does not fit is not in it in part, and the rea
   {
     const FileSizeLimit full(15);
     errno = 0;
-    CHECK_THROWS_WITH(file.append("abcdefghij"), temp.path() + ": cannot append: File too large");
+    CHECK_THROWS_WITH(file.append("abcdefghij"), temp.path() + ": cannot write: File too large");
     CHECK(temp.text() == "0123456789\n");
     file.append("xyz");  // this fits
   }

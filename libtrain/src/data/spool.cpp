@@ -16,7 +16,7 @@
 
 #include "data/token_header.h"
 #include "io/lacks_locks.h"
-#include "io/pending_file.h"
+#include "io/file.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "io/pending_file.h"
+#include "io/file.h"
 #include "libtrain/dtype.h"
 
 namespace lt {

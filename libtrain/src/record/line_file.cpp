@@ -6,19 +6,19 @@
 #include <cstring>
 #include <filesystem>
 
-#include "io/new_file.h"
+#include "io/file.h"
 #include "libtrain/error.h"
 
 namespace lt {
 namespace {
 
 // The length in bytes up to and including the last newline.
-off_t whole_lines(const AppendFile& file) {
-  constexpr off_t kBlock = 4096;
-  for (off_t end = file.size(); end > 0;) {
-    const off_t begin = std::max<off_t>(0, end - kBlock);
-    const std::size_t newline = file.read(begin, static_cast<std::size_t>(end - begin)).rfind('\n');
-    if (newline != std::string::npos) return begin + static_cast<off_t>(newline) + 1;
+Size whole_lines(const AppendFile& file) {
+  constexpr Size kBlock = 4096;
+  for (Size end = file.size(); end > 0;) {
+    const Size begin = std::max<Size>(0, end - kBlock);
+    const std::size_t newline = file.read(begin, end - begin).rfind('\n');
+    if (newline != std::string::npos) return begin + static_cast<Size>(newline) + 1;
     end = begin;
   }
   return 0;
@@ -31,8 +31,8 @@ void make_name_durable(const std::string& path) {
 
 }  // namespace
 
-LineFile::LineFile(const std::string& path) : file_(path) {
-  const off_t end = whole_lines(file_);
+LineFile::LineFile(const std::string& path) : file_("record", path) {
+  const Size end = whole_lines(file_);
   if (end == 0) make_name_durable(path);
   file_.cut(end);
 }

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "record/append_file.h"
+#include "io/file.h"
 
 namespace lt {
 

@@ -17,7 +17,7 @@
 #include "io/crc32c.h"
 #include "io/readable.h"
 #include "libtrain/error.h"
-#include "record/append_file.h"
+#include "io/file.h"
 #include "record/sink.h"
 
 namespace lt {
@@ -85,7 +85,7 @@ class TensorBoardSink final : public Sink {
     // the clock was set back, or this host's is slow, the name still comes after those of earlier starts.
     const double stamp = std::max(now_s(), newest_stamp(folder) + 1e-3);
     const std::string path = fmt::format("{}/{}{:.6f}.{}", folder, kPrefix, stamp, ::getpid());
-    file_.emplace(path);
+    file_.emplace("record", path);
     // session_log { status: START }, even at step 1: the folder may hold a run that never reached a checkpoint.
     unwritten_ = record(0, bytes_field(3, "brain.Event:2")) + record(first_step, bytes_field(7, integer_field(1, 1)));
   }

@@ -13,7 +13,7 @@
 #include "checkpoints/format/layout.h"
 #include "comm/value_exchange.h"
 #include "device/fault.h"
-#include "io/pending_file.h"
+#include "io/file.h"
 #include "io/readable.h"
 #include "libtrain/device/phase.h"
 #include "libtrain/error.h"

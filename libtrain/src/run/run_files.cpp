@@ -6,7 +6,7 @@
 
 #include "config/config_toml.h"
 #include "drawing/arena_drawing.h"
-#include "io/pending_file.h"
+#include "io/file.h"
 #include "io/print_note.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"

@@ -20,7 +20,7 @@
 #include "config/config_toml.h"
 #include "data/file_list.h"
 #include "io/file_name.h"
-#include "io/new_file.h"
+#include "io/file.h"
 #include "io/paths.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "comm/value_exchange.h"
-#include "io/pending_file.h"
+#include "io/file.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
 #include "record/run_log.h"

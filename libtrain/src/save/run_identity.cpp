@@ -19,7 +19,7 @@
 #include "config/config_toml.h"
 #include "io/json_depth.h"
 #include "io/paths.h"
-#include "io/pending_file.h"
+#include "io/file.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 

@@ -18,7 +18,7 @@
 
 #include "io/descriptor.h"
 #include "io/entropy.h"
-#include "io/new_file.h"
+#include "io/file.h"
 #include "libtrain/error.h"
 
 namespace lt {

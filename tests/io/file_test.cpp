@@ -1,6 +1,6 @@
 // Files and descriptors: a file takes its name once it is whole, whole files are read, and planted links are not
 // followed.
-#include "io/pending_file.h"
+#include "io/file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,7 +15,6 @@
 
 #include "io/entropy.h"
 #include "io/file_name.h"
-#include "io/new_file.h"
 #include "io/standard_descriptors.h"
 #include "io/utf8.h"
 #include "io/whole_file.h"
