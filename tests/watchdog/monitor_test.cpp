@@ -4,13 +4,17 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <future>
 #include <limits>
 #include <thread>
 
+#include "comm/tcp/tcp_socket.h"
+#include "comm/value_exchange.h"
 #include "libtrain/error.h"
 #include "libtrain/watchdog/watchdog.h"
 #include "test_main/catch.h"
@@ -28,7 +32,7 @@ Meeting meeting_of(int rank, int size, const std::string& addresses = {}) {
   Meeting meeting;
   meeting.rank = rank, meeting.tokens = {kToken, lt::MeetingToken{}}, meeting.monitors = {0, 1};
   meeting.places.assign(static_cast<std::size_t>(size), own_place());
-  if (rank == 0) meeting.listener.emplace(true);
+  if (rank == 0) meeting.listener = lt::TcpListener::at_free_port(true);
   meeting.addresses = {rank == 0 ? std::to_string(meeting.listener->port()) : addresses, ""};
   return meeting;
 }
@@ -41,14 +45,27 @@ lt::Hello hello_of(std::uint32_t rank, std::uint32_t size) {
   return hello;
 }
 
-// The next frame that a stranger hears from the monitor; empty if it is turned away.
-std::optional<Frame> heard_by(Channel& stranger, Monitor& monitor) {
-  for (const auto deadline = soon(); stranger.is_open() && Clock::now() < deadline;) {
+// A connection to the monitor's port that has said `bytes`.
+lt::Descriptor stranger_who_says(const Meeting& meeting, const std::string& bytes) {
+  std::string problem;
+  auto link = lt::tcp_connect("127.0.0.1", meeting.listener->port(), soon(), problem, lt::TcpPatience::unlimited);
+  if (!link) throw lt::CommError(problem);
+  lt::tcp_write(*link, bytes.data(), bytes.size());
+  return std::move(*link);
+}
+
+// The next `count` bytes that a stranger hears from the monitor; fewer if it is turned away.
+std::string heard_by(const lt::Descriptor& stranger, Monitor& monitor, std::size_t count) {
+  std::string heard(count, '\0');
+  std::size_t got = 0;
+  for (const auto deadline = soon(); got < count && Clock::now() < deadline;) {
     monitor.receive(Clock::now());
-    const std::vector<Frame> frames = stranger.receive();
-    if (!frames.empty()) return frames.front();
+    const ssize_t more = ::recv(stranger.get(), heard.data() + got, count - got, MSG_DONTWAIT);
+    if (more == 0 || (more < 0 && errno != EAGAIN && errno != EINTR)) break;
+    if (more > 0) got += static_cast<std::size_t>(more);
   }
-  return std::nullopt;
+  heard.resize(got);
+  return heard;
 }
 
 // Rank 0's monitor and scripted connections of the other ranks.
@@ -187,39 +204,37 @@ TEST_CASE("monitor: a connection that closes is gone after a moment, unless it s
   CHECK(ranks.peer(3, 5).silent_s == Approx(5));
 }
 
-TEST_CASE("monitor: strangers and broken frames are shut out", "[watchdog]") {
+TEST_CASE("monitor: a frame longer than any ends its connection", "[watchdog]") {
+  Ranks ranks(2);
+  ranks.channels[0].send(FrameKind::board, std::string(300 << 10, 'x'));
+  CHECK(ranks.comes([&] { return ranks.peer(1, 1).link == Link::closed; }));
+}
+
+TEST_CASE("monitor: strangers are shut out", "[watchdog]") {
   Meeting meeting = meeting_of(0, 2);
   Monitor monitor(meeting);
-  std::string problem;
-  const auto stranger_who_says = [&](FrameKind kind, const std::string& bytes) {
-    Channel stranger = Channel::connect("127.0.0.1", meeting.listener->port(), soon(), problem);
-    stranger.send(kind, bytes);
-    return stranger;
-  };
-  const auto is_shut_out = [&](Channel stranger) { return !heard_by(stranger, monitor) && !stranger.is_open(); };
-  CHECK(is_shut_out(stranger_who_says(FrameKind::hello, "GET / HTTP/1.1")));
-  CHECK(is_shut_out(stranger_who_says(FrameKind::hello, std::string(1 << 20, 'x'))));
-  CHECK(is_shut_out(stranger_who_says(FrameKind::board, bytes_of(hello_of(1, 2)))));
+  const auto is_shut_out = [&](const lt::Descriptor& stranger) { return heard_by(stranger, monitor, 1).empty(); };
+  CHECK(is_shut_out(stranger_who_says(meeting, "GET / HTTP/1.1\r\nHost: of another protocol\r\n")));
+  CHECK(is_shut_out(stranger_who_says(meeting, std::string(1 << 16, 'x'))));
   for (const auto& [rank, size] : {std::pair{0, 2}, {2, 2}, {1, 3}, {-1, 2}}) {
     const auto hello = hello_of(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size));
-    CHECK(is_shut_out(stranger_who_says(FrameKind::hello, bytes_of(hello))));
+    CHECK(is_shut_out(stranger_who_says(meeting, bytes_of(hello))));
   }
   // Neither a guess nor the monitor's own proof, sent back, is welcome.
   const lt::Hello hello = hello_of(1, 2);
   for (const bool is_sent_back : {false, true}) {
-    Channel stranger = stranger_who_says(FrameKind::hello, bytes_of(hello));
-    const auto frame = heard_by(stranger, monitor);
-    REQUIRE(frame);
-    const auto answer = message_in<lt::Answer>(*frame, FrameKind::answer);
+    const lt::Descriptor stranger = stranger_who_says(meeting, bytes_of(hello));
+    const auto answer = lt::value_of<lt::Answer>(heard_by(stranger, monitor, sizeof(lt::Answer)));
     REQUIRE(answer);
     CHECK(answer->proof == lt::proof_of(lt::Speaker::listener, kToken, hello, answer->nonce));
-    stranger.send(FrameKind::proof, bytes_of(is_sent_back ? answer->proof : std::uint64_t{7}));
-    CHECK(is_shut_out(std::move(stranger)));
+    const std::string proof = bytes_of(is_sent_back ? answer->proof : std::uint64_t{7});
+    CHECK(lt::tcp_write(stranger, proof.data(), proof.size()));
+    CHECK(is_shut_out(stranger));
   }
 }
 
 TEST_CASE("meeting: a stranger at an advertised address learns nothing of the token", "[watchdog]") {
-  Listener stranger(true);
+  const lt::TcpListener stranger = lt::TcpListener::at_free_port(true);
   std::string seen;
   auto refused = std::async(std::launch::async, [&] {
     const Meeting meeting = meeting_of(1, 2, std::to_string(stranger.port()));
@@ -230,19 +245,22 @@ TEST_CASE("meeting: a stranger at an advertised address learns nothing of the to
     }
     return std::string();
   });
-  std::vector<Channel> callers;
+  std::vector<lt::Descriptor> callers;
+  bool is_full = false;
   while (refused.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
-    if (auto caller = stranger.accept()) callers.push_back(std::move(*caller));
-    for (Channel& caller : callers) {
-      for (const Frame& frame : caller.receive()) {
-        CHECK(frame.kind == FrameKind::hello);  // and never a proof
-        seen += frame.bytes;
-        caller.send(FrameKind::answer, bytes_of(lt::Answer{}));
-      }
+    if (auto caller = lt::TcpListener::accept(stranger.handles().front(), is_full)) {
+      callers.push_back(std::move(*caller));
+      const std::string answer = bytes_of(lt::Answer{});
+      CHECK(lt::tcp_write(callers.back(), answer.data(), answer.size()));
+    }
+    for (const lt::Descriptor& caller : callers) {
+      std::array<char, 1024> bytes{};
+      const ssize_t got = ::recv(caller.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+      if (got > 0) seen.append(bytes.data(), static_cast<std::size_t>(got));
     }
   }
   CHECK(refused.get().ends_with("last tried 127.0.0.1: it does not know this run's token"));
-  CHECK(seen.size() == sizeof(lt::Hello));
+  CHECK(seen.size() == sizeof(lt::Hello));  // and never a proof
   CHECK(seen.find(bytes_of(kToken)) == seen.npos);
 }
 
@@ -262,14 +280,13 @@ TEST_CASE("monitor: a rank that gave up an attempt connects with the next one", 
     Meeting meeting = meeting_of(0, 2);
     Monitor monitor(meeting);
     const auto start = Clock::now();  // time stands still for the monitor, which has to notice that `first` is closed
-    std::string problem;
-    Channel first = Channel::connect("127.0.0.1", meeting.listener->port(), soon(), problem);
     const lt::Hello hello = hello_of(1, 2);
-    first.send(FrameKind::hello, bytes_of(hello));
+    lt::Descriptor first = stranger_who_says(meeting, bytes_of(hello));
     if (was_welcomed) {
-      const auto answer = message_in<lt::Answer>(heard_by(first, monitor).value(), FrameKind::answer).value();
-      first.send(FrameKind::proof, bytes_of(lt::proof_of(lt::Speaker::caller, kToken, hello, answer.nonce)));
-      CHECK(heard_by(first, monitor)->kind == FrameKind::welcome);
+      const auto answer = lt::value_of<lt::Answer>(heard_by(first, monitor, sizeof(lt::Answer))).value();
+      const std::string proof = bytes_of(lt::proof_of(lt::Speaker::caller, kToken, hello, answer.nonce));
+      CHECK(lt::tcp_write(first, proof.data(), proof.size()));
+      CHECK(heard_by(first, monitor, 1) == std::string(1, lt::kWelcome));
     }
     first.close();
     auto second =
@@ -286,10 +303,9 @@ TEST_CASE("monitor: it listens only while it has room for strangers", "[watchdog
   Meeting meeting = meeting_of(0, 2);
   Monitor monitor(meeting);
   const auto start = Clock::now();
-  std::string problem;
-  std::vector<Channel> strangers;
+  std::vector<lt::Descriptor> strangers;
   for (int i = 0; i < 256; ++i) {
-    strangers.push_back(Channel::connect("127.0.0.1", meeting.listener->port(), soon(), problem));
+    strangers.push_back(stranger_who_says(meeting, ""));
     CHECK(monitor.listener() >= 0);
     monitor.receive(start);
   }
@@ -301,10 +317,10 @@ TEST_CASE("monitor: it listens only while it has room for strangers", "[watchdog
 
 TEST_CASE("meeting: the addresses of another host are tried in order", "[watchdog]") {
   Meeting meeting = meeting_of(0, 2);
-  meeting.listener.emplace(false);
+  meeting.listener = lt::TcpListener::at_free_port(false);
   const std::string port = std::to_string(meeting.listener->port());
   Monitor monitor(meeting);
-  Meeting other = meeting_of(1, 2, port + " no-address 127.0.0.1");
+  Meeting other = meeting_of(1, 2, port + " 100::1 127.0.0.1");
   other.places[0].machine = "another";
   auto connected = std::async(std::launch::async, [&] { return connect_to(other, 0, soon()); });
   while (connected.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) monitor.receive(Clock::now());
@@ -314,7 +330,7 @@ TEST_CASE("meeting: the addresses of another host are tried in order", "[watchdo
 TEST_CASE("meeting: a monitor that cannot be reached is an error that names it", "[watchdog]") {
   int port = 0;
   {
-    port = Listener(true).port();  // nobody listens there any more
+    port = lt::TcpListener::at_free_port(true).port();  // nobody listens there any more
   }
   try {
     connect_to(meeting_of(1, 2, std::to_string(port)), 0, Clock::now());

@@ -1,67 +1,24 @@
-// Non-blocking sockets: 4 bytes of length, 1 of kind, then the frame's bytes. They are not comm's sockets, which close
-// when a peer takes nothing for 30 s: the watchdog itself judges a peer that a debugger holds.
+// Non-blocking sockets: 4 bytes of length, 1 of kind, then the frame's bytes.
 #include "watchdog/channel.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <utility>
 
-#include "libtrain/error.h"
+#include "comm/tcp/tcp_socket.h"
 
 namespace lt::watchdog {
 namespace {
 
 constexpr std::size_t kHeader = 5, kLongestFrame = 256 << 10, kMostOutgoing = 1 << 20;
-constexpr int kSocketFlags = SOCK_CLOEXEC | SOCK_NONBLOCK;
-
-std::string system_error() { return std::strerror(errno); }
-
-void set_option(int fd, int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); }
 
 }  // namespace
 
-Channel::Channel(Descriptor connected) : handle_(std::move(connected)) {
-  set_option(handle_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
-}
-
-Channel Channel::connect(const std::string& address, int port, Clock::time_point deadline, std::string& problem) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM, hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  if (const int code = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found); code != 0) {
-    problem = ::gai_strerror(code);
-    return {};
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
-  Descriptor fd(::socket(found->ai_family, SOCK_STREAM | kSocketFlags, 0));
-  if (fd.get() < 0 || (::connect(fd.get(), found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS)) {
-    problem = system_error();
-    return {};
-  }
-  pollfd entry{fd.get(), POLLOUT, 0};
-  if (::poll(&entry, 1, poll_ms_until(deadline)) <= 0) {
-    problem = "no answer";
-    return {};
-  }
-  int code = 0;
-  socklen_t size = sizeof code;
-  ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &code, &size);
-  if (code != 0) {
-    problem = std::strerror(code);
-    return {};
-  }
-  return Channel(std::move(fd));
-}
+Channel::Channel(Descriptor connected) : handle_(std::move(connected)) { set_blocking(handle_, false); }
 
 void Channel::send(FrameKind kind, const std::string& bytes) {
   if (!is_open() || outgoing_.size() + bytes.size() > kMostOutgoing) return;
@@ -124,33 +81,6 @@ std::optional<Frame> Channel::await(Clock::time_point deadline) {
 
 void Channel::flush(Clock::time_point deadline) {
   while (push() && !outgoing_.empty() && Clock::now() < deadline) wait_for(POLLOUT, deadline);
-}
-
-Listener::Listener(bool for_this_host) {
-  sockaddr_in6 any6{};
-  any6.sin6_family = AF_INET6, any6.sin6_addr = in6addr_any;
-  sockaddr_in v4{};
-  v4.sin_family = AF_INET, v4.sin_addr.s_addr = htonl(for_this_host ? INADDR_LOOPBACK : INADDR_ANY);
-  const auto listens = [&](int family, const void* address, socklen_t size) {
-    handle_ = Descriptor(::socket(family, SOCK_STREAM | kSocketFlags, 0));
-    if (handle_.get() < 0) return false;
-    if (family == AF_INET6) set_option(handle_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    return ::bind(handle_.get(), static_cast<const sockaddr*>(address), size) == 0 &&
-           ::listen(handle_.get(), SOMAXCONN) == 0;
-  };
-  if ((for_this_host || !listens(AF_INET6, &any6, sizeof any6)) && !listens(AF_INET, &v4, sizeof v4)) {
-    throw CommError("the watchdog cannot listen: " + system_error());
-  }
-  sockaddr_in6 bound{};
-  socklen_t size = sizeof bound;
-  ::getsockname(handle_.get(), reinterpret_cast<sockaddr*>(&bound), &size);
-  port_ = ntohs(bound.sin6_port);  // the same offset in sockaddr_in
-}
-
-std::optional<Channel> Listener::accept() {
-  Descriptor fd(::accept4(handle_.get(), nullptr, nullptr, kSocketFlags));
-  if (fd.get() < 0) return std::nullopt;
-  return Channel(std::move(fd));
 }
 
 }  // namespace lt::watchdog

@@ -8,18 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "comm/tcp/tcp_socket.h"
-#include "comm/value_exchange.h"
+#include "io/descriptor.h"
 
 namespace lt::watchdog {
 
 using Clock = std::chrono::steady_clock;
 
 enum class FrameKind : std::uint8_t {
-  hello,    // the greeting's messages: comm/tcp_greeting.h
-  answer,   //
-  proof,    //
-  welcome,  //
   board,    // a rank's beat
   pulse,    // a monitor's beat
   verdict,  // message: the run ends
@@ -32,18 +27,10 @@ struct Frame {
   std::string bytes;
 };
 
-// A message of a fixed size. Empty if the frame is of another kind or size.
-template <class Message>
-std::optional<Message> message_in(const Frame& frame, FrameKind kind) {
-  return frame.kind == kind ? value_of<Message>(frame.bytes) : std::nullopt;
-}
-
 class Channel {
  public:
   Channel() = default;
   explicit Channel(Descriptor connected);
-  // Returns a closed channel if no connection is made before the deadline; `problem` says why.
-  static Channel connect(const std::string& address, int port, Clock::time_point deadline, std::string& problem);
 
   bool is_open() const { return handle_.get() >= 0; }
   int descriptor() const { return handle_.get(); }
@@ -64,20 +51,6 @@ class Channel {
 
   Descriptor handle_;
   std::string outgoing_, incoming_;
-};
-
-class Listener {
- public:
-  // Listens at a free port, for this host only or for all. Throws CommError.
-  explicit Listener(bool for_this_host);
-  int port() const { return port_; }
-  int descriptor() const { return handle_.get(); }
-  // Empty if no connection waits.
-  std::optional<Channel> accept();
-
- private:
-  Descriptor handle_;
-  int port_ = 0;
 };
 
 }  // namespace lt::watchdog

@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <sstream>
 #include <string_view>
 #include <thread>
+#include <utility>
 
+#include "comm/value_exchange.h"
 #include "libtrain/error.h"
 
 namespace lt::watchdog {
@@ -23,24 +26,6 @@ std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(word);
   return words;
-}
-
-enum class Greeting { welcome, no_welcome, wrong_token };
-
-Greeting greet(Channel& channel, const Meeting& meeting, const MeetingToken& token, Clock::time_point deadline) {
-  Hello hello;
-  hello.rank = static_cast<std::uint32_t>(meeting.rank), hello.size = static_cast<std::uint32_t>(meeting.size());
-  hello.nonce = random_token();
-  channel.send(FrameKind::hello, bytes_of(hello));
-  const auto frame = channel.await(deadline);
-  const auto answer = frame ? message_in<Answer>(*frame, FrameKind::answer) : std::nullopt;
-  if (!answer) return Greeting::no_welcome;
-  if (!is_same_proof(answer->proof, proof_of(Speaker::listener, token, hello, answer->nonce))) {
-    return Greeting::wrong_token;
-  }
-  channel.send(FrameKind::proof, bytes_of(proof_of(Speaker::caller, token, hello, answer->nonce)));
-  const auto last = channel.await(deadline);
-  return last && last->kind == FrameKind::welcome ? Greeting::welcome : Greeting::no_welcome;
 }
 
 }  // namespace
@@ -65,7 +50,7 @@ Meeting meet(const Group& group) {
   meeting.monitors = {0, one_host ? 1 : static_cast<int>(elsewhere - meeting.places.begin())};
   std::string mine;
   if (meeting.is_monitor(meeting.rank)) {
-    meeting.listener.emplace(one_host);
+    meeting.listener = TcpListener::at_free_port(one_host);
     mine = bytes_of(random_token()) + std::to_string(meeting.listener->port());
     for (const std::string& address : own_addresses()) mine += " " + address;
   }
@@ -91,10 +76,10 @@ Channel connect_to(const Meeting& meeting, int monitor, Clock::time_point deadli
     for (std::size_t i = 1; i < addresses.size();) {
       const auto one = std::min(deadline, Clock::now() + kOneAddress);
       std::string why = "no welcome";
-      Channel channel = Channel::connect(addresses[i], port, one, why);
+      std::optional<Descriptor> link = tcp_connect(addresses[i], port, one, why, TcpPatience::unlimited);
       const Greeting greeting =
-          channel.is_open() ? greet(channel, meeting, meeting.token_of(monitor), one) : Greeting::no_welcome;
-      if (greeting == Greeting::welcome) return channel;
+          link ? greet(*link, meeting.rank, meeting.size(), meeting.token_of(monitor), one) : Greeting::closed;
+      if (greeting == Greeting::welcome) return Channel(std::move(*link));
       const bool is_another = greeting == Greeting::wrong_token;  // another machine: do not retry that address
       problem = fmt::format("{}: {}", addresses[i], is_another ? "it does not know this run's token" : why);
       if (is_another) {

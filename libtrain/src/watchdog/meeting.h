@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/tcp/tcp_greeting.h"
+#include "comm/tcp/tcp_socket.h"
 #include "libtrain/comm/group.h"
 #include "watchdog/channel.h"
 #include "watchdog/place.h"
@@ -14,11 +15,11 @@ namespace lt::watchdog {
 
 struct Meeting {
   int rank = 0;
-  std::vector<Place> places;           // by rank
-  std::vector<int> monitors;           // rank 0, and one that watches rank 0, on another host if there is one
-  std::vector<MeetingToken> tokens;    // one for each monitor, so that a greeting cannot be relayed to the other
-  std::vector<std::string> addresses;  // the monitors': "port address address ..."
-  std::optional<Listener> listener;    // on monitors only
+  std::vector<Place> places;            // by rank
+  std::vector<int> monitors;            // rank 0, and one that watches rank 0, on another host if there is one
+  std::vector<MeetingToken> tokens;     // one for each monitor, so that a greeting cannot be relayed to the other
+  std::vector<std::string> addresses;   // the monitors': "port address address ..."
+  std::optional<TcpListener> listener;  // on monitors only
 
   int size() const { return static_cast<int>(places.size()); }
   bool is_monitor(int r) const { return r == monitors[0] || r == monitors[1]; }

@@ -2,6 +2,7 @@
 #include "watchdog/monitor.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "io/descriptor.h"
 
@@ -24,44 +25,31 @@ Monitor::Monitor(Meeting& meeting) : meeting_(meeting), entries_(meeting.places.
 }
 
 int Monitor::listener() const {
-  return meeting_.listener && strangers_.size() < kMostStrangers ? meeting_.listener->descriptor() : -1;
+  return meeting_.listener && strangers_.size() < kMostStrangers ? meeting_.listener->handles().front().get() : -1;
 }
 
 void Monitor::greet(Clock::time_point now) {
   if (!meeting_.listener) return;
-  while (strangers_.size() < kMostStrangers) {
-    auto channel = meeting_.listener->accept();
-    if (!channel) break;
-    strangers_.push_back({std::move(*channel), now});
+  for (bool is_full = false; strangers_.size() < kMostStrangers;) {
+    auto connected = TcpListener::accept(meeting_.listener->handles().front(), is_full, TcpPatience::unlimited);
+    if (!connected) break;
+    strangers_.emplace_back(std::move(*connected), now);
   }
-  for (Stranger& stranger : strangers_) {
-    for (const Frame& frame : stranger.channel.receive()) {
-      if (stranger.channel.is_open() && !hear(stranger, frame, now)) stranger.channel.close();
-    }
-    if (now - stranger.since > kStrangerPatience) stranger.channel.close();
+  std::vector<Guest> staying;
+  for (Guest& guest : strangers_) {
+    const Guest::State state = guest.hear(meeting_.rank, meeting_.size(), meeting_.token_of(meeting_.rank));
+    if (state == Guest::State::welcome) welcome(guest, now);
+    if (state == Guest::State::greets && now - guest.since() <= kStrangerPatience) staying.push_back(std::move(guest));
   }
-  std::erase_if(strangers_, [](const Stranger& stranger) { return !stranger.channel.is_open(); });
+  strangers_ = std::move(staying);
 }
 
-bool Monitor::hear(Stranger& stranger, const Frame& frame, Clock::time_point now) {
-  const MeetingToken& token = meeting_.token_of(meeting_.rank);
-  if (!stranger.hello) {
-    stranger.hello = message_in<Hello>(frame, FrameKind::hello);
-    if (!stranger.hello || !is_of_peer(*stranger.hello, meeting_.rank, meeting_.size())) return false;
-    stranger.answer = answer_to(*stranger.hello, token);
-    stranger.channel.send(FrameKind::answer, bytes_of(stranger.answer));
-    return true;
-  }
-  const auto proof = message_in<std::uint64_t>(frame, FrameKind::proof);
-  const std::uint64_t expected = proof_of(Speaker::caller, token, *stranger.hello, stranger.answer.nonce);
-  if (!proof || !is_same_proof(*proof, expected)) return false;
-  Entry& entry = entries_[stranger.hello->rank];
+void Monitor::welcome(Guest& guest, Clock::time_point now) {
+  Entry& entry = entries_[static_cast<std::size_t>(guest.rank())];
   // A rank that was not welcomed in time has closed its connection and comes with another one.
-  if (entry.channel.is_open()) return false;
-  entry.channel = std::move(stranger.channel);
-  entry.channel.send(FrameKind::welcome);
-  entry.connected = true, entry.heard = now;
-  return true;
+  if (entry.channel.is_open()) return;
+  Descriptor link = guest.welcomed();
+  if (link.is_open()) entry.channel = Channel(std::move(link)), entry.connected = true, entry.heard = now;
 }
 
 void Monitor::admit_no_more() {

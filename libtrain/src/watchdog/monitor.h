@@ -44,22 +44,15 @@ class Monitor {
     bool connected = false, told = false;
     std::optional<std::string> verdict = {};
   };
-  struct Stranger {  // has not proved yet that it knows the token
-    Channel channel;
-    Clock::time_point since;
-    std::optional<Hello> hello = {};
-    Answer answer = {};
-  };
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   void greet(Clock::time_point now);
-  // Returns false if it is to be turned away.
-  bool hear(Stranger& stranger, const Frame& frame, Clock::time_point now);
+  void welcome(Guest& guest, Clock::time_point now);
   void take(int rank, const Frame& frame);
 
   Meeting& meeting_;
   std::vector<Peer> peers_;
-  std::vector<Entry> entries_;  // by rank
-  std::vector<Stranger> strangers_;
+  std::vector<Entry> entries_;    // by rank
+  std::vector<Guest> strangers_;  // that have not proved yet that they know the token
 };
 
 }  // namespace lt::watchdog

@@ -13,9 +13,13 @@
 #pragma once
 
 #include <array>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "comm/tcp/meeting_token.h"
+#include "comm/tcp/tcp_socket.h"
 
 namespace lt {
 
@@ -40,13 +44,44 @@ static_assert(sizeof(Answer) == 24);
 constexpr char kWelcome = 'w';
 
 enum class Speaker : std::uint32_t { listener, caller };
-// Whether the hello is of this protocol and of a rank other than the listener's, of the same number of ranks.
-bool is_of_peer(const Hello& hello, int own_rank, int size);
-// A fresh answer.
-Answer answer_to(const Hello& hello, const MeetingToken& token);
 std::uint64_t proof_of(Speaker speaker, const MeetingToken& token, const Hello& hello, const Nonce& answer);
 
 // Takes a time that does not reveal how much of the two is equal.
 bool is_same_proof(std::uint64_t a, std::uint64_t b);
+
+enum class Greeting { welcome, closed, wrong_token };
+// The caller's side. After each message it waits for the listener, which may turn it away.
+Greeting greet(const Descriptor& link, int rank, int size, const MeetingToken& token, TcpDeadline deadline);
+
+// The listener's side: a connection during its greeting. Nothing waits.
+class Guest {
+ public:
+  enum class State { greets, turned_away, welcome };
+
+  explicit Guest(Descriptor handle, TcpDeadline since = std::chrono::steady_clock::now())
+      : handle_(std::move(handle)), since_(since) {}
+  const Descriptor& handle() const { return handle_; }
+  TcpDeadline since() const { return since_; }
+  int rank() const { return static_cast<int>(hello_.rank); }
+  bool said_hello() const { return said_hello_; }
+
+  // Takes the bytes that have arrived. Turns away whoever is not of this protocol, of a rank other than the listener's
+  // and of the same number of ranks.
+  State hear(int own_rank, int size, const MeetingToken& token);
+  // Tells the guest that it is welcome, and returns its connection; not open if it has gone.
+  Descriptor welcomed();
+
+ private:
+  // `welcome`: all bytes have arrived.
+  State receive(void* to, std::size_t size);
+
+  Descriptor handle_;
+  TcpDeadline since_;
+  bool said_hello_ = false;
+  std::size_t got_ = 0;  // bytes received of the awaited message
+  Hello hello_;
+  Answer answer_;
+  std::uint64_t proof_ = 0;
+};
 
 }  // namespace lt

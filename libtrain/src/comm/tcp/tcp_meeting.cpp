@@ -17,25 +17,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kRetry{100};
 
-enum class Greeting { welcome, closed, wrong_token };
-
-// After each message the rank waits for rank 0, which may turn it away.
-Greeting greet(const Descriptor& link, const TcpMeeting& meeting, const MeetingToken& token, TcpDeadline deadline) {
-  Hello hello;
-  hello.rank = static_cast<std::uint32_t>(meeting.rank), hello.size = static_cast<std::uint32_t>(meeting.size);
-  hello.nonce = random_token();
-  Answer answer;
-  if (!tcp_write(link, &hello, sizeof hello)) return Greeting::closed;
-  if (tcp_read(link, &answer, sizeof answer, deadline) != TcpRead::complete) return Greeting::closed;
-  if (!is_same_proof(answer.proof, proof_of(Speaker::listener, token, hello, answer.nonce)))
-    return Greeting::wrong_token;
-  const std::uint64_t proof = proof_of(Speaker::caller, token, hello, answer.nonce);
-  char said = 0;
-  if (!tcp_write(link, &proof, sizeof proof)) return Greeting::closed;
-  if (tcp_read(link, &said, sizeof said, deadline) != TcpRead::complete) return Greeting::closed;
-  return said == kWelcome ? Greeting::welcome : Greeting::closed;
-}
-
 std::vector<Descriptor> go_to_rank_0(const TcpMeeting& meeting) {
   const auto deadline = Clock::now() + meeting.patience;
   std::string problem;
@@ -49,7 +30,7 @@ std::vector<Descriptor> go_to_rank_0(const TcpMeeting& meeting) {
       if (!link) problem = "cannot connect: " + problem;
     }
     if (link) {
-      const Greeting greeting = greet(*link, meeting, *token, deadline);
+      const Greeting greeting = greet(*link, meeting.rank, meeting.size, *token, deadline);
       if (greeting == Greeting::welcome) {
         std::vector<Descriptor> links;
         links.push_back(std::move(*link));

@@ -23,55 +23,6 @@ constexpr std::chrono::seconds kGreetingPatience{2};  // the time that a connect
 constexpr std::size_t kStrangers = 256;               // connections allowed besides the missing ranks
 constexpr int kAcceptedAtOnce = 64;
 
-// A connection during its greeting, as rank 0 sees it.
-class Guest {
- public:
-  enum class State { greets, turned_away, welcome };
-
-  explicit Guest(Descriptor handle) : handle_(std::move(handle)) {}
-  const Descriptor& handle() const { return handle_; }
-  Descriptor take_handle() { return std::move(handle_); }
-  Clock::time_point deadline() const { return deadline_; }
-  int rank() const { return static_cast<int>(hello_.rank); }
-  bool said_hello() const { return said_hello_; }
-
-  // Takes the bytes that have arrived; never waits.
-  State hear(const TcpMeeting& meeting, const MeetingToken& token) {
-    if (!said_hello_) {
-      if (const State state = receive(&hello_, sizeof hello_); state != State::welcome) return state;
-      if (!is_of_peer(hello_, 0, meeting.size)) return State::turned_away;
-      said_hello_ = true;
-      answer_ = answer_to(hello_, token);
-      if (!tcp_write(handle_, &answer_, sizeof answer_)) return State::turned_away;
-    }
-    if (const State state = receive(&proof_, sizeof proof_); state != State::welcome) return state;
-    const std::uint64_t expected = proof_of(Speaker::caller, token, hello_, answer_.nonce);
-    return is_same_proof(proof_, expected) ? State::welcome : State::turned_away;
-  }
-
- private:
-  // `welcome`: all bytes have arrived.
-  State receive(void* to, std::size_t size) {
-    while (got_ < size) {
-      const ssize_t count = ::recv(handle_.get(), static_cast<char*>(to) + got_, size - got_, 0);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return State::greets;
-      if (count <= 0) return State::turned_away;
-      got_ += static_cast<std::size_t>(count);
-    }
-    got_ = 0;
-    return State::welcome;
-  }
-
-  Descriptor handle_;
-  Clock::time_point deadline_ = Clock::now() + kGreetingPatience;
-  bool said_hello_ = false;
-  std::size_t got_ = 0;  // bytes received of the awaited message
-  Hello hello_;
-  Answer answer_;
-  std::uint64_t proof_ = 0;
-};
-
 class Reception {
  public:
   Reception(const TcpMeeting& meeting, const MeetingToken& token)
@@ -103,7 +54,7 @@ class Reception {
     entries_.clear();
     for (const Guest& guest : guests_) {
       entries_.push_back({guest.handle().get(), POLLIN, 0});
-      deadline = std::min(deadline, guest.deadline());
+      deadline = std::min(deadline, guest.since() + kGreetingPatience);
     }
     for (const Descriptor& handle : listener_.handles()) entries_.push_back({handle.get(), POLLIN, 0});
     if (::poll(entries_.data(), entries_.size(), poll_ms_until(deadline)) < 0 && errno != EINTR) {
@@ -116,10 +67,12 @@ class Reception {
     std::deque<Guest> staying;
     for (std::size_t i = 0; i < guests_.size(); ++i) {
       Guest& guest = guests_[i];
-      const Guest::State state = entries_[i].revents == 0 ? Guest::State::greets : guest.hear(meeting_, token_);
+      const Guest::State state = entries_[i].revents == 0 ? Guest::State::greets : guest.hear(0, meeting_.size, token_);
       if (state == Guest::State::welcome) welcome(guest);
       if (state == Guest::State::turned_away && guest.said_hello()) ++refused_;
-      if (state == Guest::State::greets && Clock::now() < guest.deadline()) staying.push_back(std::move(guest));
+      if (state == Guest::State::greets && Clock::now() < guest.since() + kGreetingPatience) {
+        staying.push_back(std::move(guest));
+      }
     }
     guests_ = std::move(staying);
   }
@@ -127,8 +80,8 @@ class Reception {
   void welcome(Guest& guest) {
     Descriptor& link = links_[static_cast<std::size_t>(guest.rank())];
     if (link.get() >= 0) return;  // that rank is already here
-    if (!tcp_write(guest.handle(), &kWelcome, sizeof kWelcome)) return;
-    link = guest.take_handle();
+    link = guest.welcomed();
+    if (link.get() < 0) return;
     --missing_;
   }
 

@@ -31,9 +31,10 @@ void set_option(int fd, int level, int name, int value) {
   ::setsockopt(fd, level, name, &value, sizeof value);  // a slower link is no reason to fail
 }
 
-void watch_connection(int fd) {
+void set_options(int fd, TcpPatience patience) {
   constexpr int kIdleSeconds = 10, kBetweenProbes = 5, kProbes = 4;
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  if (patience == TcpPatience::unlimited) return;
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, kIdleSeconds);
   set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, kBetweenProbes);
@@ -136,7 +137,8 @@ std::string problem_of_name(const std::string& host) {
   return code == 0 || code == EAI_AGAIN ? "" : ::gai_strerror(code);
 }
 
-std::optional<Descriptor> tcp_connect(const std::string& host, int port, TcpDeadline deadline, std::string& problem) {
+std::optional<Descriptor> tcp_connect(const std::string& host, int port, TcpDeadline deadline, std::string& problem,
+                                      TcpPatience patience) {
   const Addresses addresses = addresses_of(host, port, problem);
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
     Descriptor handle(::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol));
@@ -144,7 +146,7 @@ std::optional<Descriptor> tcp_connect(const std::string& host, int port, TcpDead
     if (handle.get() < 0) {
       problem = system_error();
     } else if (connects(handle, *at, try_until, problem)) {
-      watch_connection(handle.get());
+      set_options(handle.get(), patience);
       set_blocking(handle, true);
       return handle;
     }
@@ -221,11 +223,34 @@ TcpListener::TcpListener(Descriptor listening) : only_loopback_("127.0.0.1") {
   handles_.push_back(std::move(listening));
 }
 
-std::optional<Descriptor> TcpListener::accept(const Descriptor& listening, bool& is_full) {
+TcpListener TcpListener::at_free_port(bool for_this_host) {
+  sockaddr_in6 any6{};
+  any6.sin6_family = AF_INET6, any6.sin6_addr = in6addr_any;
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET, v4.sin_addr.s_addr = htonl(for_this_host ? INADDR_LOOPBACK : INADDR_ANY);
+  TcpListener made;
+  const auto listens = [&](int family, const void* address, socklen_t size) {
+    Descriptor handle(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (handle.get() < 0) return false;
+    if (family == AF_INET6) set_option(handle.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+    if (::bind(handle.get(), static_cast<const sockaddr*>(address), size) != 0 ||
+        ::listen(handle.get(), kBacklog) != 0) {
+      return false;
+    }
+    made.handles_.push_back(std::move(handle));
+    return true;
+  };
+  if ((for_this_host || !listens(AF_INET6, &any6, sizeof any6)) && !listens(AF_INET, &v4, sizeof v4)) {
+    throw CommError("cannot listen at a free port: " + system_error());
+  }
+  return made;
+}
+
+std::optional<Descriptor> TcpListener::accept(const Descriptor& listening, bool& is_full, TcpPatience patience) {
   while (true) {
     Descriptor handle(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (handle.get() >= 0) {
-      watch_connection(handle.get());
+      set_options(handle.get(), patience);
       return handle;
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;

@@ -22,8 +22,13 @@ constexpr std::chrono::seconds kTcpVanished{30};
 // Why the name has no address; empty if it has one, or if it cannot be looked up at the moment.
 std::string problem_of_name(const std::string& host);
 
+// What ends a connection whose peer takes nothing: kTcpVanished, or the program that uses it. The watchdog judges a
+// peer that a debugger holds itself.
+enum class TcpPatience { limited, unlimited };
+
 // Tries once. Returns empty if it did not succeed by the deadline; `problem` then says why.
-std::optional<Descriptor> tcp_connect(const std::string& host, int port, TcpDeadline deadline, std::string& problem);
+std::optional<Descriptor> tcp_connect(const std::string& host, int port, TcpDeadline deadline, std::string& problem,
+                                      TcpPatience patience = TcpPatience::limited);
 
 // Reads all of `size` bytes, or returns why not.
 enum class TcpRead { complete, closed, late };
@@ -45,15 +50,20 @@ class TcpListener {
   TcpListener(const std::string& host, int port);
   // Takes over a socket that another process has opened, at an address for this host alone.
   explicit TcpListener(Descriptor listening);
+  // Listens at a free port, at all addresses or for this host alone. Throws CommError.
+  static TcpListener at_free_port(bool for_this_host);
   int port() const { return listening_port(handles_.front().get()); }
   // An address such as "127.0.1.1" if other hosts cannot reach this one by the name; otherwise empty.
   const std::string& only_loopback() const { return only_loopback_; }
   const std::vector<Descriptor>& handles() const { return handles_; }
   // Takes a connection that waits at one of the handles; does not block. Returns empty if none waits. Sets `is_full` if
   // this process can open no more descriptors.
-  static std::optional<Descriptor> accept(const Descriptor& listening, bool& is_full);
+  static std::optional<Descriptor> accept(const Descriptor& listening, bool& is_full,
+                                          TcpPatience patience = TcpPatience::limited);
 
  private:
+  TcpListener() = default;
+
   std::vector<Descriptor> handles_;
   std::string only_loopback_;
 };
