@@ -16,7 +16,7 @@
 namespace lt::bench {
 namespace {
 
-// The fields of a transformer that the shape names, in the order of nn::spec_fields(). A resolved configuration leaves
+// The fields of a transformer that the shape names, in the order of nn::spec_fields(). A complete configuration leaves
 // head_dim open where it follows from width and heads.
 constexpr std::string_view kShapeFields[] = {"layers", "heads", "kv_heads", "head_dim", "width", "ffn", "vocab"};
 

@@ -66,7 +66,7 @@ struct Adder : nn::Model {
   // Throws UsageError if the width is odd.
   explicit Adder(const Shape& given = {}) : shape(given), pair(add_unit<Pair>("pair", given)) {
     if (shape.width % 2 != 0) {
-      throw lt::UsageError("config", "model.width: expected an even number, got " + std::to_string(shape.width));
+      throw lt::UsageError("model", "width", "an even number", std::to_string(shape.width));
     }
     for (Size i = 0; i < shape.blocks; ++i) {
       blocks.push_back(&add_block<Mixture>("blocks." + std::to_string(i), shape));

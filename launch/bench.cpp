@@ -14,6 +14,7 @@
 #include "bench/scaling.h"
 #include "bench/step.h"
 #include "bench/tune.h"
+#include "config/origin.h"
 #include "io/print_note.h"
 #include "launch/command.h"
 #include "launch/config_options.h"
@@ -67,7 +68,7 @@ Run set_up_kernels(CLI::App& app, const Models& models) {
     const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;
     prepare(o->options, invocation);
-    bench::bench_kernels(*config, invocation.world, o->options, o->filter);
+    name_keys(*config, [&] { bench::bench_kernels(*config, invocation.world, o->options, o->filter); });
     return ExitCode::ok;
   };
 }
@@ -106,7 +107,7 @@ Run set_up_rates(CLI::App& app, const Models& models) {
     }
     take_sizes(o->options, o->sizes);
     prepare(o->options, invocation);
-    bench::bench_rates(*config, invocation.world, o->options);
+    name_keys(*config, [&] { bench::bench_rates(*config, invocation.world, o->options); });
     return ExitCode::ok;
   };
 }
@@ -149,7 +150,8 @@ Run set_up_step(CLI::App& app, const Models& models) {
     const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;
     prepare(o->options, invocation);
-    (o->serve ? bench::serve_steps : bench::bench_step)(*config, invocation.world, o->options);
+    name_keys(*config,
+              [&] { (o->serve ? bench::serve_steps : bench::bench_step)(*config, invocation.world, o->options); });
     return ExitCode::ok;
   };
 }
@@ -166,7 +168,7 @@ Run set_up_of_steps(CLI::App& app, const Models& models) {
     const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;
     prepare(*o, invocation);
-    kMeasure(*config, invocation.world, *o);
+    name_keys(*config, [&] { kMeasure(*config, invocation.world, *o); });
     return ExitCode::ok;
   };
 }

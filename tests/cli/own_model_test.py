@@ -121,7 +121,7 @@ class OwnProgram(Runs, program.CliTest):
 
     def test_the_command_line_is_that_of_the_models_in_the_table(self):
         refused = {
-            ("train", "--model.width=97"): "[config] model.width: expected an even number, got 97",
+            ("train", "--model.width=97"): "[config] model.width: expected an even number, got 97 (from the command line)",
             ("train", "--model.blocks=0"):
                 '[config] model.blocks: expected an integer of at least 1, got "0" (from the command line)',
             ("plan", "--model.layers=2"): "[config] unknown key model.layers (from the command line)",

@@ -63,7 +63,7 @@ void check_group(const OptimizerGroup& group, const std::string& match, double l
 
 }  // namespace
 
-TEST_CASE("run options: every key arrives", "[config]") {
+TEST_CASE("resolve: every key arrives", "[config]") {
   const Resolved config = resolved(R"(
 [model]
 preset = "gpt-tiny"
@@ -161,7 +161,7 @@ groups = [{match = "*norm*", lr_scale = 4, weight_decay = 0.9, optimizer = "adam
   check_group(optimizers.groups[4], "*", 1, adamw(0.3f));
 }
 
-TEST_CASE("run options: every choice arrives", "[config]") {
+TEST_CASE("resolve: every choice arrives", "[config]") {
   const Resolved tf32 = resolved("[train]\ndevice = \"cuda\"\ntf32 = true\n[parallel]\nrecompute = \"full\"\n");
   CHECK(tf32.step.tf32);
   CHECK(tf32.step.dtype == DType::f32);

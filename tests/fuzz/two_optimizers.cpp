@@ -1,4 +1,4 @@
-// Replaces train/optimizer_choices.cpp, which needs the optimizers, in a fuzz target.
+// Replaces config/optimizer_choices.cpp, which needs the optimizers, in a fuzz target.
 #include "config/optimizer_choices.h"
 
 namespace lt::config {

@@ -43,7 +43,7 @@ class Shared(unittest.TestCase):
         done = output(self.folder / "custom_program", "train", "--train.steps=3", f"--run.dir={self.folder}/run", OMP_NUM_THREADS="1")
         self.assertIn("done: 3 steps", done)
         refused = subprocess.run([self.folder / "custom_program", "train", "--model.width=97"], capture_output=True, text=True)
-        self.assertEqual((refused.returncode, refused.stderr), (2, "error: [config] model.width: expected an even number, got 97\n"))
+        self.assertEqual((refused.returncode, refused.stderr), (2, "error: [config] model.width: expected an even number, got 97 (from the command line)\n"))
 
 
 if __name__ == "__main__":

@@ -64,8 +64,23 @@ class UsageError : public Error {
   const std::string& expected() const { return expected_; }
   const std::string& actual() const { return actual_; }
 
+  // The same error, whose what() ends with " (<origin>)": where the value comes from, such as "from run.toml:4". An
+  // error that has an origin keeps it.
+  UsageError from(const std::string& origin) const {
+    if (origin.empty() || !origin_.empty()) return *this;
+    const std::string suffix = " (" + origin + ")";
+    UsageError made = field_.empty() ? UsageError(component(), what() + suffix, hint())
+                                     : UsageError(component(), field_, expected_, actual_ + suffix, hint());
+    made.origin_ = origin;
+    if (shared()) made.set_shared(rank());
+    return made;
+  }
+  const std::string& origin() const { return origin_; }  // empty: not known
+  // For an error whose what() has the origin already, such as one of another rank.
+  void set_origin(std::string origin) { origin_ = std::move(origin); }
+
  private:
-  std::string field_, expected_, actual_;
+  std::string field_, expected_, actual_, origin_;
 };
 
 // A data file or a checkpoint that is missing, unreadable, corrupt or does not match.

@@ -16,13 +16,13 @@ struct Failure {
   ExitCode code;
   int rank;  // in the run
   std::string component, message, hint;
-  std::string field = {}, expected = {}, actual = {};  // of a UsageError about one field
+  std::string field = {}, expected = {}, actual = {}, origin = {};  // of a UsageError
 };
 
 std::string pack(const Failure& failure) {
   std::string bytes = fmt::format("{} {} ", static_cast<int>(failure.code), failure.rank);
-  for (const std::string* text :
-       {&failure.component, &failure.message, &failure.hint, &failure.field, &failure.expected, &failure.actual}) {
+  for (const std::string* text : {&failure.component, &failure.message, &failure.hint, &failure.field,
+                                  &failure.expected, &failure.actual, &failure.origin}) {
     bytes += fmt::format("{} {} ", text->size(), *text);
   }
   return bytes;
@@ -45,8 +45,8 @@ Failure unpack(const std::string& bytes) {
   Failure failure;
   failure.code = static_cast<ExitCode>(number());
   failure.rank = number();
-  for (std::string* part :
-       {&failure.component, &failure.message, &failure.hint, &failure.field, &failure.expected, &failure.actual}) {
+  for (std::string* part : {&failure.component, &failure.message, &failure.hint, &failure.field, &failure.expected,
+                            &failure.actual, &failure.origin}) {
     *part = text();
   }
   return failure;
@@ -63,6 +63,7 @@ std::optional<Failure> run(const std::function<void()>& body, int run_rank) {
   } catch (const UsageError& error) {
     Failure failure = failure_of(error, run_rank);
     failure.field = error.field(), failure.expected = error.expected(), failure.actual = error.actual();
+    failure.origin = error.origin();
     return failure;
   } catch (...) {
     return failure_of(current_error(), run_rank);
@@ -85,12 +86,12 @@ void collectively(const Group& group, const std::function<void()>& body) {
     const Failure failure = unpack(bytes);
     const bool shared = place.size == place.run_size;
     // The same type on every rank, so that callers may catch it by type.
-    if (failure.code == ExitCode::usage && !failure.field.empty()) {
-      throw_as(UsageError(failure.component, failure.field, failure.expected, failure.actual, failure.hint), failure,
-               shared);
-    }
     if (failure.code == ExitCode::usage) {
-      throw_as(UsageError(failure.component, failure.message, failure.hint), failure, shared);
+      UsageError error = failure.field.empty() ? UsageError(failure.component, failure.message, failure.hint)
+                                               : UsageError(failure.component, failure.field, failure.expected,
+                                                            failure.actual, failure.hint);
+      error.set_origin(failure.origin);
+      throw_as(std::move(error), failure, shared);
     }
     if (failure.code == ExitCode::data) {
       throw_as(DataError(failure.component, failure.message, failure.hint), failure, shared);

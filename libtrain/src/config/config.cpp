@@ -77,7 +77,7 @@ class Layers {
     try {
       config::assign(config_, *key, value);
     } catch (const UsageError& error) {
-      throw with_origin(error, source);
+      throw error.from(source);
     }
     config_.origins[name] = source;
   }

@@ -233,7 +233,7 @@ std::string expected(const Rule& rule, const Value& value) {
 template <class T>
 Value as_given(const T& value) {
   if constexpr (std::is_same_v<T, Strategy>) {
-    return std::string(value.name);
+    return name_of(value).empty() ? std::string(value.name) + " with other placements" : name_of(value);
   } else if constexpr (std::is_same_v<T, DType>) {
     return std::string(dtype_name(value));
   } else if constexpr (HasNames<T>) {
@@ -250,7 +250,7 @@ Value as_given(const std::vector<OptimGroupConfig>& groups) {
   std::vector<Table> tables;
   for (const OptimGroupConfig& group : groups) {
     Table& table = tables.emplace_back(Table{{"match", group.match}, {"lr_scale", group.lr_scale}});
-    if (group.weight_decay >= 0) table.emplace_back("weight_decay", group.weight_decay);
+    if (!(group.weight_decay < 0)) table.emplace_back("weight_decay", group.weight_decay);
     if (!group.optimizer.empty()) table.emplace_back("optimizer", group.optimizer);
   }
   return tables;

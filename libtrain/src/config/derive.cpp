@@ -157,8 +157,10 @@ void fill_in(Config& config, DeviceType automatic) {
 }  // namespace
 
 Config with_derived(Config given) {
-  if (is_transformer(given) && given.model.from.empty()) fill_in_model(given);
-  derive_from_keys(given);
+  name_keys(given, [&] {
+    if (is_transformer(given) && given.model.from.empty()) fill_in_model(given);
+    derive_from_keys(given);
+  });
   return given;
 }
 
@@ -173,7 +175,7 @@ namespace {
 // Counts of samples and tokens are exact in 64 bits, also as floating-point numbers.
 void require_countable(const TrainConfig& train, int ranks) {
   constexpr double kMostTokens = 0x1p53;
-  const Size seq = std::max<Size>(1, train.seq);  // 0: not resolved yet
+  const Size seq = std::max<Size>(1, train.seq);  // 0: not derived yet
   const double tokens = static_cast<double>(ranks) * static_cast<double>(train.micro_batch) *
                         static_cast<double>(train.accum) * static_cast<double>(seq);
   if (tokens <= kMostTokens) return;

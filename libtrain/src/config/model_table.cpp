@@ -37,7 +37,7 @@ void require_valid_fallback(const ModelRow& row, const ModelField& field) {
       if (key.name == field.name) config::assign(config, key, config::value_of(field.fallback));
     }
   } catch (const UsageError& error) {
-    refuse(row, with_origin(error, "its default").what());
+    refuse(row, error.from("its default").what());
   }
 }
 

@@ -1,4 +1,4 @@
-// Model fields that a resolved configuration leaves unset if they have their default.
+// Model fields that a complete configuration leaves unset if they have their default.
 #pragma once
 
 #include "libtrain/nn/transformer_spec.h"

@@ -13,9 +13,7 @@ namespace {
 // The section whose keys have the names of a component's fields.
 constexpr struct {
   std::string_view component, section;
-} kSections[] = {
-    {"engine", "parallel"}, {"engine", "train"}, {"model", "model"}, {"optim", "optim"}, {"watchdog", "watchdog"},
-};
+} kSections[] = {{"engine", "parallel"}, {"engine", "train"}, {"model", "model"}, {"optim", "optim"}};
 
 // The fields whose key has another name.
 constexpr struct {
@@ -43,32 +41,25 @@ std::string key_of(const UsageError& error, const ModelTable& models) {
   return {};
 }
 
-std::string hint_of(const UsageError& error) {
-  if (!error.hint().empty() || error.component() != "model") return error.hint();
+std::string hint_of(const UsageError& error, const ModelTable& models) {
+  if (!error.hint().empty() || error.component() != "model" || error.field() == "preset" || !models.transformers) {
+    return error.hint();
+  }
   return "`ltrain plan --model.preset=NAME` prints the shape of a preset";
 }
 
 }  // namespace
-
-UsageError with_origin(const UsageError& error, const std::string& origin) {
-  const std::string from = " (" + origin + ")";
-  UsageError made = error.field().empty() ? UsageError(error.component(), error.what() + from, error.hint())
-                                          : UsageError(error.component(), error.field(), error.expected(),
-                                                       error.actual() + from, error.hint());
-  if (error.shared()) made.set_shared(error.rank());
-  return made;
-}
 
 void name_keys(const Config& config, const std::function<void()>& body) {
   try {
     body();
   } catch (const UsageError& error) {
     const std::string key = key_of(error, *config.models);
-    if (key.empty()) throw;
-    UsageError named("config", key, error.expected(), error.actual(), hint_of(error));
+    if (key.empty() || !error.origin().empty()) throw;
+    UsageError named("config", key, error.expected(), error.actual(), hint_of(error, *config.models));
     if (error.shared()) named.set_shared(error.rank());
     const auto origin = config.origins.find(key);
-    throw origin == config.origins.end() ? named : with_origin(named, origin->second);
+    throw origin == config.origins.end() ? named : named.from(origin->second);
   }
 }
 

@@ -16,12 +16,8 @@ inline constexpr const char* kFromProgram = "from the program";
 // Whether the origin is a file. Others are the command line, a variable of the environment and a program.
 inline bool is_file(std::string_view origin) { return !origin.starts_with("from the "); }
 
-// The same error, which says where the value comes from.
-UsageError with_origin(const UsageError& error, const std::string& origin);
-
 // Runs `body`. Layers below the configuration know their own fields and no keys: if it throws a UsageError about a
-// field that a key sets, throws one that names the key (component "config"), and the layer that set it. Not to be
-// nested: each would append the layer.
+// field that a key sets, throws one that names the key (component "config"), and the layer that set it.
 void name_keys(const Config& config, const std::function<void()>& body);
 
 }  // namespace lt

@@ -15,8 +15,8 @@
 #include <nlohmann/json.hpp>
 
 #include "data/token_header.h"
-#include "io/lacks_locks.h"
 #include "io/file.h"
+#include "io/lacks_locks.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 

@@ -92,7 +92,7 @@ PendingFile::~PendingFile() {
 }
 
 void PendingFile::finish() {
-  if (std::exchange(finished_, true)) return;
+  if (!file_.descriptor().is_open()) return;
   file_.sync();
   file_.close();
 }

@@ -65,7 +65,7 @@ class PendingFile {
  private:
   std::string path_, pending_;
   CheckedFile file_;
-  bool finished_ = false, committed_ = false;
+  bool committed_ = false;
 };
 
 // Removes the temporary files with random marks that killed writers of `path` left behind. Nobody may be writing `path`

@@ -156,7 +156,7 @@ void require_ranks(int ranks) {
   throw UsageError("plan", fmt::format("ranks: expected 1 to {}, got {}", kMostRanks, ranks));
 }
 
-// Every rank uses the same memory, so planning one rank is enough. Errors name no keys yet.
+// Every rank uses the same memory, so planning one rank is enough.
 Plan plan_with(nn::Model& model, const Resolved& resolved, int ranks, const PlanMachine& machine,
                StepSchedule* schedule) {
   require_plannable(model, {resolved.step.micro_batch, resolved.step.seq, "train.micro_batch", "train.seq"});

@@ -15,9 +15,9 @@
 #include <string_view>
 
 #include "io/crc32c.h"
+#include "io/file.h"
 #include "io/readable.h"
 #include "libtrain/error.h"
-#include "io/file.h"
 #include "record/sink.h"
 
 namespace lt {

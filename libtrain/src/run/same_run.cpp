@@ -43,27 +43,27 @@ std::vector<Size> shares_of(const Config& config) {
 
 }  // namespace
 
-void require_same_run(const Config& resolved, const std::string& earlier, const std::string& where, bool same_files) {
+void require_same_run(const Config& complete, const std::string& earlier, const std::string& where, bool same_files) {
   constexpr const char* kOtherFolder =
       "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside";
   Config earlier_config;
   try {
-    earlier_config = with_derived(config_of_start(earlier, where, resolved.models));
+    earlier_config = with_derived(config_of_start(earlier, where, complete.models));
   } catch (const UsageError& error) {  // another program wrote it, with models that this one does not have
     throw UsageError("config",
                      fmt::format("run.dir {}: expected a run of this program, found one that it cannot read: {}",
-                                 resolved.run.dir, error.what()),
+                                 complete.run.dir, error.what()),
                      kOtherFolder);
   }
-  const auto now = flatten(resolved), before = flatten(earlier_config);
-  const bool same_sources = same_files && shares_of(resolved) == shares_of(earlier_config);
+  const auto now = flatten(complete), before = flatten(earlier_config);
+  const bool same_sources = same_files && shares_of(complete) == shares_of(earlier_config);
   // The digest in the checkpoints says whether it is the same base.
   const bool moves_base =
-      nn::has_adapters(resolved.model) && !resolved.model.from.empty() && !earlier_config.model.from.empty();
+      nn::has_adapters(complete.model) && !complete.model.from.empty() && !earlier_config.model.from.empty();
   std::string differences;
   for (const auto& [key, value] : now) {
     if (!decides_the_run(key) || (same_sources && (key == "data.train" || key == "data.sources"))) continue;
-    if (key == "model.from" && (moves_base || begin_from_one_path(resolved, earlier_config))) continue;
+    if (key == "model.from" && (moves_base || begin_from_one_path(complete, earlier_config))) continue;
     const auto found = before.find(key);
     if (found != before.end() && found->second != value) {
       differences += fmt::format("{}{}: {} there, {} now", differences.empty() ? "" : "; ", key, found->second, value);
@@ -71,7 +71,7 @@ void require_same_run(const Config& resolved, const std::string& earlier, const 
   }
   if (differences.empty()) return;
   throw UsageError("config",
-                   fmt::format("run.dir {}: {} has another configuration: {}", resolved.run.dir, where, differences),
+                   fmt::format("run.dir {}: {} has another configuration: {}", complete.run.dir, where, differences),
                    kOtherFolder);
 }
 
@@ -87,10 +87,10 @@ std::vector<std::string> order_changes(const Config& earlier, const Config& now)
   return lines;
 }
 
-std::string config_hash(const Config& resolved) {
+std::string config_hash(const Config& complete) {
   std::string text;
-  const auto unset = flatten(default_config(resolved.models));
-  for (const auto& [key, value] : flatten(resolved)) {
+  const auto unset = flatten(default_config(complete.models));
+  for (const auto& [key, value] : flatten(complete)) {
     // Open keys are left out, so that configurations without these keys have the same hash.
     const bool may_be_open = std::ranges::find(kOpenKeys, key) != std::end(kOpenKeys) ||
                              std::ranges::any_of(nn::spec_fields(), [&](const nn::SpecField& field) {

@@ -10,7 +10,7 @@ namespace lt {
 
 // Throws UsageError that names the deciding keys whose values differ. `earlier` is the configuration of the run in
 // `where`, as TOML. With `same_files`, the names of the training files may differ, as their bytes are the same.
-void require_same_run(const Config& resolved, const std::string& earlier, const std::string& where,
+void require_same_run(const Config& complete, const std::string& earlier, const std::string& where,
                       bool same_files = false);
 
 // What decides, beside the files and train.seq, which sample comes when, and differs: a line each, for the
@@ -19,6 +19,6 @@ std::vector<std::string> order_changes(const Config& earlier, const Config& now)
 
 // Hashes the keys that decide which run this is: model, data, optimizer, sample length and the source of the initial
 // weights. Returns 16 hex digits.
-std::string config_hash(const Config& resolved);
+std::string config_hash(const Config& complete);
 
 }  // namespace lt

@@ -82,8 +82,10 @@ ExitCode train(const Config& given, const World& world, const std::string& comma
   std::unique_ptr<BatchSource> batches;
   collectively(world.group(), [&] {
     resolved = resolve_run(given, world.size());
-    model = make_model(resolved);
-    batches = own_batches(resolved, resolved.batch_shape(world.rank(), world.size()));
+    name_keys(resolved.config, [&] {
+      model = make_model(resolved);
+      batches = own_batches(resolved, resolved.batch_shape(world.rank(), world.size()));
+    });
   });
   return run_training(resolved, world, {*model, batches.get(), {}, command});
 }

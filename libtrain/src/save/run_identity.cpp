@@ -17,9 +17,9 @@
 #include "checkpoints/format/run_id.h"
 #include "config/config_schema.h"
 #include "config/config_toml.h"
+#include "io/file.h"
 #include "io/json_depth.h"
 #include "io/paths.h"
-#include "io/file.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 

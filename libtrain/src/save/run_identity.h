@@ -30,7 +30,7 @@ struct RunIdentity {
   // 16 hexadecimal digits, drawn by each start that does not continue from memory and kept in copies in memory. Empty:
   // none.
   std::string timeline;
-  std::string data;  // the digest of its training files (train/same_data.h); empty: unknown
+  std::string data;  // the digest of its training files (run/same_data.h); empty: unknown
   // A run of adapters names its base, which copies in memory do not: the checkpoint or folder (empty: the initial
   // weights), and the digest of the weights.
   std::string base = {}, base_digest = {};

@@ -12,8 +12,10 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "comm/nccl/window_places.h"
+#include "comm/value_exchange.h"
 #include "device/cuda.h"
 #include "device/cuda_error.h"
 #include "device/fault.h"
@@ -64,8 +66,8 @@ WindowMemory::~WindowMemory() {
 bool WindowMemory::open() {
   control_window_ = make(kControlBytes);
   // The answer must be the same on all ranks. When all have answered, all words are zero.
-  const auto answers = control_.all_gather_bytes(prepare_words() ? "yes" : "no");
-  return std::count(answers.begin(), answers.end(), "yes") == control_.size();
+  const std::vector<bool> answers = gather_values(control_, prepare_words());
+  return std::find(answers.begin(), answers.end(), false) == answers.end();
 }
 
 // Clears the words. Returns false if peers do not map them, or if streams cannot wait for them.
