@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "libtrain/error.h"
 #include "libtrain/optim/optimizer_groups.h"
 #include "nn/lora.h"
+#include "optim/row.h"
 
 namespace lt::config {
 namespace {
@@ -71,10 +71,8 @@ void require_decays_below_1(const Config& config) {
 }
 
 void require_in_f32(const char* key, double value, const std::string& what = {}) {
-  const float rounded = static_cast<float>(value);
-  if (value == 0 || (rounded > 0 && std::isfinite(rounded))) return;
-  refuse(key, fmt::format("{}a number that f32 does not round to {}", what, rounded == 0 ? "0" : "infinity"),
-         text(value));
+  const std::string expected = expected_from_0(value);
+  if (!expected.empty()) refuse(key, what + expected, text(value));
 }
 
 void require_numbers_in_f32(const Config& config) {

@@ -48,10 +48,10 @@ inline constexpr std::array kNames<std::optional<DeviceType>> = std::to_array<Na
 template <>
 inline constexpr std::array kNames<std::optional<bool>> =
     std::to_array<Named<std::optional<bool>>>({{"auto", std::nullopt}, {"true", true}, {"false", false}});
-// Of gradients on the wire and of optimizer states.
+// Gradients on the wire, optimizer states.
 template <>
 inline constexpr std::array kNames<DType> = std::to_array<Named<DType>>({{"f32", DType::f32}, {"bf16", DType::bf16}});
-// Of masters.
+// Master weights.
 template <>
 inline constexpr std::array kNames<std::optional<DType>> =
     std::to_array<Named<std::optional<DType>>>({{"f32", DType::f32}, {"none", std::nullopt}});

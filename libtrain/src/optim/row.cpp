@@ -37,14 +37,16 @@ void require_whole(const Optimizer& row) {
   }
 }
 
-void require_from_0(const std::string& field, double value, const std::string& what) {
-  const auto refuse = [&](const std::string& expected) {
-    throw UsageError("optim", field, what + expected, fmt::format("{}", value));
-  };
-  if (!(value >= 0) || !std::isfinite(value)) refuse("a finite number from 0 on");
+std::string expected_from_0(double value) {
+  if (!(value >= 0) || !std::isfinite(value)) return "a finite number from 0 on";
   const float rounded = static_cast<float>(value);
-  if (value == 0 || (rounded > 0 && std::isfinite(rounded))) return;
-  refuse(fmt::format("a number that f32 does not round to {}", rounded == 0 ? "0" : "infinity"));
+  if (value == 0 || (rounded > 0 && std::isfinite(rounded))) return {};
+  return fmt::format("a number that f32 does not round to {}", rounded == 0 ? "0" : "infinity");
+}
+
+void require_from_0(const std::string& field, double value, const std::string& what) {
+  const std::string expected = expected_from_0(value);
+  if (!expected.empty()) throw UsageError("optim", field, what + expected, fmt::format("{}", value));
 }
 
 bool rounds_stochastically(const Optimizer& row) {

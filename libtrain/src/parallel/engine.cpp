@@ -94,19 +94,19 @@ const Engine::Impl::Pass Engine::Impl::kStep{"step", [](Impl& engine, const Batc
                                              true};
 
 void Engine::Impl::run(const Pass& pass, const Batch& batch) {
-  prepare(pass, batch);
+  const std::string key = prepare(pass, batch);
   if (options.arena && options.fp8 && pass.trains && !form.has_fp8_products) {
     Context::current().give_notice(
         "no product of a step is in FP8, which takes linear layers of units made by add_block(), with sizes in "
         "multiples of 16");
   }
-  pass.trains&& runs_as_graph(batch) ? run_graph(pass, batch) : run_eagerly(pass, batch);
+  pass.trains&& runs_as_graph(batch) ? run_graph(pass, batch, key) : run_eagerly(pass, batch, key);
 }
 
-void Engine::Impl::run_eagerly(const Pass& pass, const Batch& batch) {
+void Engine::Impl::run_eagerly(const Pass& pass, const Batch& batch, const std::string& key) {
   const ContextScope scope(context(Context::current()));
   const auto body = [&] { attempt([&] { pass.body(*this, batch); }); };
-  options.arena ? rehearsals.run(pass.name, batch, body) : body();
+  options.arena ? rehearsals.run(key, body) : body();
 }
 
 void Engine::Impl::train(const Batch& given) {
@@ -295,19 +295,19 @@ bool Engine::Impl::runs_as_graph(const Batch& batch) const {
   return true;
 }
 
-void Engine::Impl::run_graph(const Pass& pass, const Batch& batch) {
+void Engine::Impl::run_graph(const Pass& pass, const Batch& batch, const std::string& key) {
   const Stream stream = Stream::compute(options.device);
   for (ShardedUnit& unit : units) unit.finish_early_gather();  // of parameters that are new from outside of a step
-  const StepGraph::Key key{shapes_of(batch), rehearsals.memory().arena_number()};
+  const StepGraph::Key conditions{shapes_of(batch), rehearsals.memory().arena_number()};
   // A graph always begins with the late gathers, and leaves behind parameters that are not gathered yet. An evaluation
   // before it may have gathered them.
   const auto defer_late_gathers = [&] {
     for (ShardedUnit& unit : units) unit.defer_late_gather();
   };
-  if (!slot->graph || slot->graph->key() != key) {
+  if (!slot->graph || slot->graph->key() != conditions) {
     slot->graph.reset();
     defer_late_gathers();
-    slot->graph.emplace(key, stream, [&] { run_eagerly(pass, batch); });
+    slot->graph.emplace(conditions, stream, [&] { run_eagerly(pass, batch, key); });
   }
   attempt([&] { slot->graph->launch(stream); });
   ++graph_launches;

@@ -112,15 +112,15 @@ struct Engine::Impl {
   Context context(const Context& records);
   // Runs a pass in the arena, as a graph where it can. The engine must be sound.
   void run(const Pass& pass, const Batch& batch);
-  void run_eagerly(const Pass& pass, const Batch& batch);
+  void run_eagerly(const Pass& pass, const Batch& batch, const std::string& key);
   bool runs_as_graph(const Batch& batch) const;
   // Runs the pass as a graph, and captures it first if the slot has none for such batches.
-  void run_graph(const Pass& pass, const Batch& batch);
+  void run_graph(const Pass& pass, const Batch& batch, const std::string& key);
   // Rehearses the pass for batches like `batch` and reserves the arena, unless that is already done. The pass then runs
-  // in the form that its rehearsal found.
-  void prepare(const Pass& pass, const Batch& batch);
+  // in the form that its rehearsal found. Returns their key; empty without an arena.
+  std::string prepare(const Pass& pass, const Batch& batch);
   // Rehearses the pass with an engine like this one on the meta device, unless that is already done.
-  void rehearse(const Pass& pass, const Batch& batch);
+  std::string rehearse(const Pass& pass, const Batch& batch);
   const Group* arena_windows() const { return sharding.arena_source() == nullptr ? nullptr : &sharding.gather; }
   // Runs `body`. If it throws, require_sound() refuses every later step.
   template <class F>

@@ -27,16 +27,17 @@ void Engine::rehearse(const Batch& step, const std::optional<Batch>& evaluation)
   impl.rehearsals.make_room(keys, [&] { collectively(impl.control, [&] { impl.rehearsals.reserve(); }); });
 }
 
-void Engine::Impl::prepare(const Pass& pass, const Batch& batch) {
-  if (!options.arena) return;
-  rehearse(pass, batch);
+std::string Engine::Impl::prepare(const Pass& pass, const Batch& batch) {
+  if (!options.arena) return {};
+  std::string key = rehearse(pass, batch);
   rehearsals.compare(control, arena_windows());
-  form = rehearsals.use(pass.name, batch);
-  rehearsals.make_room({plan_key(pass.name, batch)}, [&] { rehearsals.reserve(); });
+  form = rehearsals.use(key);
+  rehearsals.make_room({key}, [&] { rehearsals.reserve(); });
+  return key;
 }
 
-void Engine::Impl::rehearse(const Pass& pass, const Batch& batch) {
-  rehearsals.add(pass.name, batch, [&](const Batch& shapes) {
+std::string Engine::Impl::rehearse(const Pass& pass, const Batch& batch) {
+  return rehearsals.add(pass.name, batch, [&](const Batch& shapes) {
     struct Restore {  // even if the rehearsal throws
       Impl& engine;
       ~Restore() { engine.bind_model(); }

@@ -5,14 +5,15 @@
 
 namespace lt {
 
-void Rehearsals::add(const std::string& name, const Batch& batch, const Rehearse& rehearse) {
+std::string Rehearsals::add(const std::string& name, const Batch& batch, const Rehearse& rehearse) {
+  std::string key = plan_key(name, batch);
   memory_.prepare(name, batch, [&](const std::string&, const Batch& shapes) {
     Rehearsed found = rehearse(shapes);
-    const std::string key = plan_key(name, shapes);
     new_.push_back({name, key, std::move(found.calls)});
     forms_[key] = std::move(found.form);
     return std::move(found.plan);
   });
+  return key;
 }
 
 std::vector<std::string> Rehearsals::compare(const Group& control, const Group* windows) {
@@ -33,8 +34,7 @@ std::vector<std::string> Rehearsals::compare(const Group& control, const Group* 
   return keys;
 }
 
-const PassForm& Rehearsals::use(const std::string& name, const Batch& batch) {
-  const std::string key = plan_key(name, batch);
+const PassForm& Rehearsals::use(const std::string& key) {
   if (compared_.back() != key) {
     std::erase(compared_, key);
     compared_.push_back(key);

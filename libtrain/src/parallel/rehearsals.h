@@ -41,9 +41,9 @@ class Rehearsals {
   // The arena comes from `source`, or from the device's allocator if `source` is null.
   Rehearsals(Device device, std::shared_ptr<BlockSource> source) : memory_(device, std::move(source)) {}
 
-  // Rehearses the pass `name` for batches like `batch`, unless that is already done. Not collective. If it throws,
-  // forget_new().
-  void add(const std::string& name, const Batch& batch, const Rehearse& rehearse);
+  // Rehearses the pass `name` for batches like `batch`, unless that is already done, and returns their key. Not
+  // collective. If it throws, forget_new().
+  std::string add(const std::string& name, const Batch& batch, const Rehearse& rehearse);
   // The passes that were added since the last compare() are rehearsed again.
   void forget_new();
   // Requires that all that was added since the last call makes the same collectives on all ranks and, with the arena in
@@ -57,11 +57,11 @@ class Rehearsals {
   // Makes room for the largest plan.
   void reserve() { memory_.reserve(); }
   // The form of a pass that was added and compared. It counts as used now.
-  const PassForm& use(const std::string& name, const Batch& batch);
-  // Runs `body`, the pass, in the arena.
+  const PassForm& use(const std::string& key);
+  // Runs `body`, the pass of this key, in the arena.
   template <class F>
-  void run(const std::string& name, const Batch& batch, F&& body) {
-    memory_.run(memory_.plans().at(plan_key(name, batch)), std::forward<F>(body));
+  void run(const std::string& key, F&& body) {
+    memory_.run(memory_.plans().at(key), std::forward<F>(body));
   }
 
   const StepMemory& memory() const { return memory_; }

@@ -64,7 +64,7 @@ struct Resolved {
   RunConfig run;
 
   bool has_adapters() const { return transformer && transformer->lora.rank > 0; }
-  // Of the whole run. data.epochs decides it when the files are open.
+  // The steps of the whole run. data.epochs decides them when the files are open.
   Size steps() const { return schedule.steps; }
   void set_steps(Size steps) { schedule.steps = config.train.steps = steps; }
   BatchShape batch_shape(int rank, int ranks) const { return {step.micro_batch, step.accum, step.seq, rank, ranks}; }
