@@ -26,7 +26,7 @@ class KernelAttention final : public AttentionMethod {
             DType::u8, inputs.qkv.device())) {}
 
   void forward() override {
-    dispatch(out_.device(), [&](auto s) {
+    tensor::dispatch(out_.device(), [&](auto s) {
       kernels::attention_forward(s, {.dtype = out_.dtype(),
                                      .shape = in_.shape,
                                      .scale = in_.scale,
@@ -38,7 +38,7 @@ class KernelAttention final : public AttentionMethod {
     });
   }
   void backward() override {
-    dispatch(out_.device(), [&](auto s) {
+    tensor::dispatch(out_.device(), [&](auto s) {
       kernels::attention_backward(s, {.dtype = out_.dtype(),
                                       .shape = in_.shape,
                                       .scale = in_.scale,

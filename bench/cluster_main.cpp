@@ -37,9 +37,9 @@ std::vector<int> numbers(const std::string& text) {
 }
 
 void print_row(const Config& config, int ranks, const PlanMachine& machine) {
-  StepSchedule schedule;
-  const Plan plan = make_plan_with_schedule(config, ranks, machine, schedule);
-  bench::ClusterSimulator simulator(find_device_model(machine.device), {ranks, plan.machine.ranks_per_node});
+  planner::StepSchedule schedule;
+  const Plan plan = planner::make_plan_with_schedule(config, ranks, machine, schedule);
+  bench::ClusterSimulator simulator(planner::find_device_model(machine.device), {ranks, plan.machine.ranks_per_node});
   const bench::SimulatedStep step = simulator.step(schedule);
   const StepTime& time = plan.step_time;
   fmt::print("| {} | {:.1f} | {:.1f} | {:+.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} |\n", ranks, time.total_ms(),

@@ -20,12 +20,12 @@ struct Message {
 
 }  // namespace
 
-RingTime simulate_ring(const DeviceModel& device, const Ring& ring) {
+RingTime simulate_ring(const planner::DeviceModel& device, const Ring& ring) {
   if (ring.ranks < 2) return {};
   const int m = ring.ranks_on_node, rounds = ring.ranks - 1;
   const bool one_node = m == ring.ranks;
   const double chunk = ring.bytes / rounds / m;  // of one ring
-  const int slices = std::max(1, static_cast<int>(std::ceil(chunk / kSliceBytes)));
+  const int slices = std::max(1, static_cast<int>(std::ceil(chunk / planner::kSliceBytes)));
   const double bytes = chunk / slices;
   const double local_us = bytes / device.local_gb_s * 1e-3, network_us = bytes / device.network_gb_s * 1e-3;
   std::vector<double> port_us(static_cast<std::size_t>(m)), card_us(port_us);  // free from
@@ -56,7 +56,7 @@ RingTime simulate_ring(const DeviceModel& device, const Ring& ring) {
 RingTime ClusterSimulator::time_of(const CollectiveShape& shape) {
   const auto [entry, is_new] = times_.try_emplace({shape.bytes, shape.ranks, shape.stride, shape.rounds});
   if (is_new) {
-    const GroupPlacement placed = place_groups(layout_, shape.ranks, shape.stride);
+    const planner::GroupPlacement placed = planner::place_groups(layout_, shape.ranks, shape.stride);
     const Ring ring{shape.ranks, placed.smallest_share, static_cast<double>(shape.bytes) / shape.rounds};
     const RingTime once = simulate_ring(device_, ring);
     entry->second = {shape.rounds * (once.ms + device_.collective_us * 1e-3), shape.rounds * once.local_busy_ms};
@@ -65,7 +65,7 @@ RingTime ClusterSimulator::time_of(const CollectiveShape& shape) {
   return entry->second;
 }
 
-SimulatedStep ClusterSimulator::step(const StepSchedule& schedule) {
+SimulatedStep ClusterSimulator::step(const planner::StepSchedule& schedule) {
   struct Flight {
     double end_ms, loss;  // loss: of the speed of work beside it
   };
@@ -73,20 +73,20 @@ SimulatedStep ClusterSimulator::step(const StepSchedule& schedule) {
   std::map<std::size_t, double> ends_ms;  // by the number of the collective
   double now_ms = 0, free_ms = 0, begin_ms = 0;
   SimulatedStep step;
-  for (const ScheduleEvent& event : schedule) {
-    if (event.kind == ScheduleEvent::Kind::begin) {
+  for (const planner::ScheduleEvent& event : schedule) {
+    if (event.kind == planner::ScheduleEvent::Kind::begin) {
       const RingTime time = time_of(event.shape);
       free_ms = std::max(free_ms, now_ms) + time.ms;
       ends_ms[event.collective] = free_ms;
       step.collectives_ms += time.ms;
       const double busy = time.ms > 0 ? std::min(1.0, time.local_busy_ms / time.ms) : 0;
-      flights.push_back({free_ms, busy * kLossToTransfer + (1 - busy) * kLossToWaiting});
-    } else if (event.kind == ScheduleEvent::Kind::wait) {
+      flights.push_back({free_ms, busy * planner::kLossToTransfer + (1 - busy) * planner::kLossToWaiting});
+    } else if (event.kind == planner::ScheduleEvent::Kind::wait) {
       const auto found = ends_ms.find(event.collective);
       const double until_ms = found == ends_ms.end() ? now_ms : std::max(now_ms, found->second);
       step.exposed_ms += until_ms - now_ms;
       now_ms = until_ms;
-    } else if (event.kind == ScheduleEvent::Kind::step_end) {
+    } else if (event.kind == planner::ScheduleEvent::Kind::step_end) {
       step.total_ms = now_ms - begin_ms;
       if (&event != &schedule.back()) step = {}, begin_ms = now_ms;
     } else {

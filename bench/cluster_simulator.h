@@ -24,7 +24,7 @@ struct Ring {
   int ranks = 1, ranks_on_node = 1;  // of the group
   double bytes = 0;                  // sent by a rank
 };
-RingTime simulate_ring(const DeviceModel& device, const Ring& ring);
+RingTime simulate_ring(const planner::DeviceModel& device, const Ring& ring);
 
 struct SimulatedStep {
   double total_ms = 0, exposed_ms = 0, contention_ms = 0, collectives_ms = 0;
@@ -35,14 +35,15 @@ struct SimulatedStep {
 // rank's port is busy and while it waits.
 class ClusterSimulator {
  public:
-  ClusterSimulator(const DeviceModel& device, const NodeLayout& layout) : device_(device), layout_(layout) {}
-  SimulatedStep step(const StepSchedule& schedule);
+  ClusterSimulator(const planner::DeviceModel& device, const planner::NodeLayout& layout)
+      : device_(device), layout_(layout) {}
+  SimulatedStep step(const planner::StepSchedule& schedule);
 
  private:
   RingTime time_of(const CollectiveShape& shape);
 
-  DeviceModel device_;
-  NodeLayout layout_;
+  planner::DeviceModel device_;
+  planner::NodeLayout layout_;
   std::map<std::tuple<Size, int, int, int>, RingTime> times_;  // by bytes, ranks, stride, rounds
 };
 

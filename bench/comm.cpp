@@ -38,9 +38,9 @@ float value(int rank, Size i) { return static_cast<float>((i + rank) % kPattern)
 
 // Takes each block from a source once and gives it again after it was released, as an arena does for the blocks of a
 // step: making a window is a collective.
-class KeptBlocks final : public BlockSource {
+class KeptBlocks final : public memory::BlockSource {
  public:
-  explicit KeptBlocks(std::shared_ptr<BlockSource> from) : from_(std::move(from)) {}
+  explicit KeptBlocks(std::shared_ptr<memory::BlockSource> from) : from_(std::move(from)) {}
   ~KeptBlocks() override {
     for (const Kept& kept : blocks_) from_->release(kept.block.index);
   }
@@ -60,7 +60,7 @@ class KeptBlocks final : public BlockSource {
     Size bytes;
     bool in_use = false;
   };
-  std::shared_ptr<BlockSource> from_;
+  std::shared_ptr<memory::BlockSource> from_;
   std::vector<Kept> blocks_;
 };
 
@@ -134,8 +134,8 @@ std::vector<double> slowest(const Group& group, const std::vector<double>& mine)
 
 // Times `iterations` calls on newly allocated arrays. These and what arrives lie in `windows` unless it is null.
 std::vector<double> time_block(const Group& group, CollectiveOp op, Size bytes, Device device,
-                               const std::shared_ptr<BlockSource>& windows, Size warmup, Size iterations) {
-  const AllocationScope scope(windows ? std::make_shared<KeptBlocks>(windows) : nullptr, device);
+                               const std::shared_ptr<memory::BlockSource>& windows, Size warmup, Size iterations) {
+  const memory::AllocationScope scope(windows ? std::make_shared<KeptBlocks>(windows) : nullptr, device);
   const Collective collective(group, op, bytes, device);
   collective.check();
   std::vector<double> mine;
@@ -179,7 +179,7 @@ void require_size(const World& world, Size bytes, Device device) {
   }
   // A rank holds the array, its part, and the data that arrives for that part: less than three arrays.
   const bool cpu = device.type == DeviceType::cpu;
-  const Size most = system_memory_bytes(device) / (cpu ? world.info().local_size : 1) / 3;
+  const Size most = recorder::system_memory_bytes(device) / (cpu ? world.info().local_size : 1) / 3;
   if (bytes > most) {
     throw UsageError("bench", fmt::format("comm: --sizes: expected at most {} bytes, a third of {} memory, got {}",
                                           most, cpu ? "a rank's share of the host's" : "the device's", bytes));
@@ -234,7 +234,7 @@ Json measure_collectives(const World& world, const CommOptions& options) {
     for (const Size bytes : options.sizes)
       print_collective_row(rows.emplace_back(row_of(group, measured, bytes, blocks.at({measured, bytes}))));
   }
-  if (!memory.why_none.empty()) print_note("no rows of windows: {}\n", memory.why_none);
+  if (!memory.why_none.empty()) io::print_note("no rows of windows: {}\n", memory.why_none);
   return rows;
 }
 

@@ -37,7 +37,7 @@ void warn_of_differences(const ResultFile& a, const ResultFile& b) {
   for (const char* name : kMachine) {
     const Json left = a.machine(name), right = b.machine(name);
     if (left == right) continue;
-    print_note("warning: machine.{}: A has {}, B has {}\n", name, short_text(left), short_text(right));
+    io::print_note("warning: machine.{}: A has {}, B has {}\n", name, short_text(left), short_text(right));
   }
 }
 

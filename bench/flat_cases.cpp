@@ -28,7 +28,7 @@ KernelCase adamw_case(Size N, DType dtype, Device device) {
                  const std::vector<float> step{1e-6f, 1, 0, 1, 1, 1, 1, 0};  // lr, gradient_scale, skip, bias, step
                  const Tensor numbers = Tensor::from(step, {static_cast<Size>(step.size())}, device);
                  return PreparedKernel{[=] {
-                   dispatch(device, [&](auto s) {
+                   tensor::dispatch(device, [&](auto s) {
                      kernels::adamw_update(s,
                                            {w.data<float>(), m.data<float>(), v.data<float>(), gradient.data<float>(),
                                             has_copy ? low.data() : nullptr, dtype, N, N},
@@ -41,7 +41,7 @@ KernelCase adamw_case(Size N, DType dtype, Device device) {
 }
 
 KernelCase sum_rows_case(Size R, Size C, DType dtype, Device device) {
-  const DType out = gradient_dtype(dtype);
+  const DType out = kernels::gradient_dtype(dtype);
   return {"sum_rows",
           fmt::format("R={} C={}", R, C),
           dtype,
@@ -51,7 +51,8 @@ KernelCase sum_rows_case(Size R, Size C, DType dtype, Device device) {
           [=] {
             const Tensor x = random_values({R, C}, dtype, device), sums = Tensor::empty({C}, out, device);
             return PreparedKernel{[=] {
-              dispatch(device, [&](auto s) { kernels::sum_rows(s, out, sums.data(), dtype, x.data(), R, C, false); });
+              tensor::dispatch(device,
+                               [&](auto s) { kernels::sum_rows(s, out, sums.data(), dtype, x.data(), R, C, false); });
             }};
           }};
 }
@@ -60,7 +61,8 @@ KernelCase sum_squares_case(Size N, Device device) {
   return {"sum_squares", fmt::format("N={}", N), DType::f32, Work::elementwise, 2 * N, 4 * N + 8, [=] {
             const Tensor x = random_values({N}, DType::f32, device), sum = Tensor::empty({1}, DType::f64, device);
             return PreparedKernel{[=] {
-              dispatch(device, [&](auto s) { kernels::sum_squares(s, DType::f32, sum.data<double>(), x.data(), N); });
+              tensor::dispatch(device,
+                               [&](auto s) { kernels::sum_squares(s, DType::f32, sum.data<double>(), x.data(), N); });
             }};
           }};
 }
@@ -73,7 +75,8 @@ KernelCase sum_ranks_case(Size N, DType dtype, Device device) {
         const Tensor sum = Tensor::empty({N}, DType::f32, device);
         return PreparedKernel{[=] {
           const void* const inputs[] = {a.data(), b.data()};
-          dispatch(device, [&](auto s) { kernels::sum_ranks(s, DType::f32, sum.data(), dtype, inputs, 2, N, false); });
+          tensor::dispatch(device,
+                           [&](auto s) { kernels::sum_ranks(s, DType::f32, sum.data(), dtype, inputs, 2, N, false); });
         }};
       }};
 }
@@ -82,8 +85,8 @@ KernelCase convert_case(Size N, Device device) {
   return {"convert", fmt::format("f32 to bf16, N={}", N), DType::bf16, Work::elementwise, N, 6 * N, [=] {
             const Tensor x = random_values({N}, DType::f32, device), y = Tensor::empty({N}, DType::bf16, device);
             return PreparedKernel{[=] {
-              dispatch(device,
-                       [&](auto s) { kernels::convert(s, DType::bf16, y.data(), DType::f32, x.data(), N, false); });
+              tensor::dispatch(
+                  device, [&](auto s) { kernels::convert(s, DType::bf16, y.data(), DType::f32, x.data(), N, false); });
             }};
           }};
 }

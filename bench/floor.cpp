@@ -95,7 +95,7 @@ MemoryRate measure_memory(Size bytes) {
 }
 
 Floor measure_cuda_floor(Device device) {
-  Floor floor{1, cuda::multiply_add_flops(device.index), {}, true};
+  Floor floor{1, device::cuda::multiply_add_flops(device.index), {}, true};
   for (Size bytes = kLeastCopyBytes; bytes <= kMostCopyBytes; bytes *= 2) {
     const Tensor from = Tensor::zeros({bytes}, DType::u8, device), to = Tensor::zeros({bytes}, DType::u8, device);
     const auto ms = time_calls(
@@ -111,7 +111,7 @@ double product_flops(Device device, Size M, Size N, Size K) {
   const Tensor a = random_values({M, K}, DType::bf16, device), b = random_values({K, N}, DType::bf16, device);
   const Tensor d = Tensor::empty({M, N}, DType::bf16, device);
   const auto multiply = [&] {
-    dispatch(device, [&](auto stream) {
+    tensor::dispatch(device, [&](auto stream) {
       kernels::gemm(stream, {.M = M,
                              .N = N,
                              .K = K,

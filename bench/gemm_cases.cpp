@@ -25,7 +25,7 @@ KernelCase product(const std::string& name, const kernels::Gemm& g, Device devic
             return PreparedKernel{[=] {
               kernels::Gemm call = g;
               call.a = a.data(), call.b = b.data(), call.d = d.data();
-              dispatch(device, [&](auto s) { kernels::gemm(s, call); });
+              tensor::dispatch(device, [&](auto s) { kernels::gemm(s, call); });
             }};
           }};
 }
@@ -47,8 +47,12 @@ void add_gemm_cases(KernelCases& cases, const KernelSizes& sizes) {
         cases.push_back(product(fmt::format("gemm.{}.{}", l.name, pass), g, sizes.device));
       };
       add("forward", {.M = l.rows, .N = l.out, .K = l.in, .transpose_b = true, .dtype = dtype, .out = dtype});
-      add("weight_gradient",
-          {.M = l.out, .N = l.in, .K = l.rows, .transpose_a = true, .dtype = dtype, .out = gradient_dtype(dtype)});
+      add("weight_gradient", {.M = l.out,
+                              .N = l.in,
+                              .K = l.rows,
+                              .transpose_a = true,
+                              .dtype = dtype,
+                              .out = kernels::gradient_dtype(dtype)});
       add("input_gradient", {.M = l.rows, .N = l.in, .K = l.out, .dtype = dtype, .out = dtype});
       add("decode", {.M = 1,
                      .N = l.out,

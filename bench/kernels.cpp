@@ -43,7 +43,7 @@ std::string label(const KernelCase& c) {
 
 KernelCases all_cases(const Resolved& resolved, Device device) {
   const StepOptions step = resolved.step;
-  const KernelSizes sizes{device, model_spec(resolved.config), step.micro_batch, step.seq};
+  const KernelSizes sizes{device, config::model_spec(resolved.config), step.micro_batch, step.seq};
   KernelCases all;
   add_gemm_cases(all, sizes);
   add_quantized_cases(all, sizes);
@@ -151,7 +151,7 @@ void print_kernel_row(const std::string& name, const Json& row) {
 // What estimates read: products but those of generation, attention as steps run it, and the passes of a block and of
 // the optimizer, in the dtype of the run.
 bool is_rate(const KernelCase& c, const StepOptions& step, Device device) {
-  const DType dtype = dtype_of_rates(step.dtype, device.type == DeviceType::cuda);
+  const DType dtype = planner::dtype_of_rates(step.dtype, device.type == DeviceType::cuda);
   if (c.dtype != dtype && !(step.fp8 && c.dtype == DType::e4m3)) return false;
   if (c.name.ends_with(".decode")) return false;
   if (c.name.starts_with("attention.")) {
@@ -209,9 +209,9 @@ KernelResult measure_rates(const Resolved& resolved, Device device, const Option
 void bench_kernels(const Config& given, const World& world, const Options& options, const std::string& filter) {
   require_one_rank("kernels", world);
   const Resolved resolved = resolve_alone(given);
-  const Device device = step_options_of_rank(resolved, world).device;
+  const Device device = run::step_options_of_rank(resolved, world).device;
   const KernelResult measured = measure(chosen_cases(resolved, device, filter), device, options);
-  for (const Json& left_out : measured.left_out) print_note("left out: {}\n", left_out.get<std::string>());
+  for (const Json& left_out : measured.left_out) io::print_note("left out: {}\n", left_out.get<std::string>());
   if (measured.rows.empty()) throw UsageError("bench", "kernels: expected one that can be measured, all were left out");
   print_kernels(measured);
   Json result = new_result("kernels", world, options, device);

@@ -50,7 +50,7 @@ class LibraryAttention final : public AttentionMethod {
     for_each_batch([&](Size b, Size r) {
       product(scores(p_, b, r), q(q_, b, r), heads(in_.qkv, b, s.H), s.T, s.T, s.D, false, true, false, &mask_);
     });
-    dispatch(in_.qkv.device(), [&](auto stream) {
+    tensor::dispatch(in_.qkv.device(), [&](auto stream) {
       kernels::softmax_forward(stream, p_.dtype(), p_.data(), p_.data(), s.B * s.H * s.T, s.T);
     });
     for_each_batch([&](Size b, Size r) {
@@ -66,7 +66,7 @@ class LibraryAttention final : public AttentionMethod {
       product(scores(dp_, b, r), out_of(in_.dout, b, r), heads(in_.qkv, b, s.H + s.G), s.T, s.T, s.D, false, true);
       product(heads(dqkv_, b, s.H + s.G), scores(p_, b, r), out_of(in_.dout, b, r), s.T, s.D, s.T, true, false, r > 0);
     });
-    dispatch(in_.qkv.device(), [&](auto stream) {
+    tensor::dispatch(in_.qkv.device(), [&](auto stream) {
       kernels::softmax_backward(stream, p_.dtype(), ds_.data(), dp_.data(), p_.data(), s.B * s.H * s.T, s.T, false);
     });
     for_each_batch([&](Size b, Size r) {
@@ -108,7 +108,7 @@ class LibraryAttention final : public AttentionMethod {
     const Size rows = to.dim(0), columns = to.dim(1);
     const Matrices from{in_.qkv, first, in_.shape.row(), 0};
     kernels::Strided space{2, {rows, columns}, {columns, 1}, {from.row, 1}, {0, 0}};
-    dispatch(in_.qkv.device(), [&](auto stream) {
+    tensor::dispatch(in_.qkv.device(), [&](auto stream) {
       kernels::mul(stream, to.dtype(), space, to.data(), from.data(), scale_.data(), false);
     });
   }
@@ -117,7 +117,7 @@ class LibraryAttention final : public AttentionMethod {
                bool transpose_a = false, bool transpose_b = false, bool accumulate = false,
                const Tensor* add = nullptr) const {
     const DType dtype = in_.qkv.dtype();
-    dispatch(in_.qkv.device(), [&](auto stream) {
+    tensor::dispatch(in_.qkv.device(), [&](auto stream) {
       kernels::gemm(stream, {.M = M,
                              .N = N,
                              .K = K,

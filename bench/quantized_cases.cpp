@@ -19,7 +19,7 @@ struct Operand {
   Operand(Size R, Size C, Device device)
       : values(Tensor::empty({R, C}, DType::e4m3, device)), scales(Tensor::empty({R}, DType::f32, device)) {}
   void quantize(const Tensor& x, Size R, Size C) const {
-    dispatch(x.device(), [&](auto s) {
+    tensor::dispatch(x.device(), [&](auto s) {
       kernels::quantize_rows(s, values.data<e4m3>(), scales.data<float>(), x.data<bf16>(), R, C);
     });
   }
@@ -58,7 +58,7 @@ KernelCase transpose_case(std::string_view of, Size R, Size C, bool from_quantiz
             const Operand rows(R, C, device), y(C, R, device);
             rows.quantize(x, R, C);
             return PreparedKernel{[=] {
-              dispatch(device, [&](auto s) {
+              tensor::dispatch(device, [&](auto s) {
                 const kernels::LargestScale largest{y.scales.data<float>(), 1, rows.scales.data<float>(), R};
                 kernels::spread_largest_scales(s, std::span(&largest, 1));
                 kernels::quantize_transposed(s, {.y_CR = y.values.data<e4m3>(),
@@ -85,7 +85,7 @@ KernelCase product_case(const std::string& name, Size M, Size N, Size K, DType o
             const Operand a = random_operand(M, K, device), b = random_operand(N, K, device);
             const Tensor d = Tensor::empty({M, N}, out, device);
             return PreparedKernel{[=] {
-              dispatch(device, [&](auto s) {
+              tensor::dispatch(device, [&](auto s) {
                 kernels::gemm(s, {.M = M,
                                   .N = N,
                                   .K = K,

@@ -12,7 +12,7 @@ namespace lt::bench {
 void bench_rates(const Config& given, const World& world, const CommOptions& options) {
   const Resolved resolved = resolve_alone(given);
   CommOptions comm = options;
-  comm.device = step_options_of_rank(resolved, world).device;
+  comm.device = run::step_options_of_rank(resolved, world).device;
   if (world.size() > 1) require_collectives(world, comm);
   world.group().barrier();
   const KernelResult kernels = measure_rates(resolved, comm.device, options);

@@ -37,7 +37,7 @@ Resolved only_steps(const Config& given, int ranks, const RunFolder& folder) {
   config.run.dir = folder.path() + "/run";
   config.train.steps = 1;
   config.train.eval_every = config.train.sample_every = 0;
-  if (!has_own_batches(config)) config.data.train = {folder.path() + "/data/train.bin"};
+  if (!config::has_own_batches(config)) config.data.train = {folder.path() + "/data/train.bin"};
   return resolve(config, ranks);
 }
 
@@ -82,13 +82,14 @@ RecordedRun::RecordedRun(const Config& given, const World& world, const RunFolde
 
 RecordedRun::RecordedRun(const Resolved& resolved, const World& world)
     : model_(made_by_all(world.group(), [&] { return make_model(resolved); })),
-      batches_(made_by_all(world.group(),
-                           [&] { return own_batches(resolved, resolved.batch_shape(world.rank(), world.size())); })),
+      batches_(
+          made_by_all(world.group(),
+                      [&] { return config::own_batches(resolved, resolved.batch_shape(world.rank(), world.size())); })),
       run_(resolved, world, *model_, batches_.get()) {
   collectively(run_.control, [&] {
     if (world.rank() != 0) return;
-    sinks_.push_back(make_csv_sink(run_.resolved.run.dir + "/metrics.csv"));
-    sinks_.push_back(make_tensorboard_sink(run_.resolved.run.dir + "/tb", 1));
+    sinks_.push_back(recorder::make_csv_sink(run_.resolved.run.dir + "/metrics.csv"));
+    sinks_.push_back(recorder::make_tensorboard_sink(run_.resolved.run.dir + "/tb", 1));
     seen_ = files();
   });
 }
@@ -109,13 +110,13 @@ RecordedStep RecordedRun::step(RecordMode mode) {
 
 double RecordedRun::timed_step(RecordMode mode) {
   const double begin = now_ms();
-  const ActivityClockScope clock(mode == RecordMode::off ? nullptr : &clock_);
+  const profile::ActivityClockScope clock(mode == RecordMode::off ? nullptr : &clock_);
   const StepResult result = run_.engine->step(next_batch());
   if (mode == RecordMode::off) {
     static_cast<void>(result.loss());
   } else {
     int stop_signal = 0;
-    const StepRecord record = finish_step(run_, issued_step(run_, result, 0, clock_), stop_signal);
+    const recorder::StepRecord record = run::finish_step(run_, run::issued_step(run_, result, 0, clock_), stop_signal);
     run_.log.step(record);
     if (mode == RecordMode::sinks) {
       for (const auto& sink : sinks_) sink->step(record);
@@ -126,7 +127,7 @@ double RecordedRun::timed_step(RecordMode mode) {
 }
 
 Batch RecordedRun::next_batch() {
-  const ActivityScope activity(Activity::data);
+  const profile::ActivityScope activity(Activity::data);
   const MemoryScope owner(MemoryOwner::data);
   run_.batches->seek(0);
   return run_.batches->next();

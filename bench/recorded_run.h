@@ -69,10 +69,10 @@ class RecordedRun {
 
   const std::unique_ptr<nn::Model> model_;
   const std::unique_ptr<BatchSource> batches_;  // of the model's row; null: those of the folder
-  Run run_;
-  ActivityClock clock_{run_.device()};
-  std::vector<std::unique_ptr<Sink>> sinks_;  // on rank 0 only
-  std::map<std::string, Size> seen_;          // files() before the step
+  run::Run run_;
+  profile::ActivityClock clock_{run_.device()};
+  std::vector<std::unique_ptr<recorder::Sink>> sinks_;  // on rank 0 only
+  std::map<std::string, Size> seen_;                    // files() before the step
 };
 
 }  // namespace lt::bench

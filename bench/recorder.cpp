@@ -66,7 +66,7 @@ void print_recorder_row(const Json& row) {
 
 void bench_recorder(const Config& given, const World& world, const Options& options) {
   const Resolved resolved = resolve(given, world.size());
-  const Json identity = step_identity(resolved, world.size(), name_of(resolved.parallel.strategy));
+  const Json identity = step_identity(resolved, world.size(), config::name_of(resolved.parallel.strategy));
   const Size tokens = 1 + resolved.step.seq * resolved.step.micro_batch * resolved.step.accum * world.size();
   const RunFolder folder(world, tokens);
   RecordedRun run(resolved.config, world, folder);
@@ -78,7 +78,7 @@ void bench_recorder(const Config& given, const World& world, const Options& opti
   for (std::size_t m = 0; m < kRecordModes.size(); ++m) {
     print_recorder_row(rows.emplace_back(row_of(kRecordModes[m], measured[m], off_ms, identity)));
   }
-  Json result = new_result("recorder", world, options, step_options_of_rank(resolved, world).device);
+  Json result = new_result("recorder", world, options, run::step_options_of_rank(resolved, world).device);
   result["files"] = run.files();
   write_result(std::move(result), std::move(rows), options.out);
 }

@@ -63,7 +63,7 @@ Json new_result(std::string_view benchmark, const World& world, const Options& o
   return {{"schema", kSchema},
           {"benchmark", benchmark},
           {"command", options.command},
-          {"machine", machine(world)},
+          {"machine", run::machine(world)},
           {"warmup", options.warmup},
           {"iterations", options.iterations},
           {"device", device.type == DeviceType::cuda ? "cuda" : "cpu"}};
@@ -79,7 +79,7 @@ std::string text_of(Json result, Json rows) {
 }  // namespace
 
 void save_result(Json result, Json rows, const std::string& out) {
-  if (!out.empty()) write_whole_file("bench", out, text_of(std::move(result), std::move(rows)));
+  if (!out.empty()) io::write_whole_file("bench", out, text_of(std::move(result), std::move(rows)));
 }
 
 void write_result(Json result, Json rows, const std::string& out) {
@@ -89,7 +89,7 @@ void write_result(Json result, Json rows, const std::string& out) {
   } else {
     const auto count = static_cast<Size>(rows.size());
     save_result(std::move(result), std::move(rows), out);
-    print_done("{}: {}\n", out, counted(count, "row"));
+    io::print_done("{}: {}\n", out, recorder::counted(count, "row"));
   }
 }
 

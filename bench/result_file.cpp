@@ -78,7 +78,7 @@ std::string MeasuredRow::name() const {
 }
 
 ResultFile::ResultFile(const std::string& path) : path_(path) {
-  document_ = read_json_file("bench", path);
+  document_ = io::read_json_file("bench", path);
   require(document_.is_object(), "the whole", "an object", document_);
   const Json schema = field("schema"), rows = field("rows");
   require(schema.is_number_integer() && schema == kSchema, "schema", std::to_string(kSchema), schema);

@@ -35,7 +35,7 @@ KernelCase norm_case(const char* name, Size R, Size C, DType dtype, Device devic
                      Size footprint, Launch launch) {
   KernelCase made{name, fmt::format("R={} C={}", R, C), dtype, Work::elementwise, flops * R * C, bytes, [=] {
                     const NormArrays arrays(R, C, dtype, device);
-                    return PreparedKernel{[=] { dispatch(device, [&](auto s) { launch(s, arrays); }); }};
+                    return PreparedKernel{[=] { tensor::dispatch(device, [&](auto s) { launch(s, arrays); }); }};
                   }};
   made.footprint = footprint;
   return made;
@@ -85,7 +85,7 @@ KernelCase activation_case(const char* name, Size R, Size F, DType dtype, Device
             const ActivationArrays arrays{random_values({R, inputs * F}, dtype, device),
                                           random_values({R, F}, dtype, device),
                                           Tensor::empty({R, (backward ? inputs : 1) * F}, dtype, device)};
-            return PreparedKernel{[=] { dispatch(device, [&](auto s) { launch(s, arrays); }); }};
+            return PreparedKernel{[=] { tensor::dispatch(device, [&](auto s) { launch(s, arrays); }); }};
           }};
 }
 

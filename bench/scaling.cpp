@@ -123,10 +123,11 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
                                           given.train.global_batch));
   }
   Resolved resolved = resolve(given, world.size());
-  const StepOptions step = step_options_of_rank(resolved, world);
+  const StepOptions step = run::step_options_of_rank(resolved, world);
   const bool speaks = world.rank() == 0;
   if (speaks && given.parallel.strategy != Config().parallel.strategy) {
-    print_note("parallel.strategy={} is ignored: scaling measures every strategy\n", name_of(given.parallel.strategy));
+    io::print_note("parallel.strategy={} is ignored: scaling measures every strategy\n",
+                   config::name_of(given.parallel.strategy));
   }
   Json rows = Json::array();
   if (speaks) print_header(kScalingColumns);
@@ -153,7 +154,7 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
     for (const Strategy& strategy : kStrategies) {
       if (world.rank() >= n) continue;
       resolved.parallel.strategy = strategy;
-      const Json identity = step_identity(resolved, n, name_of(strategy));
+      const Json identity = step_identity(resolved, n, config::name_of(strategy));
       const MeasuredGroup measured = together(measure_each(resolved, group, group, step, options));
       Json row = row_of(measured, identity);
       row["efficiency"] = *std::max_element(medians.begin(), medians.begin() + n) / median(measured.ms);

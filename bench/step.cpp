@@ -44,20 +44,20 @@ void print_activity(const std::string& name, const std::vector<double>& ms, cons
 void print_table(const Json& row, const std::vector<double>& ms,
                  const std::array<std::vector<double>, kActivities>& activities) {
   const auto text = [&](const char* field) { return row[field].get<std::string>(); };
-  print_note("{}: {}\n{} on {}, recompute {}, {}{}\n", text("name"), text("shape"), text("strategy"),
-             counted(row["ranks"].get<Size>(), "rank"), text("recompute"), text("dtype"),
-             row.contains("options") ? ", " + text("options") : "");
+  io::print_note("{}: {}\n{} on {}, recompute {}, {}{}\n", text("name"), text("shape"), text("strategy"),
+                 recorder::counted(row["ranks"].get<Size>(), "rank"), text("recompute"), text("dtype"),
+                 row.contains("options") ? ", " + text("options") : "");
   print_header(kStepColumns);
   for (std::size_t p = 0; p < kActivities; ++p) {
     if (*std::ranges::max_element(activities[p]) > 0) print_activity(std::string(kActivityNames[p]), activities[p], ms);
   }
   print_activity("step", ms, ms);
-  print_note("{:.0f} tokens/s\n", row["tokens_per_s"].get<double>());
+  io::print_note("{:.0f} tokens/s\n", row["tokens_per_s"].get<double>());
 }
 
 // The largest peak of all ranks.
 Size memory_peak_bytes(const World& world, Device device) {
-  return std::ranges::max(gather_values(world.group(), memory_peak(device).total));
+  return std::ranges::max(comm::gather_values(world.group(), memory_peak(device).total));
 }
 
 // What the steps depend on: the keys of [model], [parallel], [train] and [optim] with their values as in TOML.
@@ -86,8 +86,8 @@ Size steps_asked(std::string_view line) {
 
 void bench_step(const Config& given, const World& world, const Options& options) {
   const Resolved resolved = resolve(given, world.size());
-  Json row = step_identity(resolved, world.size(), name_of(resolved.parallel.strategy));
-  Training training(resolved, world.group(), step_options_of_rank(resolved, world));
+  Json row = step_identity(resolved, world.size(), config::name_of(resolved.parallel.strategy));
+  Training training(resolved, world.group(), run::step_options_of_rank(resolved, world));
   training.time_steps(options.warmup);
   std::vector<double> ms;
   std::array<std::vector<double>, kActivities> activities;
@@ -95,7 +95,7 @@ void bench_step(const Config& given, const World& world, const Options& options)
     ms.push_back(sum(step));
     for (std::size_t p = 0; p < kActivities; ++p) activities[p].push_back(step[p]);
   }
-  const Device device = step_options_of_rank(resolved, world).device;
+  const Device device = run::step_options_of_rank(resolved, world).device;
   const Size peak_bytes = memory_peak_bytes(world, device);
   if (world.rank() != 0) return;
 
@@ -103,10 +103,10 @@ void bench_step(const Config& given, const World& world, const Options& options)
   Json breakdown;
   for (std::size_t p = 0; p < kActivities; ++p) breakdown[std::string(kActivityNames[p])] = spread(activities[p]);
   Json result = new_result("step", world, options, device);
-  result.update(Json{{"model", model_name(resolved)},
-                     {"dtype", name_of(resolved.precision)},
-                     {"strategy", name_of(resolved.parallel.strategy)},
-                     {"recompute", name_of(resolved.parallel.recompute)},
+  result.update(Json{{"model", config::model_name(resolved)},
+                     {"dtype", config::name_of(resolved.precision)},
+                     {"strategy", config::name_of(resolved.parallel.strategy)},
+                     {"recompute", config::name_of(resolved.parallel.recompute)},
                      {"tokens_per_step", training.tokens()},
                      {"flops_per_step", training.flops()},
                      {"step_ms", spread(ms)},
@@ -121,14 +121,14 @@ void bench_step(const Config& given, const World& world, const Options& options)
 
 void serve_steps(const Config& given, const World& world, const Options& options) {
   const Resolved resolved = resolve(given, world.size());
-  Training training(resolved, world.group(), step_options_of_rank(resolved, world));
+  Training training(resolved, world.group(), run::step_options_of_rank(resolved, world));
   training.time_steps(options.warmup);
   if (world.rank() == 0) {
     const Json ready = {{"program", "libtrain"},
                         {"tokens_per_step", training.tokens()},
-                        {"peak_bytes", memory_peak(step_options_of_rank(resolved, world).device).total},
+                        {"peak_bytes", memory_peak(run::step_options_of_rank(resolved, world).device).total},
                         {"configuration", configuration_of(resolved)},
-                        {"machine", machine(world)}};
+                        {"machine", run::machine(world)}};
     std::cout << ready.dump() << std::endl;
   }
   while (true) {

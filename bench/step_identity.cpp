@@ -81,12 +81,12 @@ std::string other_options(const Config& config) {
 }  // namespace
 
 Json step_identity(const Resolved& resolved, int ranks, const std::string& strategy) {
-  Json identity = {{"name", model_name(resolved)},
+  Json identity = {{"name", config::model_name(resolved)},
                    {"shape", step_shape(resolved.config)},
-                   {"dtype", name_of(resolved.precision)},
+                   {"dtype", config::name_of(resolved.precision)},
                    {"ranks", ranks},
                    {"strategy", strategy},
-                   {"recompute", name_of(resolved.parallel.recompute)}};
+                   {"recompute", config::name_of(resolved.parallel.recompute)}};
   if (const std::string options = other_options(resolved.config); !options.empty()) identity["options"] = options;
   return identity;
 }

@@ -28,7 +28,7 @@ KernelCase rope_case(const KernelSizes& sizes, DType dtype) {
                [=] {
                  const Tensor x = random_values({B, T, row}, dtype, device);
                  return PreparedKernel{[=] {
-                   dispatch(device, [&](auto s) {
+                   tensor::dispatch(device, [&](auto s) {
                      kernels::rope(s, {dtype, B, T, row, heads, D, x.data(), x.data(), base, 0, false, false});
                    });
                  }};
@@ -46,19 +46,19 @@ void add_embedding(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
          const Tensor table = random_values({V, C}, dtype, device), y = Tensor::empty({M, C}, dtype, device);
          const Tensor positions = random_values({T, C}, dtype, device), ids = random_ids(M, V, device);
          return PreparedKernel{[=] {
-           dispatch(device, [&](auto s) {
+           tensor::dispatch(device, [&](auto s) {
              kernels::embedding_forward(
                  s, {dtype, M, T, C, V, y.data(), table.data(), positions.data(), ids.data<std::int32_t>(), 0});
            });
          }};
        }});
   cases.push_back({"embedding.backward", shape, dtype, Work::elementwise, 2 * M * C,
-                   M * C * e + (V + T) * C * dtype_bytes(gradient_dtype(dtype)) + 4 * M, [=] {
-                     const Tensor dtable = Tensor::empty({V, C}, gradient_dtype(dtype), device);
-                     const Tensor dpositions = Tensor::empty({T, C}, gradient_dtype(dtype), device);
+                   M * C * e + (V + T) * C * dtype_bytes(kernels::gradient_dtype(dtype)) + 4 * M, [=] {
+                     const Tensor dtable = Tensor::empty({V, C}, kernels::gradient_dtype(dtype), device);
+                     const Tensor dpositions = Tensor::empty({T, C}, kernels::gradient_dtype(dtype), device);
                      const Tensor dy = random_values({M, C}, dtype, device), ids = random_ids(M, V, device);
                      return PreparedKernel{[=] {
-                       dispatch(device, [&](auto s) {
+                       tensor::dispatch(device, [&](auto s) {
                          kernels::embedding_backward(s, {dtype, M, T, C, V, T, dtable.data(), dpositions.data(), false,
                                                          false, dy.data(), ids.data<std::int32_t>()});
                        });
@@ -75,8 +75,8 @@ void add_loss(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
   };
   const auto make = [=] {
     return Arrays{random_values({M, V}, dtype, device), random_ids(M, V, device),
-                  Tensor::empty({M}, gradient_dtype(dtype), device), Tensor::zeros({M}, gradient_dtype(dtype), device),
-                  Tensor::empty({M, V}, dtype, device)};
+                  Tensor::empty({M}, kernels::gradient_dtype(dtype), device),
+                  Tensor::zeros({M}, kernels::gradient_dtype(dtype), device), Tensor::empty({M, V}, dtype, device)};
   };
   const std::string shape = fmt::format("M={} V={}", M, V);
   const auto loss = [=](const auto& a) {
@@ -96,7 +96,7 @@ void add_loss(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
   };
   const auto add = [&](const char* name, Size flops, Size bytes, auto run) {
     cases.push_back({name, shape, dtype, Work::elementwise, flops, bytes, [=] {
-                       return PreparedKernel{[=, a = make()] { dispatch(device, [&](auto s) { run(s, a); }); }};
+                       return PreparedKernel{[=, a = make()] { tensor::dispatch(device, [&](auto s) { run(s, a); }); }};
                      }});
   };
   add("cross_entropy.forward", 4 * M * V, logits_bytes + 12 * M,

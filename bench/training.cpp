@@ -63,19 +63,19 @@ double sum(const ActivityTimes& times) {
 
 Training::Training(const Resolved& resolved, const Group& group, const StepOptions& options)
     : model_(made_by_all(group, [&] { return make_model(resolved); })),
-      batches_(
-          made_by_all(group, [&] { return own_batches(resolved, resolved.batch_shape(group.rank(), group.size())); })),
-      engine_(*model_, group_for(group, resolved, options.device), resolved.parallel, resolved.optimizers,
+      batches_(made_by_all(
+          group, [&] { return config::own_batches(resolved, resolved.batch_shape(group.rank(), group.size())); })),
+      engine_(*model_, run::group_for(group, resolved, options.device), resolved.parallel, resolved.optimizers,
               with_targets_of(batches_.get(), options)),
       batch_(first_batch(batches_.get(), *model_, engine_.batch_shape())) {}
 
 std::vector<ActivityTimes> Training::time_steps(Size count) {
-  ActivityClock clock(engine_.options().device);
-  const ActivityClockScope current(&clock);
+  profile::ActivityClock clock(engine_.options().device);
+  const profile::ActivityClockScope current(&clock);
   std::vector<ActivityTimes> times;
   struct Issued {
     StepResult result;
-    Lap lap;
+    profile::Lap lap;
   };
   std::optional<Issued> issued;
   const auto finish = [&] {  // a graph keeps the times of its last launch only: read them before it is launched again
@@ -87,7 +87,7 @@ std::vector<ActivityTimes> Training::time_steps(Size count) {
   };
   for (Size i = 0; i < count; ++i) {
     const StepResult result = engine_.step(batch_);
-    const Lap lap = clock.lap();
+    const profile::Lap lap = clock.lap();
     finish();
     issued = Issued{result, lap};
   }

@@ -84,11 +84,11 @@ std::string outcome(bool is_faster, const std::string& kept_in) {
 void bench_tune(const Config& given, const World& world, const Options& options) {
   const Resolved resolved = resolve(given, world.size());
   require_searchable(resolved, world);
-  const Json identity = step_identity(resolved, world.size(), name_of(resolved.parallel.strategy));
-  const StepOptions step = step_options_of_rank(resolved, world);
+  const Json identity = step_identity(resolved, world.size(), config::name_of(resolved.parallel.strategy));
+  const StepOptions step = run::step_options_of_rank(resolved, world);
   Json result = new_result("tune", world, options, step.device);
-  result.update(Json{{"model", model_name(resolved)},
-                     {"dtype", name_of(resolved.precision)},
+  result.update(Json{{"model", config::model_name(resolved)},
+                     {"dtype", config::name_of(resolved.precision)},
                      {"products", search(resolved, world, step)},
                      {"kept_in", nullptr}});
   save_result(result, Json::array(), options.out);
@@ -107,11 +107,11 @@ void bench_tune(const Config& given, const World& world, const Options& options)
     Json& row = rows.emplace_back(identity);
     row.update(
         {{"implementation", timed->name}, {"iterations", kRounds * options.iterations}, {"ms", times(timed->rounds)}});
-    print_note("steps, {}: {:.2f} ms\n", timed->name, fmt::join(timed->medians(), ", "));
+    io::print_note("steps, {}: {:.2f} ms\n", timed->name, fmt::join(timed->medians(), ", "));
   }
   const bool is_faster = is_shorter(found, present);
   const std::string kept_in = is_faster ? kernels::keep_found_products(step.device) : "";
-  print_note("{}\n", outcome(is_faster, kept_in));
+  io::print_note("{}\n", outcome(is_faster, kept_in));
   if (!kept_in.empty()) result["kept_in"] = kept_in;
   write_result(std::move(result), std::move(rows), options.out);
 }

@@ -41,7 +41,7 @@ void add_length(CLI::App& app, bench::Options& o, const std::string& what, Size 
 
 void prepare(bench::Options& options, const Invocation& invocation) {
   options.command = invocation.command_line;
-  if (!options.out.empty()) outlive_readers();
+  if (!options.out.empty()) io::outlive_readers();
   collectively(invocation.world.group(), [&] {
     if (invocation.world.rank() == 0 && !options.out.empty()) require_output("--out", options.out);
   });
@@ -68,7 +68,7 @@ Run set_up_kernels(CLI::App& app, const Models& models) {
     const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;
     prepare(o->options, invocation);
-    name_keys(*config, [&] { bench::bench_kernels(*config, invocation.world, o->options, o->filter); });
+    config::name_keys(*config, [&] { bench::bench_kernels(*config, invocation.world, o->options, o->filter); });
     return ExitCode::ok;
   };
 }
@@ -107,7 +107,7 @@ Run set_up_rates(CLI::App& app, const Models& models) {
     }
     take_sizes(o->options, o->sizes);
     prepare(o->options, invocation);
-    name_keys(*config, [&] { bench::bench_rates(*config, invocation.world, o->options); });
+    config::name_keys(*config, [&] { bench::bench_rates(*config, invocation.world, o->options); });
     return ExitCode::ok;
   };
 }
@@ -150,8 +150,8 @@ Run set_up_step(CLI::App& app, const Models& models) {
     const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;
     prepare(o->options, invocation);
-    name_keys(*config,
-              [&] { (o->serve ? bench::serve_steps : bench::bench_step)(*config, invocation.world, o->options); });
+    config::name_keys(
+        *config, [&] { (o->serve ? bench::serve_steps : bench::bench_step)(*config, invocation.world, o->options); });
     return ExitCode::ok;
   };
 }
@@ -168,7 +168,7 @@ Run set_up_of_steps(CLI::App& app, const Models& models) {
     const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;
     prepare(*o, invocation);
-    name_keys(*config, [&] { kMeasure(*config, invocation.world, *o); });
+    config::name_keys(*config, [&] { kMeasure(*config, invocation.world, *o); });
     return ExitCode::ok;
   };
 }

@@ -27,7 +27,7 @@ namespace {
 std::string newest(const std::string& path) {
   std::vector<std::string> notes;
   const std::string found = checkpoint::newest(path, &notes);
-  for (const std::string& note : notes) print_note("passed over: {}\n", note);
+  for (const std::string& note : notes) io::print_note("passed over: {}\n", note);
   return found;
 }
 
@@ -56,7 +56,7 @@ ExitCode inspect(const std::string& path) {
                state.base_digest);
   }
   fmt::print("step {}, {} samples, seed {}, written by {}, config {}\nmodel {}\n{} parameters in {} tensors:\n",
-             state.step, state.samples, state.seed, counted(checkpoint::read_world_size(folder), "rank"),
+             state.step, state.samples, state.seed, recorder::counted(checkpoint::read_world_size(folder), "rank"),
              state.config_hash, or_none(state.model), total, parameters.size());
   for (const ParameterInfo& parameter : parameters) {
     fmt::print("  {:<40} {}\n", parameter.name, to_string(parameter.shape));
@@ -69,7 +69,7 @@ ExitCode verify(const std::string& path) {
   for (const std::string& problem : problems) fmt::print("{}\n", problem);
   if (!problems.empty()) {
     throw DataError("checkpoint", fmt::format("{}: expected every byte as it was written, found {}", path,
-                                              counted(static_cast<Size>(problems.size()), "problem")));
+                                              recorder::counted(static_cast<Size>(problems.size()), "problem")));
   }
   fmt::print("{}: every byte verified\n", path);
   return ExitCode::ok;
@@ -77,8 +77,8 @@ ExitCode verify(const std::string& path) {
 
 void warn_of_bytes(const std::string& folder, const std::string& out) {
   const std::string tokenizer = checkpoint::read_state(folder).tokenizer;
-  if (tokenizer.empty() || is_hugging_face_tokenizer(tokenizer)) return;
-  print_note(
+  if (tokenizer.empty() || tokenizer::is_hugging_face_tokenizer(tokenizer)) return;
+  io::print_note(
       "warning: [tokenizer] {}: the format has no file for the tokenizer byte; sample and eval of an import need "
       "--tokenizer byte\n",
       out);
@@ -90,13 +90,13 @@ void warn_of_positions(const std::string& folder, const std::string& given, cons
   std::optional<nn::TransformerSpec> base;
   try {
     const std::string found = checkpoint::find_base(state, folder, given);
-    if (!found.empty()) base = model_at(found);
+    if (!found.empty()) base = config::model_at(found);
   } catch (const DataError&) {  // the export does not need the base
   }
   if (!base) return;
   const nn::TransformerSpec spec = checkpoint::model_from_json(state.model).spec;
   if (spec.rope_base == base->rope_base && spec.rope_scaling == base->rope_scaling) return;
-  print_note(
+  io::print_note(
       "warning: [checkpoint] {}: PEFT takes rope_base {} and rope_scaling \"{}\" from the base, the run has {} and "
       "\"{}\"; an export without --adapter keeps the run's\n",
       out, base->rope_base, base->rope_scaling, spec.rope_base, spec.rope_scaling);
@@ -104,7 +104,7 @@ void warn_of_positions(const std::string& folder, const std::string& given, cons
 
 // Frees the run's in-memory copies on this host.
 ExitCode free_memory(const std::string& run_dir) {
-  const RunIdentity identity = read_identity(run_dir);
+  const saver::RunIdentity identity = saver::read_identity(run_dir);
   const std::string& id = identity.id;
   if (identity.is_new) {
     throw DataError(
@@ -117,7 +117,7 @@ ExitCode free_memory(const std::string& run_dir) {
     throw UsageError("checkpoint", run_dir + ": expected a run that has ended, found it at work");
   }
   const Size bytes = checkpoint::remove_memory_copies(id);
-  print_done("{}: {:.3f} GiB of memory given back\n", run_dir, static_cast<double>(bytes) / (1 << 30));
+  io::print_done("{}: {:.3f} GiB of memory given back\n", run_dir, static_cast<double>(bytes) / (1 << 30));
   return ExitCode::ok;
 }
 
@@ -149,14 +149,14 @@ Run set_up_checkpoint(CLI::App& app, const Models& models) {
   if (models->transformers) {
     CLI::App* to =
         add("export", "writes the newest valid checkpoint in Hugging Face format", [](const Options& options) {
-          outlive_readers();
+          io::outlive_readers();
           const std::string folder = newest(options.path);
           const DType dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
           const checkpoint::HfExportOptions chosen{.weights = options.weights, .dtype = dtype, .base = options.base};
           options.adapter ? checkpoint::export_adapters(folder, options.out, chosen)
                           : checkpoint::export_hf(folder, options.out, chosen);
           options.adapter ? warn_of_positions(folder, options.base, options.out) : warn_of_bytes(folder, options.out);
-          print_done("{}: exported {}\n", options.out, folder);
+          io::print_done("{}: exported {}\n", options.out, folder);
           return ExitCode::ok;
         });
     to->add_option("--format", o->format, "safetensors")->check(CLI::IsMember({"safetensors"}));
@@ -170,16 +170,16 @@ Run set_up_checkpoint(CLI::App& app, const Models& models) {
     CLI::App* from = add(
         "import", "makes a checkpoint of a Hugging Face folder, for model.from, sample and eval",
         [](const Options& options) {
-          outlive_readers();
+          io::outlive_readers();
           constexpr Size kWeightsAtOnce = Size{256} << 20;
           std::vector<std::string> notes;
           const std::string made = checkpoint::import_hf(options.path, options.out, kWeightsAtOnce, &notes);
           for (const std::string& note : notes) {
-            print_note(
+            io::print_note(
                 "warning: [tokenizer] {}: its files are kept for export; sample and eval need --tokenizer FILE.json\n",
                 note);
           }
-          print_done("{}: imported {}\n", made, options.path);
+          io::print_done("{}: imported {}\n", made, options.path);
           return ExitCode::ok;
         },
         "a folder with config.json and safetensors");

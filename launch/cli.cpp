@@ -49,7 +49,7 @@ int run(const World& world, const launch::Parsed& parsed) {
 }
 
 int run_without_ranks(const launch::Parsed& parsed) {
-  if (parsed.text.empty()) return run(world_of_one(), parsed);
+  if (parsed.text.empty()) return run(comm::world_of_one(), parsed);
   std::fputs(parsed.text.c_str(), stdout);
   require_printed();
   return 0;
@@ -65,18 +65,18 @@ void die_with_parent() {
 }  // namespace
 
 int cli(int argc, char** argv, ModelTable table) {
-  open_standard_descriptors();
+  io::open_standard_descriptors();
   die_with_parent();
   const std::vector<std::string> arguments{argv + std::min(argc, 1), argv + argc};
   if (const auto name = std::filesystem::path(argc > 0 ? argv[0] : "").filename(); !name.empty()) table.program = name;
   const auto models = std::make_shared<const ModelTable>(std::move(table));
   launch::Parsed parsed;
-  const int code = run_alone([&] {
-    require_valid(*models);
+  const int code = comm::run_alone([&] {
+    config::require_valid(*models);
     parsed = launch::parse_command_line(arguments, models);
     if (parsed.needs_ranks) return 0;
-    if (!is_later_mpi_rank()) return run_without_ranks(parsed);
-    print_note(
+    if (!comm::is_later_mpi_rank()) return run_without_ranks(parsed);
+    io::print_note(
         "note: rank 0 of MPI runs this command; to run it here, unset OMPI_COMM_WORLD_RANK, PMIX_RANK and PMI_RANK\n");
     return 0;
   });

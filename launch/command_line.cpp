@@ -85,16 +85,16 @@ void require_known_option(const std::string& argument, const CLI::App& app, cons
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) known.push_back(name);
   }
-  const std::string name = name_of(argument).substr(2), meant = nearest(name, known);
+  const std::string name = name_of(argument).substr(2), meant = config::nearest(name, known);
   const bool is_section = std::any_of(known.begin(), known.end(),
                                       [&](const std::string& option) { return option.starts_with(name + "."); });
   // `launch` passes what follows -- on to train.
   const bool starts_train = app.get_option_no_throw("COMMAND") != nullptr;
   throw UsageError("usage", fmt::format("unknown option --{}", name),
-                   is_section             ? fmt::format("{} is a section: --{}.KEY=value sets its keys", name, name)
-                   : is_near(name, meant) ? fmt::format("did you mean --{}?", meant)
-                                          : fmt::format("the options: {} --help{}", path,
-                                                        starts_train ? "; those of train follow --" : ""));
+                   is_section ? fmt::format("{} is a section: --{}.KEY=value sets its keys", name, name)
+                   : config::is_near(name, meant) ? fmt::format("did you mean --{}?", meant)
+                                                  : fmt::format("the options: {} --help{}", path,
+                                                                starts_train ? "; those of train follow --" : ""));
 }
 
 const CLI::App& find_subcommand(const std::string& name, const CLI::App& app, const std::string& path) {
@@ -106,10 +106,10 @@ const CLI::App& find_subcommand(const std::string& name, const CLI::App& app, co
     list += (list.empty() ? "" : ", ") + names.back();
   }
   const bool is_first = app.get_parent() == nullptr;
-  const std::string& meant = nearest(name, names);
+  const std::string& meant = config::nearest(name, names);
   throw UsageError("usage", fmt::format("unknown command {}{}", name, is_first ? "" : ": expected one of " + list),
                    fmt::format("{}`{} --help` lists them",
-                               is_near(name, meant) ? fmt::format("did you mean {}? ", meant) : "", path));
+                               config::is_near(name, meant) ? fmt::format("did you mean {}? ", meant) : "", path));
 }
 
 // Follows the subcommands and refuses unknown ones and unknown options. CLI11 would first report a missing option, even
@@ -218,7 +218,7 @@ Parsed parse_command_line(const std::vector<std::string>& given, const Models& m
   const std::string path = require_known_names(arguments, app);
 
   parsed.command_line = name;
-  for (const std::string& argument : given) parsed.command_line += " " + shell_word(argument);
+  for (const std::string& argument : given) parsed.command_line += " " + io::shell_word(argument);
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
     app.parse(arguments);

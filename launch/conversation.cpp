@@ -34,7 +34,7 @@ Tokenizer::Ids in_vocabulary(Tokenizer::Ids tokens, const LoadedModel& loaded) {
 AnswerEnd answer(Generator& generator, const Tokenizer& tokenizer, const EndOfTurn& end, Size most_tokens,
                  const std::vector<std::string>& stops) {
   TextStream stream(tokenizer);
-  StopText stop(end.with_text(stops));
+  run::StopText stop(end.with_text(stops));
   std::string text;  // of the answer, with what ended it
   bool is_closed = false;
   for (Size i = 0; i < most_tokens && !stop.has_stopped(); ++i) {
@@ -71,7 +71,7 @@ void warn_of_cut(const std::string& what, const Tokenizer::Ids& tokens, const Lo
   const Size max_seq = loaded.model->spec().max_seq, count = static_cast<Size>(tokens.size());
   const Size kept = tokens_kept(count, max_seq);
   if (kept == count) return;
-  print_note(
+  io::print_note(
       "warning: [sample] {}: {} tokens, model.max_seq is {}: the first {} are cut, the model reads the last {}\n", what,
       count, max_seq, count - kept, kept);
 }

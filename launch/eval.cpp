@@ -40,7 +40,7 @@ void print(const EvaluationResult& result, const std::string& checkpoint) {
     const std::string loss = file.tokens > 0 ? fmt::format("{:.6f}", file.loss) : "none";
     if (result.files.size() > 1) fmt::print("loss {} of {} tokens, {}\n", loss, file.tokens, file.name);
   }
-  fmt::print("tokens {} in {}, checkpoint {}\n", result.tokens, counted(result.blocks, "block"), checkpoint);
+  fmt::print("tokens {} in {}, checkpoint {}\n", result.tokens, recorder::counted(result.blocks, "block"), checkpoint);
 }
 
 void require_finite(double loss) {

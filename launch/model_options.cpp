@@ -51,7 +51,7 @@ namespace {
 void require_tokenizer_of(const LoadedModel& loaded, const std::string& name, const Tokenizer& given) {
   const bool is_known = loaded.tokenizer != nullptr;
   const std::string own = is_known ? loaded.tokenizer->to_json() : "", text = given.to_json();
-  const bool is_other = is_known ? !extends_tokenizer(own, text) && !extends_tokenizer(text, own)
+  const bool is_other = is_known ? !tokenizer::extends_tokenizer(own, text) && !tokenizer::extends_tokenizer(text, own)
                                  : !loaded.tokenizer_problem.empty() && given.bytes_per_token() == 1;
   if (!is_other) return;
   const bool is_bytes = is_known && loaded.tokenizer->bytes_per_token() == 1;
@@ -73,7 +73,7 @@ LoadedModel load_model(const ModelOptions& options, const World& world) {
                                                            .dtype = find_state_dtype(options.dtype),
                                                            .base = options.base});
   if (world.rank() == 0) {
-    for (const std::string& note : loaded.passed_over) print_note("passed over: {}\n", note);
+    for (const std::string& note : loaded.passed_over) io::print_note("passed over: {}\n", note);
   }
   if (options.tokenizer.empty()) return loaded;
   const bool has_own = loaded.tokenizer != nullptr;

@@ -129,10 +129,11 @@ Run set_up_plan(CLI::App& app, const Models& models) {
     if (!config) return ExitCode::ok;
     // A run that goes on does not need the folder any more; a plan has its shape from there.
     if (const std::string& from = config->model.from; !from.empty()) {
-      if (!is_transformer(*config)) {
+      if (!config::is_transformer(*config)) {
         checkpoint::newest(from, nullptr, "model.from");
       } else {
-        plan->sample ? require_model_at(from) : name_keys(*config, [&] { require_same_model(*config); });
+        plan->sample ? config::require_model_at(from)
+                     : config::name_keys(*config, [&] { config::require_same_model(*config); });
       }
     }
     const int ranks = plan->ranks > 0 ? plan->ranks : ranks_of_launcher();
@@ -155,13 +156,13 @@ Run set_up_plan(CLI::App& app, const Models& models) {
       throw UsageError("usage", "--memory requires --fit or --nodes");
     }
     if (plan->svg) require_output("--svg", *plan->svg);
-    if (!plan->sample) name_keys(*config, [&] { require_end_of_documents(data_spec(*config)); });
+    if (!plan->sample) config::name_keys(*config, [&] { run::require_end_of_documents(config::data_spec(*config)); });
     const auto print = [&](const auto& result) { std::puts((plan->json ? to_json(result) : to_text(result)).c_str()); };
     if (plan->sample) {
       print(plan_sample(*config, plan->rows, machine));
     } else if (!plan->nodes.empty()) {
       const Cluster cluster = plan_cluster(*config, numbers_of(plan->nodes), machine, memory_bytes);
-      if (plan->svg) write_whole_file("plan", *plan->svg, to_svg(cluster));
+      if (plan->svg) io::write_whole_file("plan", *plan->svg, to_svg(cluster));
       print(cluster);
       const auto fits = [](const ClusterRow& row) { return row.best.has_value(); };
       if (std::none_of(cluster.rows.begin(), cluster.rows.end(), fits)) return ExitCode::nothing_fits;
@@ -172,7 +173,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
     } else {
       Plan result = make_plan(*config, ranks, machine);
       find_faster_shards(result, *config);
-      if (plan->svg) write_whole_file("plan", *plan->svg, to_svg(result));
+      if (plan->svg) io::write_whole_file("plan", *plan->svg, to_svg(result));
       print(result);
       if (!plan->json && !result.fits_device()) std::puts("\nit does not fit: --fit lists settings that do");
     }

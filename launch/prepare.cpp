@@ -49,8 +49,8 @@ Run set_up_prepare(CLI::App& app, const Models&) {
   app.add_flag("--force", options->overwrite, "write over or remove the token files and masks in the folder");
 
   return [options](const Invocation&) {
-    outlive_readers();
-    arm_fault(0);
+    io::outlive_readers();
+    device::arm_fault(0);
     PrepareResult result;
     {
       ProgressLine line;
@@ -58,29 +58,30 @@ Run set_up_prepare(CLI::App& app, const Models&) {
       shown.on_progress = [&](const PrepareProgress& progress) { line.show(progress); };
       result = prepare(shown);
     }
-    print_done("{}: {}, {} from {} ({} of {})\n", options->out, counted(result.train_tokens, "training token"),
-               counted(result.val_tokens, "validation token"), counted(result.files, "file"),
-               counted(result.bytes, "byte"), options->chat ? "message contents" : "text");
+    io::print_done("{}: {}, {} from {} ({} of {})\n", options->out,
+                   recorder::counted(result.train_tokens, "training token"),
+                   recorder::counted(result.val_tokens, "validation token"), recorder::counted(result.files, "file"),
+                   recorder::counted(result.bytes, "byte"), options->chat ? "message contents" : "text");
     if (result.masked_tokens > 0) {
-      print_done("{} of the tokens are no targets, as the .mask files say\n", result.masked_tokens);
+      io::print_done("{} of the tokens are no targets, as the .mask files say\n", result.masked_tokens);
     }
     if (result.untrained_conversations > 0) {
-      print_note("warning: [data] {} of {} conversations train nothing: no message of the assistant counts\n",
-                 result.untrained_conversations, result.conversations);
+      io::print_note("warning: [data] {} of {} conversations train nothing: no message of the assistant counts\n",
+                     result.untrained_conversations, result.conversations);
     }
     for (const auto& [field, count] : result.unused_fields) {
       const bool is_of_messages = field.starts_with("messages[]") || field == "...";
-      print_note("warning: [data] field \"{}\" of {} has no effect\n", field,
-                 counted(count, is_of_messages ? "message" : "conversation"));
+      io::print_note("warning: [data] field \"{}\" of {} has no effect\n", field,
+                     recorder::counted(count, is_of_messages ? "message" : "conversation"));
     }
     if (result.train_tokens == 0) {
-      print_note("warning: [data] --val-fraction {} of {} leaves none for training: {}/train.bin is empty\n",
-                 options->val_fraction, counted(result.val_tokens, "token"), options->out);
+      io::print_note("warning: [data] --val-fraction {} of {} leaves none for training: {}/train.bin is empty\n",
+                     options->val_fraction, recorder::counted(result.val_tokens, "token"), options->out);
     }
     if (options->val_fraction > 0 && result.val_tokens == 0) {
-      print_note("warning: [data] --val-fraction {} of {} is less than a {}: {}/val.bin is empty\n",
-                 options->val_fraction, counted(result.train_tokens, "token"), options->pack > 0 ? "block" : "token",
-                 options->out);
+      io::print_note("warning: [data] --val-fraction {} of {} is less than a {}: {}/val.bin is empty\n",
+                     options->val_fraction, recorder::counted(result.train_tokens, "token"),
+                     options->pack > 0 ? "block" : "token", options->out);
     }
     return ExitCode::ok;
   };

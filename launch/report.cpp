@@ -49,27 +49,27 @@ Run set_up_report(CLI::App& app, const Models&) {
                "keep the files current until every run has ended, until Ctrl-C or until the terminal closes; an open "
                "page shows the changes");
   return [o](const Invocation&) {
-    outlive_readers();
+    io::outlive_readers();
     // A comparison belongs to no single run, so it must not replace a run's own report.
     const bool one = o->runs.size() == 1;
-    const std::string by_default = one ? run_folder(o->runs.front()) + "/report.html" : "comparison.html";
+    const std::string by_default = one ? report::run_folder(o->runs.front()) + "/report.html" : "comparison.html";
     if (!o->out.empty()) require_output("--out", o->out);
     const std::string out = o->out.empty() ? by_default : o->out;
     auto print_path = [&, printed = false]() mutable {
       if (std::exchange(printed, true)) return;
-      print_done("{}\n", out);
+      io::print_done("{}\n", out);
     };
     if (o->follow) {
       // From the moment that the path is printed there is a page, and a signal ends the command with a whole one.
       for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
         if (std::signal(signal, stop) == SIG_IGN) std::signal(signal, SIG_IGN);  // as nohup asks
       }
-      follow_report(o->runs, out, [&](double seconds) {
+      report::follow_report(o->runs, out, [&](double seconds) {
         print_path();
         return wait_unless_stopped(seconds);
       });
     } else {
-      write_report(o->runs, out);
+      report::write_report(o->runs, out);
     }
     print_path();
     return ExitCode::ok;

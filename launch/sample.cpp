@@ -34,10 +34,10 @@ double rate(Size tokens, double seconds) { return seconds > 0 ? static_cast<doub
 
 void report_rates(const GenerationTiming& timing, const LoadedModel& loaded) {
   const Device device = loaded.model->all_parameters().front().parameter->tensor().device();
-  print_note("prefill {} tokens, {:.0f} tokens/s; decode {} tokens, {:.0f} tokens/s\n", timing.prefill_tokens,
-             rate(timing.prefill_tokens, timing.prefill_s), timing.decode_tokens,
-             rate(timing.decode_tokens, timing.decode_s));
-  print_note("memory peak {} bytes on {}\n", memory_peak(device).total, to_string(device));
+  io::print_note("prefill {} tokens, {:.0f} tokens/s; decode {} tokens, {:.0f} tokens/s\n", timing.prefill_tokens,
+                 rate(timing.prefill_tokens, timing.prefill_s), timing.decode_tokens,
+                 rate(timing.decode_tokens, timing.decode_s));
+  io::print_note("memory peak {} bytes on {}\n", memory_peak(device).total, to_string(device));
 }
 
 // Each prompt is a text, or with a chat template the first turn of a user, and the answer its continuation.

@@ -13,7 +13,7 @@ void write_out(const std::string& text) {
 
 SampleOutput::SampleOutput(const Tokenizer& tokenizer, const std::vector<std::string>& prompts,
                            const std::vector<std::string>& stops) {
-  for (const std::string& prompt : prompts) texts_.push_back({TextStream(tokenizer), StopText(stops), prompt});
+  for (const std::string& prompt : prompts) texts_.push_back({TextStream(tokenizer), run::StopText(stops), prompt});
   write_ready();
 }
 

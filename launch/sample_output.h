@@ -31,7 +31,7 @@ class SampleOutput {
  private:
   struct Text {
     TextStream stream;
-    StopText stop;
+    run::StopText stop;
     std::string unwritten;
     bool has_ended = false;
   };

@@ -162,7 +162,7 @@ RunData read_run(const std::string& directory) {
   });
   run.saved_step = newest_on_disk(run);
   read_beside(run, "arena.svg", kArenaBytes, [&](const std::string& drawing) {
-    if (is_arena_svg(drawing)) run.arena_svg = drawing;
+    if (drawing::is_arena_svg(drawing)) run.arena_svg = drawing;
     return !run.arena_svg.empty();
   });
   read_samples(run, folder / "samples");

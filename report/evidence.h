@@ -42,7 +42,7 @@ struct Evidence {
     const std::string program = planning_program(run);
     if (run.config.empty() || !(run.ranks > 0) || program.empty()) return {};
     return fmt::format(" {} plan --config {} --ranks {} --{} says how much memory that takes.", program,
-                       shell_word(run.directory + "/config.toml"), whole_text(run.ranks), setting);
+                       io::shell_word(run.directory + "/config.toml"), whole_text(run.ranks), setting);
   }
   bool has_room(double share) const { return headroom.free_share() > share; }  // false if unknown
   std::string setting(const char* key) const { return fmt::format("{} is {}", key, config_text(run, key)); }

@@ -11,7 +11,7 @@
 namespace lt::report {
 
 std::optional<std::string> file_text(const std::string& path, std::size_t at_most) {
-  FileText file = read_file(path, true, at_most);
+  io::FileText file = io::read_file(path, true, at_most);
   if (!file.problem.empty()) return std::nullopt;
   return std::move(file.text);
 }

@@ -59,8 +59,9 @@ void add_outside(Findings& findings, const Evidence& e) {
            "The run took {:.1f} s (event end), of which all steps took {:.1f} s. The other {:.1f} s, {} of the run, "
            "went to {}{}. Evaluate less often, or on fewer tokens ({}, {}).",
            seconds, e.summary.train_s, outside, percent_text(outside / seconds),
-           counted(static_cast<Size>(e.run.evals.size()), "evaluation"), e.run.samples.empty() ? "" : " and samples",
-           e.setting("train.eval_every"), e.setting("train.eval_tokens"))});
+           recorder::counted(static_cast<Size>(e.run.evals.size()), "evaluation"),
+           e.run.samples.empty() ? "" : " and samples", e.setting("train.eval_every"),
+           e.setting("train.eval_tokens"))});
 }
 
 struct Cost {

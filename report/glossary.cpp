@@ -49,7 +49,7 @@ bool uses(const std::string& text, const std::string& terms) {
   };
   for (std::size_t begin = 0; begin < terms.size();) {
     const std::size_t end = std::min(terms.find(", ", begin), terms.size());
-    const std::string term = lower_case(terms.substr(begin, end - begin));
+    const std::string term = io::lower_case(terms.substr(begin, end - begin));
     for (std::size_t at = 0; (at = text.find(term, at)) != std::string::npos; at += term.size()) {
       const std::size_t after = at + term.size();
       if ((at == 0 || ends_word(at - 1)) && (ends_word(after) || (text[after] == 's' && ends_word(after + 1))))
@@ -63,7 +63,7 @@ bool uses(const std::string& text, const std::string& terms) {
 }  // namespace
 
 void add_glossary(Document& document) {
-  const std::string text = lower_case(to_markdown(document, ""));
+  const std::string text = io::lower_case(to_markdown(document, ""));
   Table words{.header = {}, .rows = {}, .text = true};
   for (const auto& [term, meaning] : kWords) {
     if (uses(text, term)) words.rows.push_back({term, meaning});

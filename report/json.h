@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 
 // Returns a discarded value if the text is not JSON, or nests deeper than any file of a run.
 inline Json parsed_json(std::string_view text) {
-  return json_depth(text) > kMaxJsonDepth ? Json(Json::value_t::discarded) : Json::parse(text, nullptr, false);
+  return io::json_depth(text) > io::kMaxJsonDepth ? Json(Json::value_t::discarded) : Json::parse(text, nullptr, false);
 }
 
 // A value as a table cell shows it: strings without quotes, everything else as JSON.

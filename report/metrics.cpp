@@ -173,7 +173,7 @@ void add_event(RunData& run, const Json& o, int number_of_start, const Place& pl
 void forget_losses_without_targets(RunData& run) {
   std::set<double> without;
   for (const Event& event : run.events) {
-    if (event.kind == "skip" && event_field(event, "reason") == kNoTargetCounts && !std::isnan(event.step)) {
+    if (event.kind == "skip" && event_field(event, "reason") == recorder::kNoTargetCounts && !std::isnan(event.step)) {
       without.insert(event.step);
     }
   }
@@ -204,7 +204,7 @@ std::string event_field(const Event& event, const std::string& name) {
 }
 
 void read_metrics(RunData& run, const std::string& path) {
-  const FileText content = read_file(path, /*only_regular=*/true);
+  const io::FileText content = io::read_file(path, /*only_regular=*/true);
   if (!content.problem.empty()) {
     std::error_code unknown;
     const bool missing = !std::filesystem::exists(path, unknown) && !unknown;

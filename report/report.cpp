@@ -5,13 +5,13 @@
 #include <chrono>
 #include <filesystem>
 
-#include "io/file_name.h"
 #include "io/file.h"
+#include "io/file_name.h"
 #include "libtrain/error.h"
 #include "report/live.h"
 #include "report/sections.h"
 
-namespace lt {
+namespace lt::report {
 
 namespace fs = std::filesystem;
 
@@ -73,15 +73,15 @@ report::Document composed(const std::vector<report::RunData>& runs) {
 
 // The name of a file that goes with the page: the page's, with another extension.
 std::string beside(const fs::path& html, const char* extension) {
-  return with_suffix(fs::path(html).replace_extension(), extension);
+  return io::with_suffix(fs::path(html).replace_extension(), extension);
 }
 
 void write_markdown(const report::Document& document, const fs::path& html) {
-  write_whole_file("report", beside(html, ".md"), report::to_markdown(document, html.filename().string()));
+  io::write_whole_file("report", beside(html, ".md"), report::to_markdown(document, html.filename().string()));
 }
 
 void write_pages(const report::Document& document, const fs::path& html) {
-  write_whole_file("report", html.string(), report::to_html(document));
+  io::write_whole_file("report", html.string(), report::to_html(document));
   write_markdown(document, html);
 }
 
@@ -104,10 +104,10 @@ class Follower {
     const double read_at = runs_.front().read_at;
     if (shown_.empty()) {
       const std::string data = fs::path(data_).filename().string();
-      write_whole_file("report", html_.string(), report::to_live_html(document, data));
+      io::write_whole_file("report", html_.string(), report::to_live_html(document, data));
     }
     if (body != shown_ || read_at - shown_at_ >= kReadingS) {
-      write_whole_file("report", data_, report::live_data(body, read_at, pause_after(begin)));
+      io::write_whole_file("report", data_, report::live_data(body, read_at, pause_after(begin)));
       shown_at_ = read_at;
     }
     if (body != shown_) write_markdown(document, html_);
@@ -121,7 +121,7 @@ class Follower {
   // Replaces the page by one that needs no other file, and tells pages that are open that no reading follows.
   void finish() {
     write_pages(composed(runs_), html_);
-    write_whole_file("report", data_, report::last_data(shown_, runs_.front().read_at));
+    io::write_whole_file("report", data_, report::last_data(shown_, runs_.front().read_at));
   }
 
  private:
@@ -171,4 +171,4 @@ void follow_report(const std::vector<std::string>& given, const std::string& out
   follower.finish();
 }
 
-}  // namespace lt
+}  // namespace lt::report

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace lt {
+namespace lt::report {
 
 // The folder of a run, given the folder or its metrics.jsonl.
 std::string run_folder(const std::string& run);
@@ -22,4 +22,4 @@ void write_report(const std::vector<std::string>& runs, const std::string& out_h
 void follow_report(const std::vector<std::string>& runs, const std::string& out_html,
                    const std::function<bool(double seconds)>& wait);
 
-}  // namespace lt
+}  // namespace lt::report

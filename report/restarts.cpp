@@ -86,7 +86,7 @@ void add_restarts(Document& document, const RunData& run, int level) {
       "of the attempt is left. Backoff is the wait after attempts that saved nothing. Start lasts from there to the "
       "end of the first step.",
       run.restarts.size() == 1 ? "once" : fmt::format("{} times", run.restarts.size()), fixed_text(cost.down_s, 1),
-      counted(static_cast<Size>(cost.lost_steps), "step"))});
+      recorder::counted(static_cast<Size>(cost.lost_steps), "step"))});
   document.add(table);
 }
 
@@ -98,8 +98,8 @@ void add_restarts(Findings& findings, const Evidence& e) {
   const std::string text = fmt::format(
       "{} took {:.1f} of {:.1f} s of steps, repeated steps and time down ({}): {:.1f} s down, and {:.1f} s for {} that "
       "were repeated.{}",
-      counted(static_cast<Size>(e.run.restarts.size()), "restart"), cost.all_s(), run_s, percent_text(share),
-      cost.down_s, cost.again_s, counted(static_cast<Size>(cost.lost_steps), "step"), advice(cost, e));
+      recorder::counted(static_cast<Size>(e.run.restarts.size()), "restart"), cost.all_s(), run_s, percent_text(share),
+      cost.down_s, cost.again_s, recorder::counted(static_cast<Size>(cost.lost_steps), "step"), advice(cost, e));
   findings.push_back({"restarts", share, "Restarts", text});
 }
 

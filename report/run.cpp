@@ -52,7 +52,8 @@ Table key_figures(const RunData& run, const Summary& s) {
   row("Training loss at " + (in_part ? "step " + whole_text(s.first_step) : "the first step"),
       with_unit(fixed_text(s.first_loss, 4), unit));
   const std::string finite = s.last_losses < s.last_steps ? fmt::format("the {} finite of ", s.last_losses) : "";
-  row(fmt::format("Training loss, mean of {}the last {}", finite, counted(static_cast<Size>(s.last_steps), "step")),
+  row(fmt::format("Training loss, mean of {}the last {}", finite,
+                  recorder::counted(static_cast<Size>(s.last_steps), "step")),
       with_unit(fixed_text(s.last_loss, 4), unit));
   row("Evaluation loss, last", with_unit(fixed_text(s.eval_loss, 4), unit));
   row("Evaluation loss, best", std::isnan(s.best_eval_loss) ? "–"
@@ -124,7 +125,7 @@ struct Skips {
   // In words, where there are any.
   std::string text(const char* why) const {
     if (count == 0) return "";
-    return fmt::format("{} in {}, so the update was skipped: {}.", why, counted(count, "step"),
+    return fmt::format("{} in {}, so the update was skipped: {}.", why, recorder::counted(count, "step"),
                        count > 10 ? "see Record" : steps);
   }
 };
@@ -134,7 +135,7 @@ void add_status(Document& document, const RunData& run, const Summary& s) {
   Skips not_finite, without_targets;
   for (const Event& event : run.events) {
     if (event.kind != "skip") continue;
-    (event_field(event, "reason") == kNoTargetCounts ? without_targets : not_finite).add(event.step);
+    (event_field(event, "reason") == recorder::kNoTargetCounts ? without_targets : not_finite).add(event.step);
   }
   const auto [saved, is_on_disk] = newest_saved(run);
   const std::string reason = end_of(run);
@@ -201,7 +202,7 @@ void add_run(Document& document, const RunData& run, int level) {
   }
   if (run.steps.empty()) {
     document.add(Paragraph{summary.steps > 0 ? fmt::format("The rows of all {} are lost.",
-                                                           counted(static_cast<Size>(summary.steps), "step"))
+                                                           recorder::counted(static_cast<Size>(summary.steps), "step"))
                                              : "No step has been recorded yet."});
   } else {
     document.add(Paragraph{subject(run, summary)});

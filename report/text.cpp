@@ -30,7 +30,7 @@ std::string ms_text(double ms) { return fixed_text(ms, std::abs(ms) >= 9.995 ? 1
 
 std::string ms_cell(double ms) { return fixed_text(ms, ms == 0 || std::abs(ms) >= 0.1 ? 2 : 3); }
 
-std::string duration_text(double seconds) { return std::isfinite(seconds) ? short_duration(seconds) : kDash; }
+std::string duration_text(double seconds) { return std::isfinite(seconds) ? recorder::short_duration(seconds) : kDash; }
 
 std::string time_text(double unix_seconds) {
   if (!(std::abs(unix_seconds) < 1e11)) return kDash;

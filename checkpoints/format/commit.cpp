@@ -46,14 +46,14 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
     throw DataError("checkpoint", "expected none, found a valid one that came while this one was written", kAnotherRun);
   }
   const std::string text = manifest_text(manifest);
-  fault_point("save-manifest");
+  device::fault_point("save-manifest");
   write_durably(temporary / kManifestName, text);
   if (read_text(temporary / kManifestName, kMaxManifestBytes) != text) {
     throw DataError("checkpoint", "manifest.json: expected what was written, read back other bytes");
   }
   sync_folder(temporary);
   if (fs::symlink_status(folder).type() != fs::file_type::not_found) move_aside(folder);
-  fault_point("save-rename");
+  device::fault_point("save-rename");
   rename_durably(temporary, folder);
   require_files(folder, manifest);  // without a lock, another start of the run may have taken them for leftovers
   remember_whole(folder, true);     // each rank has read back its file
@@ -95,7 +95,7 @@ void tidy(const fs::path& parent, const RunState& state, const SaveOptions& opti
   };
   attempt([&] { write_latest(parent, name, attempt_of(state.run)); });
   attempt([&] {
-    fault_point("save-gc");
+    device::fault_point("save-gc");
     make_room(parent, name, state.run, options);
     remove_leftovers(parent, filter_of(state.run, options));
   });

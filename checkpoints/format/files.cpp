@@ -24,40 +24,40 @@ namespace {
   throw DataError("checkpoint", fmt::format("{}: {}: {}", name, what, std::strerror(error)));
 }
 
-CheckedFile named(const fs::path& path, Descriptor opened) {
+io::CheckedFile named(const fs::path& path, io::Descriptor opened) {
   return {"checkpoint", path.filename(), std::move(opened)};
 }
 
-CheckedFile open_to_read(const fs::path& path, int flags) {
-  return named(path, Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags)));
+io::CheckedFile open_to_read(const fs::path& path, int flags) {
+  return named(path, io::Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags)));
 }
 
 // Also returns true if the file system does not support the call.
-bool sync_range(const Descriptor& file, Size begin, Size bytes, unsigned flags) {
+bool sync_range(const io::Descriptor& file, Size begin, Size bytes, unsigned flags) {
   if (::sync_file_range(file.get(), begin, bytes, flags) == 0) return true;
   return errno == ENOSYS || errno == EINVAL || errno == ESPIPE;
 }
 
 }  // namespace
 
-void write_out(const CheckedFile& file) {
+void write_out(const io::CheckedFile& file) {
   const Size end = file.bytes();
   for (Size at = 0; at < end; at += kPieceBytes) {
     constexpr unsigned kAll = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     if (!sync_range(file.descriptor(), at, std::min(kPieceBytes, end - at), kAll)) file.fail("cannot fsync");
-    count_progress();
+    device::count_progress();
   }
 }
 
-CheckedFile open_regular(const fs::path& path) {
-  CheckedFile file = open_to_read(path, O_NONBLOCK);  // has no effect on regular files
-  file.bytes();                                       // throws for anything else
+io::CheckedFile open_regular(const fs::path& path) {
+  io::CheckedFile file = open_to_read(path, O_NONBLOCK);  // has no effect on regular files
+  file.bytes();                                           // throws for anything else
   return file;
 }
 
-CheckedFile create_file(const fs::path& path) { return named(path, create_new(path)); }
+io::CheckedFile create_file(const fs::path& path) { return named(path, io::create_new(path)); }
 
-bool begin_write_out(const Descriptor& file, Size begin, Size bytes) {
+bool begin_write_out(const io::Descriptor& file, Size begin, Size bytes) {
   constexpr Size kWorthACall = Size{1} << 20;
   return bytes < kWorthACall || sync_range(file, begin, bytes, SYNC_FILE_RANGE_WRITE);
 }
@@ -65,14 +65,14 @@ bool begin_write_out(const Descriptor& file, Size begin, Size bytes) {
 Size file_bytes(const fs::path& file) { return open_regular(file).bytes(); }
 
 void sync_file(const fs::path& path) {
-  CheckedFile file = open_to_read(path, 0);
+  io::CheckedFile file = open_to_read(path, 0);
   write_out(file);
   file.sync();
   file.close();
 }
 
 void sync_folder(const fs::path& path) {
-  if (!lt::sync_folder(path)) throw_errno(path.filename().string(), "cannot fsync", errno);
+  if (!lt::io::sync_folder(path)) throw_errno(path.filename().string(), "cannot fsync", errno);
 }
 
 void remove_tree(const fs::path& path) {
@@ -81,11 +81,11 @@ void remove_tree(const fs::path& path) {
     for (const fs::path& entry : entries) remove_tree(entry);
   }
   fs::remove(path);
-  count_progress();
+  device::count_progress();
 }
 
 std::string read_text(const fs::path& path, Size limit) {
-  const CheckedFile file = open_regular(path);
+  const io::CheckedFile file = open_regular(path);
   const Size bytes = file.bytes();
   if (bytes > limit) {
     throw DataError("checkpoint",
@@ -97,7 +97,7 @@ std::string read_text(const fs::path& path, Size limit) {
 }
 
 void write_durably(const fs::path& path, std::string_view text) {
-  CheckedFile file = create_file(path);
+  io::CheckedFile file = create_file(path);
   file.write(text.data(), text.size());
   file.sync();
   file.close();

@@ -17,16 +17,16 @@ namespace lt::checkpoint {
 constexpr Size kPieceBytes = Size{64} << 20;
 
 // Hands written data to the disk, piece by piece, and counts progress. The data is durable only after sync().
-void write_out(const CheckedFile& file);
+void write_out(const io::CheckedFile& file);
 
 // Opens a regular file for reading. Anything else, even a pipe without a writer, is refused at once.
-CheckedFile open_regular(const std::filesystem::path& file);
+io::CheckedFile open_regular(const std::filesystem::path& file);
 // Creates a file for writing; it must not exist.
-CheckedFile create_file(const std::filesystem::path& file);
+io::CheckedFile create_file(const std::filesystem::path& file);
 
 // Asks the system to start writing a range to the disk, so that a later sync waits for less. Does nothing if the range
 // is small or the file system has no such call. Returns false, with errno set, if the disk failed.
-bool begin_write_out(const Descriptor& file, Size begin, Size bytes);
+bool begin_write_out(const io::Descriptor& file, Size begin, Size bytes);
 
 Size file_bytes(const std::filesystem::path& file);
 void sync_file(const std::filesystem::path& file);

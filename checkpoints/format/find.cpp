@@ -45,16 +45,16 @@ void check_bytes(const std::filesystem::path& folder, const FileEntry& file, Pro
       for (std::size_t b = 0; b < dataset.blocks.size(); ++b) {
         if (found.blocks[d][b] == dataset.blocks[b]) continue;
         problems.push_back(fmt::format("{}: {}: crc32c: expected {}, found {}", file.name, block_name(dataset, b),
-                                       crc_text(dataset.blocks[b]), crc_text(found.blocks[d][b])));
+                                       io::crc_text(dataset.blocks[b]), io::crc_text(found.blocks[d][b])));
       }
     }
     if (found.metadata != file.crc_metadata) {
       problems.push_back(fmt::format("{}: metadata: crc32c: expected {}, found {}", file.name,
-                                     crc_text(file.crc_metadata), crc_text(found.metadata)));
+                                     io::crc_text(file.crc_metadata), io::crc_text(found.metadata)));
     }
     if (found.file != file.crc && problems.size() == before) {
-      problems.push_back(
-          fmt::format("{}: crc32c: expected {}, found {}", file.name, crc_text(file.crc), crc_text(found.file)));
+      problems.push_back(fmt::format("{}: crc32c: expected {}, found {}", file.name, io::crc_text(file.crc),
+                                     io::crc_text(found.file)));
     }
   });
 }
@@ -184,7 +184,7 @@ std::optional<std::string> first_unreadable(const std::vector<Listing>& candidat
     std::error_code failed;
     std::filesystem::directory_iterator at(candidate.path, failed);
     for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
-      const Descriptor file(::open(at->path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+      const io::Descriptor file(::open(at->path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
       char byte = 0;
       const bool can_be_read = file.is_open() && (::pread(file.get(), &byte, 1, 0) >= 0 || errno == EISDIR);
       note(at->path(), can_be_read ? 0 : errno);

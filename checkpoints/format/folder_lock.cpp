@@ -69,7 +69,7 @@ class Lock {
 
  private:
   fs::path path_;
-  Descriptor file_;
+  io::Descriptor file_;
   Inode inode_;
   bool is_held_ = false;
 };
@@ -77,7 +77,7 @@ class Lock {
 // Null for reasons to go on without a lock: no folder, no right or room for the file, no locks.
 std::shared_ptr<void> no_lock(const fs::path& path) {
   constexpr int kReasons[] = {ENOENT, ENOTDIR, EACCES, EPERM, EROFS, ENOSPC, EDQUOT, EBADF};
-  if (lacks_locks(errno) || std::ranges::find(kReasons, errno) != std::end(kReasons)) return nullptr;
+  if (io::lacks_locks(errno) || std::ranges::find(kReasons, errno) != std::end(kReasons)) return nullptr;
   throw DataError("checkpoint", fmt::format("{}: cannot be locked: {}", path.string(), std::strerror(errno)));
 }
 

@@ -29,7 +29,7 @@ struct Info {
 
 struct File {
   H5FD_t base;  // HDF5's base; must be first
-  Descriptor descriptor;
+  io::Descriptor descriptor;
   haddr_t end_of_addresses, end_of_file;
   Failure* failure;
 };
@@ -42,7 +42,7 @@ constexpr haddr_t kMaxAddress = (haddr_t{1} << 63) - 1;
 H5FD_t* open_file(const char* name, unsigned, hid_t access, haddr_t) {
   const auto* info = static_cast<const Info*>(H5Pget_driver_info(access));
   if (info == nullptr) return nullptr;
-  Descriptor file = create_new(name);
+  io::Descriptor file = io::create_new(name);
   if (!file.is_open()) {
     info->failure->keep("create");
     return nullptr;
@@ -91,7 +91,7 @@ herr_t write(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, std::size_t bytes
       file.failure->keep("write");
       break;
     }
-    count_progress();
+    device::count_progress();
     if (!begin_write_out(file.descriptor, static_cast<Size>(address), n)) file.failure->keep("write");
     p += n, address += static_cast<haddr_t>(n), bytes -= static_cast<std::size_t>(n);
   }

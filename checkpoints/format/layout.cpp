@@ -50,7 +50,7 @@ fs::path move_aside(const fs::path& folder) {
 // Throws DataError if the system does not say whether there is such a folder, and for a link to nothing: a run that
 // takes a folder of checkpoints for none starts over.
 std::vector<fs::path> steps_in(const fs::path& directory) {
-  if (!fs::is_directory(status_of("checkpoint", directory))) return {};
+  if (!fs::is_directory(io::status_of("checkpoint", directory))) return {};
   std::vector<std::pair<Size, fs::path>> found;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
     if (const auto step = parse_step(entry.path().filename().string())) found.emplace_back(*step, entry.path());
@@ -64,10 +64,10 @@ std::vector<fs::path> steps_in(const fs::path& directory) {
 std::vector<fs::path> step_folders(const std::string& path) {
   fs::path root = fs::path(path).lexically_normal();
   if (root.filename().empty()) root = root.parent_path();
-  if (!is_present("checkpoint", root)) return {};
+  if (!io::is_present("checkpoint", root)) return {};
   const fs::path name = fs::absolute(root).lexically_normal().filename();
-  if (parse_step(name.string()) || is_present("checkpoint", root / kManifestName)) return {root};
-  return steps_in(fs::is_directory(status_of("checkpoint", root / "checkpoints")) ? root / "checkpoints" : root);
+  if (parse_step(name.string()) || io::is_present("checkpoint", root / kManifestName)) return {root};
+  return steps_in(fs::is_directory(io::status_of("checkpoint", root / "checkpoints")) ? root / "checkpoints" : root);
 }
 
 }  // namespace lt::checkpoint

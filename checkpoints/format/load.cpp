@@ -213,8 +213,8 @@ void load_values(const std::string& step_directory, const Manifest& manifest, co
   try {
     collectively(group, [&] {
       within(step_directory, [&] {
-        set_fault_step(manifest.state.step);
-        fault_point("load");
+        device::set_fault_step(manifest.state.step);
+        device::fault_point("load");
         Transfer transfer(device_of(shards.needed));
         read_ranges(step_directory, manifest, requests, transfer);
         verify_share(step_directory, manifest, read, group.rank(), group.size());

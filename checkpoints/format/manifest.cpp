@@ -149,7 +149,7 @@ std::string manifest_text(const Manifest& manifest) {
   if (static_cast<Size>(text.size()) > kMaxManifestBytes - 64) {
     fail("expected at most {} bytes, found {}", kMaxManifestBytes, text.size());
   }
-  const std::string checksum = crc_text(crc32c(0, text.data(), text.size()));
+  const std::string checksum = io::crc_text(io::crc32c(0, text.data(), text.size()));
   return text.append(kChecksumBegin).append(checksum).append(kChecksumEnd);
 }
 
@@ -163,7 +163,7 @@ Manifest parse_manifest(const std::string& text) {
     fail("crc32c: expected as the last field, found none: the file is truncated or not a manifest");
   }
   const std::string expected(tail.substr(kChecksumBegin.size(), 8));
-  const std::string found = crc_text(crc32c(0, text.data(), body));
+  const std::string found = io::crc_text(io::crc32c(0, text.data(), body));
   if (found != expected) fail("crc32c: expected {}, found {}", expected, found);
   Manifest manifest = detail::parse_object(text);
   check_consistent(manifest);

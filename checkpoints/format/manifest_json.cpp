@@ -66,10 +66,10 @@ const Json& array_of(const Json& object, const char* key, Size limit) {
 
 // The JSON library takes stack or memory for each level, so the depth is checked before it sees the text.
 void require_shallow(std::string_view text) {
-  const int depth = json_depth(text);
-  if (depth <= kMaxJsonDepth) return;
+  const int depth = io::json_depth(text);
+  if (depth <= io::kMaxJsonDepth) return;
   throw DataError("checkpoint", fmt::format("manifest.json: expected at most {} levels of arrays and objects, found {}",
-                                            kMaxJsonDepth, depth));
+                                            io::kMaxJsonDepth, depth));
 }
 
 std::uint32_t crc(const Json& value, const char* key) {
@@ -85,7 +85,7 @@ std::uint32_t crc(const Json& value, const char* key) {
 
 Json to_json(const DatasetEntry& dataset) {
   Json blocks = Json::array();
-  for (const std::uint32_t block : dataset.blocks) blocks.push_back(crc_text(block));
+  for (const std::uint32_t block : dataset.blocks) blocks.push_back(io::crc_text(block));
   return {{"parameter", dataset.parameter},
           {"kind", dataset.kind},
           {"begin", dataset.begin},
@@ -126,8 +126,8 @@ std::string lines_of(const T& elements, const std::string& indent, Text&& text_o
 std::string file_text(const FileEntry& file) {
   const Json json = {{"name", file.name},
                      {"bytes", file.bytes},
-                     {"crc32c", crc_text(file.crc)},
-                     {"crc32c_metadata", crc_text(file.crc_metadata)}};
+                     {"crc32c", io::crc_text(file.crc)},
+                     {"crc32c_metadata", io::crc_text(file.crc_metadata)}};
   std::string text = json.dump();
   text.back() = ',';
   const auto dataset_text = [](const DatasetEntry& dataset) { return to_json(dataset).dump(); };
@@ -214,16 +214,16 @@ ParameterInfo parameter_from(const Json& json) {
 std::string tokenizer_file_text(const std::pair<const std::string, std::string>& file) {
   const auto& [name, bytes] = file;
   Json json = {{"name", name}};
-  is_utf8(bytes) ? json["text"] = bytes : json["base64"] = to_base64(bytes);
+  io::is_utf8(bytes) ? json["text"] = bytes : json["base64"] = io::to_base64(bytes);
   return json.dump();
 }
 
 // Names are those of a table, because export_hf() writes files of these names.
 std::pair<std::string, std::string> tokenizer_file_from(const Json& json) {
   const std::string name = text_of(json, "name");
-  if (!is_tokenizer_file(name)) fail_field("tokenizer_files", "the name of a tokenizer's file", name);
+  if (!tokenizer::is_tokenizer_file(name)) fail_field("tokenizer_files", "the name of a tokenizer's file", name);
   if (json.contains("text")) return {name, text_of(json, "text")};
-  const auto bytes = from_base64(text_of(json, "base64"));
+  const auto bytes = io::from_base64(text_of(json, "base64"));
   if (!bytes) fail_field("tokenizer_files", name + " in base64", "other text");
   return {name, *bytes};
 }

@@ -48,7 +48,7 @@ std::vector<fs::path> superfluous(const std::vector<Listing>& own, const std::st
 
 void write_latest(const fs::path& directory, const std::string& name, const std::string& attempt) {
   const std::string line = name + "\n";
-  PendingFile latest("checkpoint", (directory / kLatestName).string(), attempt);
+  io::PendingFile latest("checkpoint", (directory / kLatestName).string(), attempt);
   latest.write(line.data(), line.size());
   latest.commit();
 }

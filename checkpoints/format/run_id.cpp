@@ -17,7 +17,7 @@ std::string draw_run_id() {
   gmtime_r(&now, &utc);
   char time[32];
   std::strftime(time, sizeof time, "%Y%m%dT%H%M%SZ", &utc);
-  return fmt::format("{}-{}", time, random_hex(16));
+  return fmt::format("{}-{}", time, io::random_hex(16));
 }
 
 bool is_run_id(std::string_view text) {
@@ -27,6 +27,6 @@ bool is_run_id(std::string_view text) {
   return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), allowed);
 }
 
-std::string attempt_of(const std::string& run) { return run + "-" + random_hex(8); }
+std::string attempt_of(const std::string& run) { return run + "-" + io::random_hex(8); }
 
 }  // namespace lt::checkpoint

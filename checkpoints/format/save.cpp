@@ -136,7 +136,7 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
   const bool root = group.rank() == 0;
   const fs::path parent = directory, folder = parent / step_name(state.step);
   agree(group, folder, [&] {
-    fault_point("save-begin");
+    device::fault_point("save-begin");
     check_input(shards, state);
   });
   std::shared_ptr<void> alone;  // held by rank 0 until it has tidied
@@ -153,7 +153,7 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
     }
     is_there = is_valid_checkpoint(folder);
   });
-  if (broadcast_value(group, is_there)) {
+  if (comm::broadcast_value(group, is_there)) {
     agree(group, folder, [&] {
       require_same(folder, shards, state);
       if (root) sync_folder(parent);  // an earlier save may have failed after its rename

@@ -51,12 +51,12 @@ class PieceReader {
   std::uint32_t checksum(Size offset, Size bytes) {
     if (static_cast<Size>(buffer_.size()) < bytes) buffer_.resize(static_cast<std::size_t>(bytes));
     file_.read_at(buffer_.data(), bytes, offset);
-    count_progress();
-    return crc32c(0, buffer_.data(), static_cast<std::size_t>(bytes));
+    device::count_progress();
+    return io::crc32c(0, buffer_.data(), static_cast<std::size_t>(bytes));
   }
 
  private:
-  CheckedFile file_;
+  io::CheckedFile file_;
   std::vector<char> buffer_;
 };
 
@@ -69,7 +69,7 @@ struct Piece {
 void checksum(const std::filesystem::path& path, std::span<Piece> pieces) {
   constexpr std::size_t kMostThreads = 4;  // more would wait for memory
   constexpr std::size_t kLeastPiecesPerThread = 16;
-  const auto own = is_in_background() ? std::size_t{1} : static_cast<std::size_t>(kernels::threads());
+  const auto own = device::is_in_background() ? std::size_t{1} : static_cast<std::size_t>(kernels::threads());
   const std::size_t worth = std::max(pieces.size() / kLeastPiecesPerThread, std::size_t{1});
   const std::size_t threads = std::min({worth, own, kMostThreads});
   const auto read = [&](std::size_t thread) {
@@ -106,8 +106,8 @@ FileChecksums checksums_of(const std::filesystem::path& path, const std::vector<
   sums.blocks.resize(datasets.size());
   for (const Piece& piece : pieces) {
     const auto length = static_cast<std::uint64_t>(piece.bytes);
-    sums.file = crc32c_concat(sums.file, piece.sum, length);
-    if (piece.dataset < 0) sums.metadata = crc32c_concat(sums.metadata, piece.sum, length);
+    sums.file = io::crc32c_concat(sums.file, piece.sum, length);
+    if (piece.dataset < 0) sums.metadata = io::crc32c_concat(sums.metadata, piece.sum, length);
     if (piece.dataset >= 0) sums.blocks[static_cast<std::size_t>(piece.dataset)].push_back(piece.sum);
   }
   return sums;
@@ -120,12 +120,12 @@ FileChecksums checksums_around(const std::filesystem::path& path, const FileEntr
     const auto length = static_cast<std::uint64_t>(bytes);
     if (dataset < 0) {
       const std::uint32_t piece = file.checksum(offset, bytes);
-      sums.metadata = crc32c_concat(sums.metadata, piece, length);
-      sums.file = crc32c_concat(sums.file, piece, length);
+      sums.metadata = io::crc32c_concat(sums.metadata, piece, length);
+      sums.file = io::crc32c_concat(sums.file, piece, length);
     } else {
       const DatasetEntry& payload = entry.datasets[static_cast<std::size_t>(dataset)];
       const auto block = static_cast<std::size_t>((offset - payload.offset) / kBlockBytes);
-      sums.file = crc32c_concat(sums.file, payload.blocks.at(block), length);
+      sums.file = io::crc32c_concat(sums.file, payload.blocks.at(block), length);
     }
   });
   return sums;

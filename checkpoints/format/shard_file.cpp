@@ -65,7 +65,7 @@ void for_each_payload_block(const Tensor& values, DType dtype, Transfer& transfe
                             const std::function<void(const void*, Size)>& visit) {
   const Size size = dtype_bytes(values.dtype()), step = block_elements(dtype);
   const bool converts = values.dtype() != dtype;
-  const std::shared_ptr<void> converted = converts ? host_memory(kCpu, kBlockBytes) : nullptr;
+  const std::shared_ptr<void> converted = converts ? tensor::host_memory(kCpu, kBlockBytes) : nullptr;
   transfer.for_each_block(values, [&](const void* block, Size bytes) {
     if (!converts) return visit(block, bytes / size);
     for (Size at = 0; at < bytes / size; at += step) {
@@ -87,7 +87,7 @@ std::vector<std::uint32_t> write_blocks(hid_t dataset, hid_t type, hid_t space, 
     const Hdf5Space memory(LT_HDF5(H5Screate_simple(1, &count, nullptr)));
     LT_HDF5(H5Sselect_hyperslab(space, H5S_SELECT_SET, &begin, nullptr, &count, nullptr));
     LT_HDF5(H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, block));
-    checksums.push_back(crc32c(0, block, static_cast<std::size_t>(elements * dtype_bytes(dtype))));
+    checksums.push_back(io::crc32c(0, block, static_cast<std::size_t>(elements * dtype_bytes(dtype))));
     begin += count;
   });
   return checksums;
@@ -174,7 +174,7 @@ FileEntry write_shard(const std::filesystem::path& folder, const ShardOwner& own
   entry.name = shard_name(owner.rank);
   const std::filesystem::path path = folder / entry.name;
   entry.datasets = in_file(entry.name, [&] { return write_hdf5(path, owner, shards); });
-  in_file(entry.name, [] { fault_point("save-shard"); });
+  in_file(entry.name, [] { device::fault_point("save-shard"); });
   sync_file(path);
   sync_folder(folder);
   entry.bytes = file_bytes(path);
@@ -187,7 +187,7 @@ FileEntry write_shard(const std::filesystem::path& folder, const ShardOwner& own
       if (found.blocks[d][b] == dataset.blocks[b]) continue;
       throw DataError("checkpoint",
                       fmt::format("{}: {}: crc32c: wrote {}, read back {}", entry.name, block_name(dataset, b),
-                                  crc_text(dataset.blocks[b]), crc_text(found.blocks[d][b])));
+                                  io::crc_text(dataset.blocks[b]), io::crc_text(found.blocks[d][b])));
     }
   }
   return entry;

@@ -19,7 +19,7 @@ namespace {
 void require_checksum(const std::string& what, std::uint32_t expected, std::uint32_t found) {
   if (found == expected) return;
   throw DataError("checkpoint",
-                  fmt::format("{}: crc32c: expected {}, found {}", what, crc_text(expected), crc_text(found)));
+                  fmt::format("{}: crc32c: expected {}, found {}", what, io::crc_text(expected), io::crc_text(found)));
 }
 
 }  // namespace
@@ -34,8 +34,8 @@ ShardReader::ShardReader(const std::filesystem::path& folder, const FileEntry& f
 void ShardReader::read_block(const DatasetEntry& dataset, std::size_t block, void* values) {
   const Size at = static_cast<Size>(block) * kBlockBytes, bytes = std::min(kBlockBytes, dataset.bytes() - at);
   file_.read_at(values, bytes, dataset.offset + at);
-  const std::uint32_t found = crc32c(0, values, static_cast<std::size_t>(bytes));
-  count_progress();
+  const std::uint32_t found = io::crc32c(0, values, static_cast<std::size_t>(bytes));
+  device::count_progress();
   if (found == dataset.blocks.at(block)) return;  // the name is built only for an error
   require_checksum(entry_.name + ": " + block_name(dataset, block), dataset.blocks[block], found);
 }
@@ -51,7 +51,7 @@ void ShardReader::read(const DatasetEntry& dataset, Size begin, Size end, void* 
       read_block(dataset, block, place(block_begin));
       continue;
     }
-    if (converts && block_ == nullptr) block_ = host_memory(kCpu, kBlockBytes);
+    if (converts && block_ == nullptr) block_ = tensor::host_memory(kCpu, kBlockBytes);
     void* const values = converts ? block_.get() : transfer.buffer();
     read_block(dataset, block, values);
     const Size from = std::max(begin, block_begin), count = std::min(end, block_end) - from;

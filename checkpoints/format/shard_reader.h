@@ -32,7 +32,7 @@ class ShardReader {
 
   std::filesystem::path path_;
   const FileEntry& entry_;
-  CheckedFile file_;
+  io::CheckedFile file_;
   std::shared_ptr<void> block_;  // a block during conversion
 };
 

@@ -20,7 +20,7 @@ Device device_of(const std::vector<StateRange>& ranges) {
 Transfer::Transfer(Device device) : device_(device), stream_(device) {
   if (in_place()) return;
   follow_compute();
-  for (Pinned& pinned : pinned_) pinned.memory = cuda::allocate_pinned(device.index, kBlockBytes);
+  for (Pinned& pinned : pinned_) pinned.memory = device::cuda::allocate_pinned(device.index, kBlockBytes);
 }
 
 Transfer::~Transfer() {
@@ -32,7 +32,7 @@ Transfer::~Transfer() {
 
 void* Transfer::buffer() {
   if (in_place()) {
-    if (own_ == nullptr) own_ = host_memory(kCpu, kBlockBytes);
+    if (own_ == nullptr) own_ = tensor::host_memory(kCpu, kBlockBytes);
     return own_.get();
   }
   turn_ = 1 - turn_;
@@ -44,13 +44,13 @@ void Transfer::send(void* to, const void* from, Size bytes) {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
     return;
   }
-  cuda::copy(to, from, bytes, stream_.cuda());
+  device::cuda::copy(to, from, bytes, stream_.cuda());
   pinned_[turn_].done.record(stream_);
 }
 
 void Transfer::fetch(const std::byte* from, Size bytes) {
   turn_ = 1 - turn_;
-  cuda::copy(pinned_[turn_].memory.get(), from, bytes, stream_.cuda());
+  device::cuda::copy(pinned_[turn_].memory.get(), from, bytes, stream_.cuda());
   pinned_[turn_].done.record(stream_);
 }
 

@@ -54,7 +54,7 @@ std::string find_base(const std::string& path) {
 }
 
 std::string find_base(const RunState& state, const fs::path& step, const std::string& given) {
-  if (!given.empty() && (state.base.empty() || !is_within(state.base, given))) return find_base(given);
+  if (!given.empty() && (state.base.empty() || !io::is_within(state.base, given))) return find_base(given);
   if (state.base.empty()) return "";
   std::vector<std::string> places;
   if (!state.base_beside.empty()) {

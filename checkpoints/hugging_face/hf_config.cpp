@@ -294,9 +294,9 @@ nn::TransformerSpec parse_hf_config(const std::string& text) {
     throw DataError("checkpoint",
                     fmt::format("config.json: expected at most {} bytes, found {}", kMostBytes, text.size()));
   }
-  const Json config = json_depth(text) > kMaxJsonDepth ? Json() : Json::parse(text, nullptr, false);
+  const Json config = io::json_depth(text) > io::kMaxJsonDepth ? Json() : Json::parse(text, nullptr, false);
   if (!config.is_object()) {
-    throw DataError("checkpoint", "config.json: expected a JSON object, found " + json_problem(text));
+    throw DataError("checkpoint", "config.json: expected a JSON object, found " + io::json_problem(text));
   }
   const nn::ModelFamily& family = family_of(config);
   const Json* const architectures = find(config, "architectures");

@@ -192,7 +192,7 @@ void write_tensors(const fs::path& file, const Exported& from, const std::vector
 // The tokens that end a text or a turn, where the tokenizer has them: generation stops there.
 std::string generation_config_text(const std::string& tokenizer) {
   Json config = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
-  if (is_hugging_face_tokenizer(tokenizer)) {
+  if (tokenizer::is_hugging_face_tokenizer(tokenizer)) {
     const auto supported = supported_tokenizer(tokenizer, "manifest.json: tokenizer");
     std::vector<std::uint32_t> ends;
     if (supported != nullptr && supported->end_of_text()) ends.push_back(*supported->end_of_text());
@@ -212,7 +212,7 @@ void write_folder(const std::string& out_directory, Body&& body) {
   fs::path out = fs::absolute(out_directory).lexically_normal();
   if (out.filename().empty()) out = out.parent_path();
   require_new_or_empty(out);
-  const fs::path temporary = with_suffix(out, ".tmp-" + draw_run_id());
+  const fs::path temporary = io::with_suffix(out, ".tmp-" + draw_run_id());
   try {
     body(temporary);
     within(temporary, [&] {
@@ -239,7 +239,7 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
       write_durably(folder / "config.json", config);
       const std::string& tokenizer = from.manifest.state.tokenizer;
       write_durably(folder / "generation_config.json", generation_config_text(tokenizer));
-      if (is_hugging_face_tokenizer(tokenizer)) write_durably(folder / "tokenizer.json", tokenizer);
+      if (tokenizer::is_hugging_face_tokenizer(tokenizer)) write_durably(folder / "tokenizer.json", tokenizer);
       for (const auto& [path, bytes] : from.manifest.state.tokenizer_files) {
         if (fs::path(path).has_parent_path()) make_folders_durably((folder / path).parent_path());
         write_durably(folder / path, bytes);

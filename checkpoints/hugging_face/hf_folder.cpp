@@ -54,7 +54,7 @@ bool is_derived(const std::string& name) {
 
 // Null for text that is no JSON or nests too deeply.
 Index json_or_null(const std::string& text) {
-  const Index json = json_depth(text) > kMaxJsonDepth ? Index() : Index::parse(text, nullptr, false);
+  const Index json = io::json_depth(text) > io::kMaxJsonDepth ? Index() : Index::parse(text, nullptr, false);
   return json.is_discarded() ? Index() : json;
 }
 
@@ -63,7 +63,7 @@ std::vector<std::string> files_of_index(const std::string& text) {
   const Index json = json_or_null(text);
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
   if (!json.is_object()) {
-    throw DataError("checkpoint", fmt::format("{}: expected a JSON object, found {}", kIndex, json_problem(text)));
+    throw DataError("checkpoint", fmt::format("{}: expected a JSON object, found {}", kIndex, io::json_problem(text)));
   }
   if (map == json.end() || !map->is_object()) {
     throw DataError("checkpoint", fmt::format("{}: weight_map: expected an object, found {}", kIndex,
@@ -101,7 +101,7 @@ bool has_values_of(const Source& one, const Source& other) {
 }  // namespace
 
 bool is_hf_folder(const std::string& path) {
-  return fs::is_regular_file(status_of("checkpoint", fs::path(path) / kConfig));
+  return fs::is_regular_file(io::status_of("checkpoint", fs::path(path) / kConfig));
 }
 
 nn::TransformerSpec read_hf_spec(const std::string& path) {
@@ -124,7 +124,7 @@ HfFolder::HfFolder(const std::string& path) : path_(path), spec_(read_hf_spec(pa
   });
 }
 
-bool HfFolder::has(const std::string& name) const { return is_present("checkpoint", path_ / name, name); }
+bool HfFolder::has(const std::string& name) const { return io::is_present("checkpoint", path_ / name, name); }
 
 // Whether the folder has an index of other files too, which is not read because the one file is.
 bool HfFolder::has_unread_index() const {
@@ -203,12 +203,12 @@ void HfFolder::match_tensors() {
 }
 
 std::string HfFolder::tokenizer() const {
-  if (!is_present("checkpoint", path_ / kTokenizer)) return "";
+  if (!io::is_present("checkpoint", path_ / kTokenizer)) return "";
   return within(path_, [&] { return read_text(path_ / kTokenizer, kMostTextBytes); });
 }
 
 std::map<std::string, std::string> HfFolder::tokenizer_files() const {
-  return read_tokenizer_files("checkpoint", path_.string());
+  return tokenizer::read_tokenizer_files("checkpoint", path_.string());
 }
 
 std::vector<ParameterInfo> HfFolder::parameters() const {

@@ -47,7 +47,7 @@ Size size_of(const Header& value, const std::string& tensor, Size most) {
 
 // The JSON of a header. `twice` receives a name that an object has twice, of which JSON keeps one.
 Header parse_header(const std::string& text, std::optional<std::string>& twice) {
-  if (json_depth(text) > kMaxJsonDepth) return {};
+  if (io::json_depth(text) > io::kMaxJsonDepth) return {};
   std::set<std::string> tensors, fields;  // fields: of one tensor
   const auto note = [&](int depth, Header::parse_event_t event, const Header& parsed) {
     if (event == Header::parse_event_t::object_start && depth == 1) fields.clear();
@@ -167,7 +167,7 @@ SafetensorsReader::SafetensorsReader(const std::filesystem::path& file)
   const auto as_header_says = [&] { return fmt::format("{} bytes, as its header says", whole); };
   if (whole > size) refuse_size(as_header_says());
   in_file(name_, [&] {
-    if (!header.is_object()) broken("text", "a JSON object", json_problem(text));
+    if (!header.is_object()) broken("text", "a JSON object", io::json_problem(text));
     if (twice) broken(*twice, "each name once", "it twice");
     for (const auto& [name, value] : header.items()) {
       if (name == kMetadata) {

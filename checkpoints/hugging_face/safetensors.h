@@ -28,7 +28,7 @@ class SafetensorsWriter {
   void finish();
 
  private:
-  CheckedFile file_;
+  io::CheckedFile file_;
   std::vector<ParameterInfo> tensors_;
   DType dtype_;
   std::size_t next_ = 0;
@@ -63,7 +63,7 @@ class SafetensorsReader {
 
  private:
   std::string name_;
-  CheckedFile file_;
+  io::CheckedFile file_;
   std::vector<SafetensorsEntry> tensors_;
   std::unordered_map<std::string, std::size_t> index_;
 };

@@ -55,7 +55,7 @@ struct MemoryCopy::Header {
 
 // Owns a file and the mapping of all of it.
 struct MemoryCopy::Mapping {
-  Mapping(Descriptor opened, Size bytes) : file(std::move(opened)), bytes(bytes) {
+  Mapping(io::Descriptor opened, Size bytes) : file(std::move(opened)), bytes(bytes) {
     void* const at =
         ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
     if (at != MAP_FAILED) memory = static_cast<std::byte*>(at);
@@ -66,21 +66,21 @@ struct MemoryCopy::Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  Descriptor file;
+  io::Descriptor file;
   std::byte* memory = nullptr;  // null: errno has the reason
   Size bytes;
 };
 
 namespace {
 
-Descriptor open_shared(const fs::path& path, int flags) {
-  return Descriptor(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600));
+io::Descriptor open_shared(const fs::path& path, int flags) {
+  return io::Descriptor(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600));
 }
 
-bool lock(const Descriptor& file) { return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0; }
+bool lock(const io::Descriptor& file) { return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0; }
 
 // A rank of an earlier start may live on for a moment and still write.
-void lock_patiently(const Descriptor& file, const fs::path& path) {
+void lock_patiently(const io::Descriptor& file, const fs::path& path) {
   const auto end = std::chrono::steady_clock::now() + kLockPatience;
   while (!lock(file)) {
     if (std::chrono::steady_clock::now() > end) {
@@ -98,14 +98,14 @@ MemoryCopy::Header& MemoryCopy::header() const { return *reinterpret_cast<Header
 MemoryCopy::~MemoryCopy() = default;
 
 bool MemoryCopy::is_being_written(const fs::path& path) {
-  const Descriptor file = open_shared(path, O_RDWR);
+  const io::Descriptor file = open_shared(path, O_RDWR);
   return file.get() >= 0 && !lock(file);
 }
 
 MemoryCopy::MemoryCopy(std::unique_ptr<Mapping> mapping) : mapping_(std::move(mapping)) {}
 
 std::unique_ptr<MemoryCopy> MemoryCopy::open(const fs::path& path) {
-  Descriptor file = open_shared(path, O_RDWR);
+  io::Descriptor file = open_shared(path, O_RDWR);
   struct stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid() ||
       status.st_size < kPage || status.st_size > kMostCopyBytes) {
@@ -147,7 +147,7 @@ MemoryCopy::MemoryCopy(const fs::path& path, const CopyOwner& owner, const std::
     }
   }
   ::unlink(path.c_str());
-  Descriptor file = open_shared(path, O_RDWR | O_CREAT | O_EXCL);
+  io::Descriptor file = open_shared(path, O_RDWR | O_CREAT | O_EXCL);
   if (file.get() < 0) fail(path, "cannot create", errno);
   lock_patiently(file, path);
   const std::string text = to_text(layout);
@@ -196,7 +196,7 @@ std::optional<std::uint32_t> MemoryCopy::checksum(Size step, const std::function
   std::uint32_t crc = 0;
   for (Size at = 0; at < payload_bytes_; at += kSummedPiece) {
     if (!is_sealed() || stop()) return std::nullopt;
-    crc = crc32c(crc, payload_ + at, static_cast<std::size_t>(std::min(kSummedPiece, payload_bytes_ - at)));
+    crc = io::crc32c(crc, payload_ + at, static_cast<std::size_t>(std::min(kSummedPiece, payload_bytes_ - at)));
   }
   return is_sealed() ? std::optional(crc) : std::nullopt;
 }

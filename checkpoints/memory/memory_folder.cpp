@@ -42,7 +42,7 @@ std::map<std::string, std::unique_ptr<MemoryCopy>> memory_copies(const std::stri
   std::map<std::string, std::unique_ptr<MemoryCopy>> copies;
   const fs::path folder = memory_folder(run);
   if (!is_of_this_user(folder)) return copies;
-  for (const fs::path& file : readable_entries(folder)) {
+  for (const fs::path& file : io::readable_entries(folder)) {
     auto copy = MemoryCopy::open(file);
     if (copy != nullptr && copy->owner().run == run) copies.emplace(file.filename(), std::move(copy));
   }
@@ -52,7 +52,7 @@ std::map<std::string, std::unique_ptr<MemoryCopy>> memory_copies(const std::stri
 bool is_memory_in_use(const std::string& run) {
   const fs::path folder = memory_folder(run);
   if (!is_of_this_user(folder)) return false;
-  const auto files = readable_entries(folder);
+  const auto files = io::readable_entries(folder);
   return std::any_of(files.begin(), files.end(), MemoryCopy::is_being_written);
 }
 
@@ -61,7 +61,7 @@ Size remove_memory_copies(const std::string& run) {
   const fs::path folder = memory_folder(run);
   if (!is_of_this_user(folder)) return bytes;
   std::error_code failed;
-  for (const fs::path& file : readable_entries(folder)) {
+  for (const fs::path& file : io::readable_entries(folder)) {
     const auto size = fs::file_size(file, failed);
     bytes += failed ? 0 : static_cast<Size>(size);
   }

@@ -36,7 +36,7 @@ std::string cache_folder() {
 }
 
 std::string file_name(int device) {
-  std::string name = "cublaslt-" + std::to_string(cublasLtGetVersion()) + "-" + cuda::name(device);
+  std::string name = "cublaslt-" + std::to_string(cublasLtGetVersion()) + "-" + device::cuda::name(device);
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
   return name + ".txt";
 }
@@ -104,12 +104,12 @@ void AlgorithmFile::begin_turn() {
 }
 
 void AlgorithmFile::take_lock() {
-  cuda::synchronize_streams(device_);
+  device::cuda::synchronize_streams(device_);
   make_folder(path_);
-  lock_ = Descriptor(::open((path_ + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  lock_ = io::Descriptor(::open((path_ + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!lock_.is_open()) return;
   const auto deadline = std::chrono::steady_clock::now() + kMostWaiting;
-  while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && !lacks_locks(errno) &&
+  while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && !io::lacks_locks(errno) &&
          std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -125,9 +125,9 @@ std::optional<Algorithm> AlgorithmFile::find(const std::string& problem) const {
   return found == algorithms_.end() ? std::nullopt : std::optional(found->second);
 }
 
-Descriptor AlgorithmFile::open_to_append() const {
+io::Descriptor AlgorithmFile::open_to_append() const {
   make_folder(path_);
-  return Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  return io::Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
 }
 
 void AlgorithmFile::require_writable() const {
@@ -143,7 +143,7 @@ void AlgorithmFile::require_writable() const {
 bool AlgorithmFile::add(const std::string& problem, const Algorithm& algorithm) {
   algorithms_.insert_or_assign(problem, algorithm);
   if (path_.empty()) return false;
-  const Descriptor file = open_to_append();
+  const io::Descriptor file = open_to_append();
   if (!file.is_open()) return false;
   const std::string line = (ends_within_line(file.get()) ? "\n" : "") + std::string(kFormat) + " " + problem + " " +
                            to_hex(algorithm.words) + (algorithm.has_workspace ? " 1\n" : " 0\n");

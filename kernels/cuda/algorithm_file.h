@@ -56,14 +56,14 @@ class AlgorithmFile {
   void begin_turn();
   void end_turn();
   void take_lock();
-  Descriptor open_to_append() const;
+  io::Descriptor open_to_append() const;
   void read();
 
   int device_;
   std::string path_;
   std::streamoff read_to_ = 0;
-  int turns_ = 0;    // nested
-  Descriptor lock_;  // held by flock(); the kernel releases it if the process dies
+  int turns_ = 0;        // nested
+  io::Descriptor lock_;  // held by flock(); the kernel releases it if the process dies
   std::map<std::string, Algorithm> algorithms_;
 };
 

@@ -44,7 +44,7 @@ template <class Call>
 bool on_hopper(CudaStream stream, const Call& call, bool (*attempt)(CudaStream, const Call&)) {
   return call.path == AttentionPath::automatic &&
          may_run_on_hopper(call.dtype, call.shape, call.starts_BT != nullptr) &&
-         cuda::compute_capability(stream.device) == 90 && attempt(stream, call);
+         device::cuda::compute_capability(stream.device) == 90 && attempt(stream, call);
 }
 
 bool is_empty(const AttentionShape& s) { return s.B == 0 || s.T == 0 || s.H == 0 || s.D == 0; }

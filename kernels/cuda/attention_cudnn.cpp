@@ -248,8 +248,8 @@ const std::string& attention_forward(CudaStream stream, const AttentionForward& 
   const Plan& plan = plan_of(engine, call.dtype, s, call.scale, false, false, documents);
   if (!plan.refusal.empty()) return plan.refusal;
   const Size batch_bytes = documents ? document_batch_bytes(s) : 0;
-  if (batch_bytes + plan.workspace_bytes > cuda::kScratchBytes) return too_large;
-  std::byte* const scratch = cuda::scratch(stream, batch_bytes + plan.workspace_bytes);
+  if (batch_bytes + plan.workspace_bytes > memory::kScratchBytes) return too_large;
+  std::byte* const scratch = memory::scratch(stream, batch_bytes + plan.workspace_bytes);
   Pointers pointers{{kQ, at(call.qkv, 0)},
                     {kK, at(call.qkv, s.H * s.D)},
                     {kV, at(call.qkv, (s.H + s.G) * s.D)},

@@ -14,7 +14,7 @@ constexpr Size kChannels = 64, kElementBytes = 2;
 
 // `heads` heads from number `first` on. `row` elements lie between neighbours in T.
 CUtensorMap tile_map(const TileMaps& maps, const void* array, Size first, Size heads, Size row, int positions) {
-  static const auto encode = cuda::driver_function<PFN_cuTensorMapEncodeTiled_v12000>("cuTensorMapEncodeTiled");
+  static const auto encode = device::cuda::driver_function<PFN_cuTensorMapEncodeTiled_v12000>("cuTensorMapEncodeTiled");
   if (encode == nullptr) throw InternalError("attention", "the driver has no cuTensorMapEncodeTiled");
   const auto unsigned_of = [](Size x) { return static_cast<cuuint64_t>(x); };
   const AttentionShape& s = maps.shape;

@@ -135,12 +135,13 @@ template <int kCount, class A, class Y, class F>
 void sum_columns_by(CudaStream stream, Y* out_C, Size R, Size C, bool accumulate, F f) {
   // As many columns at a time as scratch memory can hold in one row of partial sums.
   constexpr Size kMostColumns =
-      cuda::kScratchBytes / static_cast<Size>(sizeof(A)) / (kWarp * kCount) * (kWarp * kCount);
+      memory::kScratchBytes / static_cast<Size>(sizeof(A)) / (kWarp * kCount) * (kWarp * kCount);
   for (Size first = 0; first < C; first += kMostColumns) {
     const Size columns = std::min(kMostColumns, C - first);
     const Size blocks_of_columns = (columns + kWarp * kCount - 1) / (kWarp * kCount);
-    const RowCut cut(R, blocks_of_columns, cuda::kScratchBytes / (columns * static_cast<Size>(sizeof(A))));
-    A* const partial = reinterpret_cast<A*>(cuda::scratch(stream, cut.count * columns * static_cast<Size>(sizeof(A))));
+    const RowCut cut(R, blocks_of_columns, memory::kScratchBytes / (columns * static_cast<Size>(sizeof(A))));
+    A* const partial =
+        reinterpret_cast<A*>(memory::scratch(stream, cut.count * columns * static_cast<Size>(sizeof(A))));
     const dim3 grid(static_cast<unsigned>(blocks_of_columns), static_cast<unsigned>(cut.count));
     if (cut.count > 0) {
       column_partials_kernel<kCount>

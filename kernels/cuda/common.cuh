@@ -78,7 +78,7 @@ inline unsigned blocks_for(CudaStream stream, Size items, int threads = kThreads
 }
 
 // Call after each launch. Reports bad arguments; errors of the kernel itself appear at the next synchronisation.
-inline void check_launch(const char* kernel) { cuda::check(cudaGetLastError(), kernel); }
+inline void check_launch(const char* kernel) { device::cuda::check(cudaGetLastError(), kernel); }
 
 // Launches `blocks` blocks with `bytes` of dynamic shared memory, which may exceed 48 KiB.
 template <class... Parameters, class... Arguments>

@@ -50,7 +50,7 @@ Epilogue epilogue_of(const Gemm& g, bool bias) {
 }
 
 std::size_t workspace_bytes(bool has_workspace) {
-  return has_workspace ? static_cast<std::size_t>(cuda::kProductWorkspaceBytes) : 0;
+  return has_workspace ? static_cast<std::size_t>(memory::kProductWorkspaceBytes) : 0;
 }
 
 // The file's entry for a product that is slower when fused.
@@ -146,7 +146,7 @@ void Cublas::run(Prepared& p, const void* alpha, const void* beta, const Gemm& g
   set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scales);
   set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scales);
   const auto launch = [&](const Algorithm& algorithm) {
-    void* const workspace = algorithm.has_workspace ? cuda::product_workspace(stream) : nullptr;
+    void* const workspace = algorithm.has_workspace ? memory::product_workspace(stream) : nullptr;
     return cublasLtMatmul(handle_, p.operation.get(), alpha, g.b, p.a.get(), g.a, p.b.get(), beta, c, p.c.get(), g.d,
                           p.d.get(), &algorithm.words, workspace, workspace_bytes(algorithm.has_workspace),
                           static_cast<cudaStream_t>(stream.handle));
@@ -173,7 +173,7 @@ void Cublas::run(Prepared& p, const void* alpha, const void* beta, const Gemm& g
 
 bool Cublas::may_time(CudaStream stream) {
   const Stream compute = Stream::compute({DeviceType::cuda, stream.device});
-  return stream.handle == compute.cuda().handle && !cuda::is_capturing(stream);
+  return stream.handle == compute.cuda().handle && !device::cuda::is_capturing(stream);
 }
 
 template <class Launch>
@@ -272,7 +272,7 @@ std::unique_ptr<Prepared> Cublas::make(const Problem& q) {
     set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode);
     set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode);
     // Without an address there is no algorithm for scales of rows. run() sets the real ones.
-    const void* const somewhere = cuda::product_workspace({nullptr, q.device});
+    const void* const somewhere = memory::product_workspace({nullptr, q.device});
     set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, somewhere);
     set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, somewhere);
     set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{!one_scale});

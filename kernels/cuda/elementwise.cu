@@ -206,7 +206,7 @@ void convert(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const v
                                          std::string(dtype_name(x_dtype)) + " to " + std::string(dtype_name(y_dtype)));
     }
     if (accumulate) return copy_strided(stream, y_dtype, {1, {N}, {1}, {1}, {}}, y_N, x_N, true);
-    if (N > 0 && y_N != x_N) cuda::copy(y_N, x_N, N * dtype_bytes(y_dtype), stream);
+    if (N > 0 && y_N != x_N) device::cuda::copy(y_N, x_N, N * dtype_bytes(y_dtype), stream);
     return;
   }
   dispatch_float(y_dtype, [&]<class Y>() {

@@ -185,9 +185,9 @@ void add_rows(CudaStream stream, Arithmetic<T>* dtable_VC, bool fresh, const T* 
   const Size sorting = columns * column + padded(static_cast<Size>(work));
   // Chunks of 64 rows, or more if their parts would not fit.
   const Size part_bytes = 2 * C * static_cast<Size>(sizeof(A));
-  const Size most = std::max<Size>(1, (cuda::kScratchBytes - sorting) / part_bytes);
+  const Size most = std::max<Size>(1, (memory::kScratchBytes - sorting) / part_bytes);
   const Size rows = std::max<Size>(64, (M + most - 1) / most), chunk_count = (M + rows - 1) / rows;
-  std::byte* const memory = cuda::scratch(stream, sorting + chunk_count * part_bytes);
+  std::byte* const memory = memory::scratch(stream, sorting + chunk_count * part_bytes);
   auto *const numbers = reinterpret_cast<std::int32_t*>(memory),
               *const sorted_ids = reinterpret_cast<std::int32_t*>(memory + column),
               *const sorted_rows = reinterpret_cast<std::int32_t*>(memory + 2 * column);

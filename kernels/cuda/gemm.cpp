@@ -16,7 +16,7 @@ namespace {
 // d_MN += x. x is a matrix, or with x_row = 0 one row for all rows of d.
 void add_to(CudaStream stream, const Gemm& g, const void* x, DType x_dtype, Size x_row) {
   if (x_dtype != g.out) {  // a bias
-    void* const converted = cuda::scratch(stream, g.N * dtype_bytes(g.out));
+    void* const converted = memory::scratch(stream, g.N * dtype_bytes(g.out));
     convert(stream, g.out, converted, x_dtype, x, g.N, false);
     x = converted;
   }

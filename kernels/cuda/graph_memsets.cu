@@ -64,7 +64,7 @@ std::optional<std::vector<cudaGraphNode_t>> neighbours(decltype(cudaGraphNodeGet
     static_cast<void>(cudaGetLastError());
     return std::nullopt;
   }
-  cuda::check(code, "neighbours of a node");
+  device::cuda::check(code, "neighbours of a node");
   return nodes;
 }
 
@@ -90,10 +90,10 @@ void replace_small_memsets(void* handle) {
   LT_CUDA(cudaGraphGetNodes(graph, nodes.data(), &count));
   std::vector<cudaGraphNode_t> memsets;
   for (const cudaGraphNode_t node : nodes) {
-    switch (cuda::kind_of_node(node)) {
-      case cuda::GraphNodeKind::memset: memsets.push_back(node); break;
-      case cuda::GraphNodeKind::allocation: return;  // nodes of such a graph cannot be removed
-      case cuda::GraphNodeKind::other: break;
+    switch (device::cuda::kind_of_node(node)) {
+      case device::cuda::GraphNodeKind::memset: memsets.push_back(node); break;
+      case device::cuda::GraphNodeKind::allocation: return;  // nodes of such a graph cannot be removed
+      case device::cuda::GraphNodeKind::other: break;
     }
   }
   for (const cudaGraphNode_t node : memsets) replace(graph, node);

@@ -244,7 +244,7 @@ bool staged_norm_backward(CudaStream stream, T* dx, bool accumulate_dx, const Co
         std::min(kSumMultiprocessors * backward_blocks<Shape>(), (s.R + Shape::kRows - 1) / Shape::kRows);
     const Size C = Size{s.packs} * kPack<T>, bytes = blocks * 2 * C * static_cast<Size>(sizeof(float));
     const bool sums = columns.dw_C || columns.db_C;
-    float* const partial = sums ? reinterpret_cast<float*>(cuda::scratch(stream, bytes)) : nullptr;
+    float* const partial = sums ? reinterpret_cast<float*>(memory::scratch(stream, bytes)) : nullptr;
     const Size shared = Shape::shared_bytes(1, accumulate_dx ? 3 : 2);
     kKernel<<<static_cast<unsigned>(blocks), kBlockThreads, static_cast<std::size_t>(shared), stream_of(stream)>>>(
         dx, accumulate_dx, partial, dy, x, w, mean, rstd, s);

@@ -311,10 +311,10 @@ void quantize_transposed(CudaStream stream, const QuantizeTransposed& q) {
   }
   if (q.R == 0 && !q.accumulate_sums) fill_zero(stream, q.sums_C, q.C * 4);
   // As many rows at a time as have room for their tiles' sums.
-  const Size most = cuda::kScratchBytes / (q.C * 4) * kTile;
+  const Size most = memory::kScratchBytes / (q.C * 4) * kTile;
   for (Size first = 0; first < q.R; first += most) {
     const Size rows = std::min(most, q.R - first);
-    auto* const partial = reinterpret_cast<float*>(cuda::scratch(stream, tiles(rows) * q.C * 4));
+    auto* const partial = reinterpret_cast<float*>(memory::scratch(stream, tiles(rows) * q.C * 4));
     launch.template operator()<e4m3>(std::true_type{}, first, rows, partial);
     combine_partials<float>(stream, q.sums_C, q.accumulate_sums || first > 0, partial, tiles(rows), q.C);
   }

@@ -177,8 +177,8 @@ void sum_within_rows(CudaStream stream, Out* out, const T* x, Size O, Size R, bo
                                                                                               accumulate);
   };
   const Size chunks = (R + kSumChunk - 1) / kSumChunk, bytes = O * chunks * static_cast<Size>(sizeof(Arithmetic<T>));
-  if (R <= kLongRow || bytes > cuda::kScratchBytes) return launch(x, R);
-  auto* const partial = reinterpret_cast<Arithmetic<T>*>(cuda::scratch(stream, bytes));
+  if (R <= kLongRow || bytes > memory::kScratchBytes) return launch(x, R);
+  auto* const partial = reinterpret_cast<Arithmetic<T>*>(memory::scratch(stream, bytes));
   sum_chunks_kernel<<<static_cast<unsigned>(O * chunks), kThreads, 0, stream_of(stream)>>>(partial, x, R, chunks);
   check_launch("sum_chunks");
   launch(partial, chunks);
@@ -191,7 +191,7 @@ void sum_squares(CudaStream stream, DType dtype, double* sum, const void* x_N, S
   const Size blocks = sum_blocks(N);
   double* partial = partials;
   if (partial == nullptr) {
-    partial = reinterpret_cast<double*>(cuda::scratch(stream, blocks * static_cast<Size>(sizeof(double))));
+    partial = reinterpret_cast<double*>(memory::scratch(stream, blocks * static_cast<Size>(sizeof(double))));
   }
   dispatch_float(dtype, [&]<class T>() {
     if (blocks == 0) return;

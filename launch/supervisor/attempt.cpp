@@ -86,15 +86,15 @@ class Attempt {
       stop_.take();
       read_errors();
       obey();
-      if (monotonic_seconds() >= next_look_) look_for_ranks();
+      if (device::monotonic_seconds() >= next_look_) look_for_ranks();
     }
     clean_up();
     read_errors();
     for (Child& child : children_) output_.write(child.words.finish());
     // Overrides the launcher's own code. Among plain processes, the first failure determines the code.
     if (killed_ && (has_launcher_ || code_ == 0)) code_ = 128 + SIGKILL;
-    return {code_, children_[first_failed_].cause.text(code_, who_failed()), std::min(first_end_, monotonic_seconds()),
-            out_of_time_};
+    return {code_, children_[first_failed_].cause.text(code_, who_failed()),
+            std::min(first_end_, device::monotonic_seconds()), out_of_time_};
   }
 
  private:
@@ -114,8 +114,8 @@ class Attempt {
       if (!code || *code == 0 || code_ != 0) continue;
       code_ = *code, first_failed_ = i;
       if (has_launcher_) continue;
-      first_end_ = monotonic_seconds();
-      kill_at_ = std::min(kill_at_, monotonic_seconds() + kLastWords_s);
+      first_end_ = device::monotonic_seconds();
+      kill_at_ = std::min(kill_at_, device::monotonic_seconds() + kLastWords_s);
     }
     return all;
   }
@@ -128,19 +128,19 @@ class Attempt {
     }
     const double seconds =
         std::min({next_look_, kill_at_, late_at_, launcher_kill_at_, stop_.asked() ? forward_at_ : kNever}) -
-        monotonic_seconds();
+        device::monotonic_seconds();
     poll(waits.data(), waits.size(), static_cast<int>(std::max(0.0, seconds) * 1e3) + 1);
     std::size_t i = 0;
     std::erase_if(ranks_, [&](const auto& rank) {
       if (waits[++i].revents == 0) return false;
-      first_end_ = std::min(first_end_, monotonic_seconds());
+      first_end_ = std::min(first_end_, device::monotonic_seconds());
       close(rank.second);
       return true;
     });
     if (!ranks_.empty() || awaits_other_hosts()) {
       late_at_ = kNever;
     } else if (first_end_ != kNever && late_at_ == kNever) {
-      late_at_ = monotonic_seconds() + spec_.launcher_late_s;
+      late_at_ = device::monotonic_seconds() + spec_.launcher_late_s;
     }
   }
 
@@ -153,29 +153,30 @@ class Attempt {
 
   // Handles signals and deadlines.
   void obey() {
-    if (stop_.asked() && monotonic_seconds() >= forward_at_) {
+    if (stop_.asked() && device::monotonic_seconds() >= forward_at_) {
       for (const Child& child : children_) child.process.send(SIGUSR1);
       if (forward_every_s_ == kForwardAgain_s && spec_.grace_s > 0) {
-        grace_ends_ = monotonic_seconds() + spec_.grace_s;
+        grace_ends_ = device::monotonic_seconds() + spec_.grace_s;
         kill_at_ = std::min(kill_at_, grace_ends_);
       }
-      forward_at_ = monotonic_seconds() + forward_every_s_;
+      forward_at_ = device::monotonic_seconds() + forward_every_s_;
       forward_every_s_ *= 2;
     }
-    if ((stop_.at_once() || monotonic_seconds() >= std::min(kill_at_, late_at_)) && launcher_kill_at_ == kNever) {
-      out_of_time_ = !stop_.at_once() && monotonic_seconds() >= grace_ends_;
+    if ((stop_.at_once() || device::monotonic_seconds() >= std::min(kill_at_, late_at_)) &&
+        launcher_kill_at_ == kNever) {
+      out_of_time_ = !stop_.at_once() && device::monotonic_seconds() >= grace_ends_;
       end_ranks();
     }
-    if (monotonic_seconds() < launcher_kill_at_) return;
+    if (device::monotonic_seconds() < launcher_kill_at_) return;
     for (const Child& child : children_) child.process.send(SIGKILL);
-    launcher_kill_at_ = monotonic_seconds() + kLauncherEnds_s;
+    launcher_kill_at_ = device::monotonic_seconds() + kLauncherEnds_s;
   }
 
   // Ends the ranks of this host at once. Asks a launcher to end those of other hosts and to clean up.
   void end_ranks() {
     killed_ = true;
     kill_at_ = late_at_ = kNever;
-    launcher_kill_at_ = monotonic_seconds() + (has_launcher_ ? kLauncherEnds_s : 0);
+    launcher_kill_at_ = device::monotonic_seconds() + (has_launcher_ ? kLauncherEnds_s : 0);
     for (const pid_t pid : ranks_of_this_host()) kill(pid, SIGKILL);
     if (!has_launcher_) return;
     for (const Child& child : children_) child.process.send(SIGTERM);
@@ -189,7 +190,8 @@ class Attempt {
   }
 
   void look_for_ranks() {
-    next_look_ = monotonic_seconds() + (monotonic_seconds() < begin_ + kSoon_s ? kLookSoon_s : kLookLater_s);
+    next_look_ =
+        device::monotonic_seconds() + (device::monotonic_seconds() < begin_ + kSoon_s ? kLookSoon_s : kLookLater_s);
     std::vector<pid_t> found = ranks_of_this_host();
     for (const pid_t pid : found) {
       if (ranks_.count(pid) > 0) continue;
@@ -218,7 +220,7 @@ class Attempt {
   int code_ = 0;
   std::size_t first_failed_ = 0;
   bool killed_ = false, out_of_time_ = false;  // by this supervisor; because the grace period was over
-  const double begin_ = monotonic_seconds();
+  const double begin_ = device::monotonic_seconds();
   double forward_at_ = 0, forward_every_s_ = kForwardAgain_s;
   double first_end_ = kNever, next_look_ = begin_ + kLookSoon_s, kill_at_ = kNever, late_at_ = kNever,
          grace_ends_ = kNever, launcher_kill_at_ = kNever;

@@ -21,7 +21,7 @@ struct ProcessSpec {
   std::vector<std::string> command;  // the first word is a path
   Environment environment;
   int death_signal;
-  std::shared_ptr<const Descriptor> inherited = {};  // open in the process too, under the same number; may be null
+  std::shared_ptr<const io::Descriptor> inherited = {};  // open in the process too, under the same number; may be null
 };
 
 // Only the main thread may create and use it: a parent-death signal follows the thread that forked.

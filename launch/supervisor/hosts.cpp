@@ -67,7 +67,7 @@ std::vector<std::string> agent() {
 }  // namespace
 
 std::vector<Host> read_hostfile(const std::string& path) {
-  const FileText file = read_file(path);
+  const io::FileText file = io::read_file(path);
   if (!file.problem.empty()) {
     throw UsageError("usage", fmt::format("--hostfile {}: expected a readable file, found: {}", path, file.problem));
   }

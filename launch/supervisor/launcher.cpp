@@ -61,16 +61,16 @@ std::vector<ProcessSpec> over_srun(const RankSpec& spec) {
 
 std::vector<ProcessSpec> as_processes(const RankSpec& spec) {
   if (spec.ranks == 1) return {{spec.command, spec.environment, SIGKILL}};
-  const auto listener = std::make_shared<const TcpListener>("127.0.0.1", 0);
-  const auto inherited = std::shared_ptr<const Descriptor>(listener, &listener->handles().front());
+  const auto listener = std::make_shared<const comm::TcpListener>("127.0.0.1", 0);
+  const auto inherited = std::shared_ptr<const io::Descriptor>(listener, &listener->handles().front());
   std::vector<ProcessSpec> all;
   for (int rank = 0; rank < spec.ranks; ++rank) {
     Environment environment = spec.environment;
     environment["RANK"] = environment["LOCAL_RANK"] = std::to_string(rank);
     environment["WORLD_SIZE"] = environment["LOCAL_WORLD_SIZE"] = std::to_string(spec.ranks);
     environment["MASTER_ADDR"] = "127.0.0.1", environment["MASTER_PORT"] = std::to_string(listener->port());
-    environment.erase(kListenVariable);
-    if (rank == 0) environment[kListenVariable] = std::to_string(inherited->get());
+    environment.erase(comm::kListenVariable);
+    if (rank == 0) environment[comm::kListenVariable] = std::to_string(inherited->get());
     all.push_back({spec.command, environment, SIGKILL, rank == 0 ? inherited : nullptr});
   }
   return all;

@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kLook{10};
 
 std::vector<pid_t> processes() {
   std::vector<pid_t> found;
-  for (const fs::path& entry : readable_entries("/proc")) {
+  for (const fs::path& entry : io::readable_entries("/proc")) {
     const std::string name = entry.filename();
     pid_t pid = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
@@ -39,7 +39,7 @@ std::vector<pid_t> processes() {
   return found;
 }
 
-std::string text_of(pid_t pid, const char* file) { return readable_text(fmt::format("/proc/{}/{}", pid, file)); }
+std::string text_of(pid_t pid, const char* file) { return io::readable_text(fmt::format("/proc/{}/{}", pid, file)); }
 
 // A zombie has ended and holds no resources. A process without a readable state counts as one.
 bool is_zombie(pid_t pid) {
@@ -54,7 +54,7 @@ void add_files_of(pid_t pid, std::set<std::string>& files) {
   for (std::string line; std::getline(maps, line);) {
     if (const std::size_t path = line.find(kFolder); path != line.npos) files.insert(line.substr(path));
   }
-  for (const fs::path& entry : readable_entries(fmt::format("/proc/{}/fd", pid))) {
+  for (const fs::path& entry : io::readable_entries(fmt::format("/proc/{}/fd", pid))) {
     std::error_code gone;
     const fs::path path = fs::read_symlink(entry, gone);
     if (path.string().starts_with(kFolder)) files.insert(path);

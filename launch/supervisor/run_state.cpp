@@ -32,9 +32,9 @@ ino_t inode(const std::string& path) {
 }
 
 // Empty if it cannot be read, which the next attempt reports.
-RunIdentity identity_in(const std::string& folder) {
+saver::RunIdentity identity_in(const std::string& folder) {
   try {
-    return read_identity(folder);
+    return saver::read_identity(folder);
   } catch (const DataError&) {
     return {};
   }
@@ -71,7 +71,7 @@ bool RunState::Saved::has_more_than(const Saved& before) const {
 
 RunState::Saved RunState::saved() const {
   Saved saved{.on_disk = {}, .in_memory = copied_step(), .folder = inode(folder_)};
-  for (const fs::path& entry : readable_entries(checkpoints_)) {
+  for (const fs::path& entry : io::readable_entries(checkpoints_)) {
     const std::optional<Size> step = checkpoint::parse_step(entry.filename().string());
     std::error_code failed;
     if (step && fs::exists(entry / checkpoint::kManifestName, failed)) saved.on_disk.insert(*step);
@@ -81,7 +81,7 @@ RunState::Saved RunState::saved() const {
 
 Size RunState::copied_step() const {
   Size newest = -1;
-  const RunIdentity identity = identity_in(folder_);
+  const saver::RunIdentity identity = identity_in(folder_);
   for (const auto& [file, copy] : checkpoint::memory_copies(identity.id)) {
     const checkpoint::CopySeal seal = copy->sealed();
     if (seal.step > 0 && seal.timeline == checkpoint::timeline_number(identity.timeline))
@@ -100,13 +100,13 @@ RunState::Marks RunState::marks() const { return {inode(folder_), inode(metrics_
 RunState::MetricsEnd RunState::metrics_end() const {
   std::error_code failed;
   const auto bytes = fs::file_size(metrics_, failed);
-  const std::optional<LastLines::Line> last = LastLines(metrics_).next();
+  const std::optional<io::LastLines::Line> last = io::LastLines(metrics_).next();
   if (failed || !last) return {inode(metrics_), 0};
   const bool is_torn = last->begin + last->text.size() >= bytes;
   return {inode(metrics_), is_torn ? last->begin : bytes};
 }
 
-void RunState::record(const Restart& restart, const MetricsEnd& end, std::chrono::milliseconds patience) const {
+void RunState::record(const run::Restart& restart, const MetricsEnd& end, std::chrono::milliseconds patience) const {
   // Where the attempt's lines begin, unless they hold a step or the event. An attempt moves the files of a start that
   // saved nothing aside, and cuts off a torn last line.
   const auto unrecorded = [&]() -> std::optional<std::size_t> {
@@ -124,7 +124,8 @@ void RunState::record(const Restart& restart, const MetricsEnd& end, std::chrono
                     fmt::format("run.dir {}: another run, or a rank of this one elsewhere, is at work in it", folder_));
   }
   const std::optional<std::size_t> offset = unrecorded();  // another run may have written meanwhile
-  if (offset) LineFile(metrics_).append(restart_event(restart, restart_point(metrics_, *offset)).dump());
+  if (offset)
+    recorder::LineFile(metrics_).append(run::restart_event(restart, run::restart_point(metrics_, *offset)).dump());
 }
 
 }  // namespace lt::launch

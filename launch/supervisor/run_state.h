@@ -46,7 +46,7 @@ class RunState {
   // Writes the restart event of an attempt if the lines after `end` hold no step. An attempt that did a step has
   // written its own event. Throws DataError if another run is at work in the folder, after `patience`: ranks of the
   // ended attempt on other hosts may hold its lock a little longer.
-  void record(const Restart& restart, const MetricsEnd& end, std::chrono::milliseconds patience = kPatience) const;
+  void record(const run::Restart& restart, const MetricsEnd& end, std::chrono::milliseconds patience = kPatience) const;
 
  private:
   struct Marks {

@@ -52,10 +52,10 @@ void StopSignals::take() {
 }
 
 void StopSignals::wait(double seconds) {
-  const double end = monotonic_seconds() + seconds;
-  for (take(); !asked() && monotonic_seconds() < end; take()) {
+  const double end = device::monotonic_seconds() + seconds;
+  for (take(); !asked() && device::monotonic_seconds() < end; take()) {
     pollfd ready{descriptor_, POLLIN, 0};
-    poll(&ready, 1, static_cast<int>(std::ceil((end - monotonic_seconds()) * 1e3)));
+    poll(&ready, 1, static_cast<int>(std::ceil((end - device::monotonic_seconds()) * 1e3)));
   }
 }
 

@@ -40,14 +40,14 @@ constexpr const char* kOfAnotherLaunch[] = {
 bool may_be_followed(int code) { return code == 1 || code == kRestart || code >= 128; }
 
 // Draws 128 random bits: the secret of the ranks' meeting, and the mark of their processes.
-std::string draw_token() { return random_hex(32); }
+std::string draw_token() { return io::random_hex(32); }
 
 // A temporary file that its destructor removes.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& text)
       : path_(std::filesystem::temp_directory_path() / "ltrain-hosts-XXXXXX") {
-    const Descriptor file(mkostemp(path_.data(), O_CLOEXEC));
+    const io::Descriptor file(mkostemp(path_.data(), O_CLOEXEC));
     if (!file.is_open() || !file.write(text.data(), text.size()))
       throw InternalError("launch", path_ + ": cannot be written");
   }
@@ -110,7 +110,7 @@ class Supervisor {
                                    ? 0
                                    : std::min(kMostBackoff_s, std::ldexp(options_.backoff_s, unproductive - 1));
       say("{}; attempt {} begins {}", what, attempt + 1, backoff_s > 0 ? fmt::format("in {:g} s", backoff_s) : "now");
-      restart_ = {attempt + 1, end.cause, end.code, monotonic_seconds() - end.failed, backoff_s, 0};
+      restart_ = {attempt + 1, end.cause, end.code, device::monotonic_seconds() - end.failed, backoff_s, 0};
       stop_.wait(backoff_s);
       if (stop_.asked()) return ExitCode::restart;
     }
@@ -132,25 +132,26 @@ class Supervisor {
   }
 
   AttemptEnd start(int attempt) {
-    restart_.began = since_1970(), restart_.began_monotonic = monotonic_seconds(), restart_.kernel = kernel_identity();
+    restart_.began = device::since_1970(), restart_.began_monotonic = device::monotonic_seconds(),
+    restart_.kernel = device::kernel_identity();
     const RunState::MetricsEnd metrics_end = run_.metrics_end();
     std::optional<TemporaryFile> hostfile;
     RankSpec ranks = ranks_of(attempt, hostfile);
     if (ranks.ranks == 0) {
       if (attempt > 1) record(metrics_end);
       return {kRestart, fmt::format("hosts for {} ranks answer, expected {} or more", slots_of(there_), least()),
-              monotonic_seconds()};
+              device::monotonic_seconds()};
     }
     const std::string token = draw_token();
     ranks.environment["LTRAIN_TOKEN"] = token;
-    ranks.environment.erase(kRestartVariable);
+    ranks.environment.erase(run::kRestartVariable);
     if (attempt > 1) {
       ranks.environment.erase("LTRAIN_FAULT");
-      ranks.environment[kRestartVariable] = to_json(restart_);
+      ranks.environment[run::kRestartVariable] = run::to_json(restart_);
     }
     if (is_read_by_nobody(STDOUT_FILENO)) {
       say("nobody reads the standard output any more, so ranks print to /dev/null; log.txt has what they say");
-      const Descriptor nothing(open("/dev/null", O_WRONLY | O_CLOEXEC));
+      const io::Descriptor nothing(open("/dev/null", O_WRONLY | O_CLOEXEC));
       dup2(nothing.get(), STDOUT_FILENO);
     }
     const AttemptEnd end = run_attempt(
@@ -236,7 +237,7 @@ class Supervisor {
   const std::string program_ = std::filesystem::read_symlink("/proc/self/exe");
   std::vector<Host> hosts_, there_;  // all of the hostfile; those that answer
   Size batch_;                       // samples per step, if the configuration does not set it
-  Restart restart_;                  // for the next attempt
+  run::Restart restart_;             // for the next attempt
 };
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace {
 constexpr double kTolerance = 1e-9;
 
 // 10 and 1 GB/s, hops of 1 and 3 us.
-DeviceModel links(double hop_us = 1) {
-  DeviceModel device = find_device_model("h100");
+planner::DeviceModel links(double hop_us = 1) {
+  planner::DeviceModel device = planner::find_device_model("h100");
   device.local_gb_s = 10, device.network_gb_s = 1, device.collective_us = 5;
   device.local_hop_us = hop_us, device.network_hop_us = 3 * hop_us;
   return device;
@@ -53,10 +53,10 @@ TEST_CASE("cluster: small messages pay every hop, and hops hide behind transfers
 }
 
 TEST_CASE("cluster: a step waits for collectives, and works more slowly beside them", "[bench]") {
-  using Kind = ScheduleEvent::Kind;
+  using Kind = planner::ScheduleEvent::Kind;
   const CollectiveShape gather{30'000'000, 4, 1};  // 3 ms, a hop and a start
   const auto step = [&](double work_ms) {
-    StepSchedule schedule;
+    planner::StepSchedule schedule;
     for (int i = 0; i < 2; ++i) {
       schedule.push_back({Kind::begin, 0, 0, Lane::gather, gather});
       schedule.push_back({Kind::work, work_ms});
@@ -69,7 +69,8 @@ TEST_CASE("cluster: a step waits for collectives, and works more slowly beside t
   const SimulatedStep waiting = step(1);
   CHECK(waiting.total_ms == Approx(collective_ms).epsilon(1e-6));
   CHECK(waiting.collectives_ms == Approx(collective_ms).epsilon(1e-6));
-  const double speed = 1 - (3 / collective_ms * kLossToTransfer + (1 - 3 / collective_ms) * kLossToWaiting);
+  const double speed =
+      1 - (3 / collective_ms * planner::kLossToTransfer + (1 - 3 / collective_ms) * planner::kLossToWaiting);
   CHECK(waiting.contention_ms == Approx(1 / speed - 1).epsilon(1e-6));
   CHECK(waiting.exposed_ms == Approx(collective_ms - 1 / speed).epsilon(1e-6));
   const SimulatedStep hidden = step(10);
@@ -78,16 +79,16 @@ TEST_CASE("cluster: a step waits for collectives, and works more slowly beside t
 }
 
 TEST_CASE("cluster: the planner's collectives agree with the simulated rings", "[bench]") {
-  const auto differs = [](const DeviceModel& device, int ranks, int on_node, Size bytes) {
-    const GroupPlacement group{std::min(ranks, on_node), std::max(1, ranks / on_node)};
-    const double planned_ms = collective_cost(device, group, {bytes, ranks, 1}).ms;
+  const auto differs = [](const planner::DeviceModel& device, int ranks, int on_node, Size bytes) {
+    const planner::GroupPlacement group{std::min(ranks, on_node), std::max(1, ranks / on_node)};
+    const double planned_ms = planner::collective_cost(device, group, {bytes, ranks, 1}).ms;
     const RingTime ring = simulate_ring(device, {ranks, group.smallest_share, static_cast<double>(bytes)});
     return std::abs(planned_ms / (ring.ms + device.collective_us * 1e-3) - 1);
   };
   // The difference is of rings that wait for each other at the ports inside a node.
   constexpr double kWaitsOfRings = 0.05;
   for (const char* const name : {"h100", "a100"}) {
-    const DeviceModel& device = find_device_model(name);
+    const planner::DeviceModel& device = planner::find_device_model(name);
     for (const int on_node : {1, 4, 8}) {
       for (const int ranks : {8, 16, 64, 256, 1024}) {
         for (const Size bytes : {100'000, 3'000'000, 100'000'000, 500'000'000}) {

@@ -46,10 +46,10 @@ TEST_CASE("step_identity: channels of a head where they do not follow from the w
 }
 
 TEST_CASE("short_duration: what integers do not count", "[bench]") {
-  CHECK(short_duration(59.6) == "1m00s");
-  CHECK(short_duration(36e9) == "10000000h00m");
-  CHECK(short_duration(1e300) == "over 1000000000h");
-  CHECK(short_duration(HUGE_VAL) == "over 1000000000h");
+  CHECK(recorder::short_duration(59.6) == "1m00s");
+  CHECK(recorder::short_duration(36e9) == "10000000h00m");
+  CHECK(recorder::short_duration(1e300) == "over 1000000000h");
+  CHECK(recorder::short_duration(HUGE_VAL) == "over 1000000000h");
 }
 
 TEST_CASE("spread: minimum, median and maximum in any order", "[bench]") {

@@ -49,15 +49,15 @@ TEST_CASE("blocks: what is saved from a device is what it holds", "[checkpoints]
     shards.parameters.push_back({name, {count}});
     // An empty range needs no tensor.
     shards.owned.push_back({name, kMaster, 0, 0, Tensor()});
-    shards.owned.push_back({name, kMaster, 0, count, Tensor::from(values_of(name, count), {count}, device())});
+    shards.owned.push_back({name, kMaster, 0, count, Tensor::from(values_of(name, count), {count}, test_device())});
   }
   constexpr Size kRows = 1100, kColumns = 1099;  // more than a block
   shards.parameters.push_back({"strided", {kColumns, kRows}});
-  const Tensor matrix = Tensor::from(values_of("strided", kRows * kColumns), {kRows, kColumns}, device());
+  const Tensor matrix = Tensor::from(values_of("strided", kRows * kColumns), {kRows, kColumns}, test_device());
   shards.owned.push_back({"strided", kMaster, 0, kRows * kColumns, matrix.transposed(0, 1)});
   for (const StateRange& range : shards.owned) {
     if (range.begin == range.end) continue;
-    const Tensor values = Tensor::zeros({range.end}, DType::f32, device());
+    const Tensor values = Tensor::zeros({range.end}, DType::f32, test_device());
     shards.needed.push_back({range.parameter, range.kind, range.begin, range.end, values});
   }
 
@@ -78,7 +78,7 @@ TEST_CASE("blocks: what is saved from a device is what it holds", "[checkpoints]
     std::vector<float> values = range.values.to_vector<float>();
     values.back() += 1;
     auto& changed = other.owned[static_cast<std::size_t>(&range - shards.owned.data())].values;
-    changed = Tensor::from(values, {range.end}, device());
+    changed = Tensor::from(values, {range.end}, test_device());
     CHECK_THROWS_WITH(save_alone(temp.path(), 3, other),
                       Catch::Matchers::ContainsSubstring(range.parameter) &&
                           Catch::Matchers::ContainsSubstring("expected the values of this run"));
@@ -86,10 +86,10 @@ TEST_CASE("blocks: what is saved from a device is what it holds", "[checkpoints]
 }
 
 TEST_CASE("blocks: the ranges of a save lie on one device", "[checkpoints]") {
-  if (device() == kCpu) return;
+  if (test_device() == kCpu) return;
   const TempFolder temp;
   ShardMap shards{{{"w", {2}}}, {}, {}};
-  shards.owned.push_back({"w", kMaster, 0, 1, Tensor::zeros({1}, DType::f32, device())});
+  shards.owned.push_back({"w", kMaster, 0, 1, Tensor::zeros({1}, DType::f32, test_device())});
   shards.owned.push_back({"w", kMaster, 1, 2, Tensor::zeros({1}, DType::f32)});
   CHECK_THROWS_WITH(save_alone(temp.path(), 3, shards),
                     Catch::Matchers::ContainsSubstring("master/w[1, 2): expected values on cuda"));
@@ -107,7 +107,7 @@ TEST_CASE("blocks: several threads find what one does", "[checkpoints]") {
     INFO(count << " threads");
     const Threads threads(count);
     const FileChecksums sums = checksums_of(path, datasets);
-    CHECK(sums.file == crc32c(0, whole.data(), whole.size()));
+    CHECK(sums.file == io::crc32c(0, whole.data(), whole.size()));
     REQUIRE(sums.blocks.size() == datasets.size());
     for (std::size_t d = 0; d < datasets.size(); ++d) CHECK(sums.blocks[d] == datasets[d].blocks);
   }

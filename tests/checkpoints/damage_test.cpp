@@ -57,7 +57,7 @@ TEST_CASE("damage: every byte of a shard file, one bit each", "[checkpoints]") {
   Size unnoticed = 0;
   for (std::size_t at = 0; at < bytes.size(); ++at) {
     bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
-    unnoticed += crc32c(0, bytes.data(), bytes.size()) == manifest.files[0].crc;
+    unnoticed += io::crc32c(0, bytes.data(), bytes.size()) == manifest.files[0].crc;
     bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
   }
   CHECK(unnoticed == 0);

@@ -94,7 +94,7 @@ TEST_CASE("manifest: only files of a tokenizer are read as such", "[checkpoints]
 TEST_CASE("manifest: its checksum is that of all bytes before the last field's line", "[checkpoints]") {
   const std::string text = manifest_text(two_files());
   const std::size_t field = text.rfind(" \"crc32c\": \"");
-  CHECK(text.substr(field) == " \"crc32c\": \"" + crc_text(crc32c(0, text.data(), field)) + "\"\n}\n");
+  CHECK(text.substr(field) == " \"crc32c\": \"" + io::crc_text(io::crc32c(0, text.data(), field)) + "\"\n}\n");
 }
 
 TEST_CASE("manifest: what contradicts itself is refused by name", "[checkpoints]") {
@@ -201,7 +201,7 @@ TEST_CASE("manifest: text with a right checksum and wrong fields is refused by f
     std::string text = manifest_text(two_files());
     text.replace(text.find(from), from.size(), to);
     const std::size_t field = text.rfind(" \"crc32c\": \"");
-    text = text.substr(0, field) + " \"crc32c\": \"" + crc_text(crc32c(0, text.data(), field)) + "\"\n}\n";
+    text = text.substr(0, field) + " \"crc32c\": \"" + io::crc_text(io::crc32c(0, text.data(), field)) + "\"\n}\n";
     try {
       parse_manifest(text);
     } catch (const DataError& e) {

@@ -12,7 +12,7 @@ std::string with_repaired_checksum(std::string text) {
   constexpr std::string_view kField = " \"crc32c\": \"";
   const std::size_t field = text.rfind(kField);
   if (field == text.npos) return text;
-  return text.substr(0, field) + std::string(kField) + crc_text(crc32c(0, text.data(), field)) + "\"\n}\n";
+  return text.substr(0, field) + std::string(kField) + io::crc_text(io::crc32c(0, text.data(), field)) + "\"\n}\n";
 }
 
 void write_repaired(const fs::path& folder, Manifest manifest, const std::string& bytes) {

@@ -110,9 +110,9 @@ TEST_CASE("retention: each file that is removed is progress, for the watchdog", 
   const TempFolder temp;
   for (const Size step : {1, 2, 3}) save_alone(temp.path(), step, shards_of(small_model(), 0, 1));
   const auto progress_of = [](auto&& body) {
-    const std::uint64_t before = read_progress().count;
+    const std::uint64_t before = device::read_progress().count;
     body();
-    return read_progress().count - before;
+    return device::read_progress().count - before;
   };
   CHECK(progress_of([&] { make_room(temp.path(), "step-00000003", kRun, {.keep = 2}); }) == 3);  // two files, a folder
   const fs::path leftover = temp.path() / ("step-00000004.tmp-" + attempt_of(kRun));

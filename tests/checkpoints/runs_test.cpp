@@ -145,12 +145,12 @@ TEST_CASE("runs: a run's folder is locked on a file too, which other hosts see",
   const TempFolder temp;
   const auto take = [&] { return try_lock_folder(temp.path(), LockOn::folder_and_file); };
   const auto locked_elsewhere = [](const fs::path& path, int flags) {
-    Descriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
+    io::Descriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
     REQUIRE(::flock(file.get(), LOCK_EX) == 0);
     return file;
   };
   {
-    const Descriptor other = locked_elsewhere(temp / kLockName, O_RDWR | O_CREAT);
+    const io::Descriptor other = locked_elsewhere(temp / kLockName, O_RDWR | O_CREAT);
     CHECK(!take());
     // Who waits for a lock whose file is removed has the lock of the new file.
     fs::remove(temp / kLockName);
@@ -159,7 +159,7 @@ TEST_CASE("runs: a run's folder is locked on a file too, which other hosts see",
   }
   CHECK(fs::is_empty(temp.path()));
   {
-    const Descriptor other = locked_elsewhere(temp.path(), O_RDONLY | O_DIRECTORY);  // as earlier versions lock it
+    const io::Descriptor other = locked_elsewhere(temp.path(), O_RDONLY | O_DIRECTORY);  // as earlier versions lock it
     CHECK(!take());
   }
   temp.write("a", "");

@@ -7,6 +7,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::comm;
 
 namespace {
 
@@ -101,7 +102,7 @@ TEST_CASE("call log: groups of one rank, on paper and in the background count fo
   GroupPlace paper{0, 2, 0, 2, "meta"};
   paper.on_paper = true;
   CallLog alone({0, 1, 0, 1, "self"}), planned(paper), real({0, 2, 0, 2, "real"});
-  const std::uint64_t before = read_progress().count;
+  const std::uint64_t before = device::read_progress().count;
   std::vector<std::string> list;
   {
     const CallListScope scope(&list);
@@ -109,11 +110,11 @@ TEST_CASE("call log: groups of one rank, on paper and in the background count fo
     const BackgroundScope background;
     real.end(real.begin(CollectiveOp::barrier, "b", 0, 0));
   }
-  CHECK(read_progress().count == before);
+  CHECK(device::read_progress().count == before);
   CHECK(list == std::vector<std::string>{"barrier \"b\" of 0 bytes in group meta"});
   const auto groups = calls_of_groups(kAll, true);
   CHECK(groups.size() == 1);
   CHECK(groups[0].in_background);
   real.end(real.begin(CollectiveOp::barrier, "b", 0, 0));
-  CHECK(read_progress().count == before + 2);
+  CHECK(device::read_progress().count == before + 2);
 }

@@ -28,7 +28,7 @@ namespace {
 const Group& tcp_group() {
   static const Group met = [] {
     const std::string port = world().group().broadcast_bytes(std::to_string(free_port()), 0);
-    return Group(lt::make_tcp_world_backend(meeting_at(std::stoi(port), world().rank(), world().size())));
+    return Group(lt::comm::make_tcp_world_backend(meeting_at(std::stoi(port), world().rank(), world().size())));
   }();
   return met;
 }
@@ -115,10 +115,10 @@ void check_reduce(Size n, DType dtype, DType wire) {
 // While it lives, collectives send messages of at most 7 elements, over TCP of 42 bytes.
 class ShortMessages {
  public:
-  ShortMessages() : elements_(lt::set_mpi_message_elements(7)), bytes_(lt::set_tcp_message_bytes(42)) {}
+  ShortMessages() : elements_(lt::comm::set_mpi_message_elements(7)), bytes_(lt::comm::set_tcp_message_bytes(42)) {}
   ~ShortMessages() {
-    lt::set_mpi_message_elements(elements_);
-    lt::set_tcp_message_bytes(bytes_);
+    lt::comm::set_mpi_message_elements(elements_);
+    lt::comm::set_tcp_message_bytes(bytes_);
   }
 
  private:
@@ -310,7 +310,7 @@ TEST_CASE("a Work that is moved to or destroyed waits", "[comm]") {
 TEST_CASE("a Work that is given up leaves memory that is taken afterwards alone", "[comm]") {
   OVER_EACH_TRANSPORT();
   const Size n = Size{1} << 23;
-  const lt::Group given_up = group().duplicate("given up"), other = group().duplicate("other");
+  const Group given_up = group().duplicate("given up"), other = group().duplicate("other");
   try {
     const lt::Tensor full = lt::Tensor::zeros({n}, DType::f32);
     lt::fill(part_of(full), 7);

@@ -7,6 +7,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::comm;
 
 namespace {
 

@@ -21,7 +21,7 @@ using lt::Size;
 
 namespace {
 
-const lt::Group& group() { return world().group(); }
+const Group& group() { return world().group(); }
 
 // The sum of the world ranks of a group's members.
 double sum_of_ranks(const Group& members) {

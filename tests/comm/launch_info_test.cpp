@@ -143,10 +143,10 @@ TEST_CASE("discover_ranks: LOCAL_RANK follows from the ranks of a host, and thos
   lt::LaunchInfo info = discover(variables);
   check(info, "torchrun variables", 3, 4, 3, 4);
   CHECK_FALSE(info.host_is_known);
-  lt::learn_host_ranks(info, {"a", "b", "a", "b"});
+  lt::comm::learn_host_ranks(info, {"a", "b", "a", "b"});
   check(info, "torchrun variables", 3, 4, 1, 2);
   info.rank = 1;
-  lt::learn_host_ranks(info, {"a", "b", "c", "b"});
+  lt::comm::learn_host_ranks(info, {"a", "b", "c", "b"});
   check(info, "torchrun variables", 1, 4, 0, 2);
 }
 

@@ -11,6 +11,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::comm;
 using namespace lt_test;
 
 TEST_CASE("siphash: the values of its authors", "[comm]") {

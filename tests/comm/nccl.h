@@ -36,7 +36,7 @@ inline lt::Group nccl() { return cpu().with_nccl(gpu()); }
 
 inline void copy_bytes(const lt::Tensor& to, const lt::Tensor& from) {
   const lt::Stream stream = lt::Stream::compute(gpu());
-  if (to.bytes() > 0) lt::cuda::copy(to.data(), from.data(), to.bytes(), stream.cuda());
+  if (to.bytes() > 0) lt::device::cuda::copy(to.data(), from.data(), to.bytes(), stream.cuda());
   stream.synchronize();
 }
 

@@ -127,13 +127,13 @@ TEST_CASE("nccl: in the log a launch of a graph begins before its first call", "
   gather();  // makes NCCL connect, which no graph can capture
   stream.synchronize();
   const bool is_late = world().rank() == 0;
-  const lt::StepGraph graph({}, stream, [&] {
-    if (is_late) lt::cuda::sleep(stream.cuda(), std::chrono::seconds(2));
+  const lt::parallel::StepGraph graph({}, stream, [&] {
+    if (is_late) lt::device::cuda::sleep(stream.cuda(), std::chrono::seconds(2));
     gather();
     gather();
   });
   const auto begun = [&] {
-    for (const lt::GroupCalls& each : lt::calls_of_groups(8, true)) {
+    for (const lt::comm::GroupCalls& each : lt::comm::calls_of_groups(8, true)) {
       if (!each.calls.empty() && each.calls.back().name == "in a graph") return each.begun;
     }
     throw std::runtime_error("the group is not in the log");
@@ -215,13 +215,13 @@ TEST_CASE("nccl: a collective reads what was computed before it, and is over for
     const Tensor full = on_device(like(expected, -1)), seen = on_device(like(expected, -2));
     // Keeps the device busy for milliseconds before the values exist, longer on every second rank.
     for (int i = 0; i < 200 * (1 + (world().rank() + round) % 2); ++i) {
-      lt::cuda::copy(other.data(), big.data(), big.bytes(), stream.cuda());
+      lt::device::cuda::copy(other.data(), big.data(), big.bytes(), stream.cuda());
     }
-    lt::cuda::copy(full.data(), fresh.data(), full.bytes(), stream.cuda());
+    lt::device::cuda::copy(full.data(), fresh.data(), full.bytes(), stream.cuda());
     group.all_gather("late", full, part_of(full)).wait();
-    lt::cuda::copy(seen.data(), full.data(), full.bytes(), stream.cuda());
+    lt::device::cuda::copy(seen.data(), full.data(), full.bytes(), stream.cuda());
     // The next owner of the memory may overwrite it.
-    lt::cuda::copy(full.data(), big.data(), full.bytes(), stream.cuda());
+    lt::device::cuda::copy(full.data(), big.data(), full.bytes(), stream.cuda());
     CHECK(values_of(seen) == values_of(expected));
   }
 }

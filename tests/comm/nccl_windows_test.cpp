@@ -20,7 +20,7 @@ using lt::Tensor;
 namespace {
 
 Size free_bytes() {
-  const lt::cuda::DeviceMemory memory = lt::cuda::memory(gpu().index);
+  const lt::device::cuda::DeviceMemory memory = lt::device::cuda::memory(gpu().index);
   return memory.total - memory.used;
 }
 
@@ -48,7 +48,7 @@ TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere",
       const Size most = Group::part_size(n, world().size(), 0);
       Tensor full, part, in_place;
       {
-        const lt::AllocationScope scope(memory.windows, gpu());
+        const lt::memory::AllocationScope scope(memory.windows, gpu());
         full = Tensor::empty({n}, dtype, gpu()), in_place = Tensor::empty({n}, dtype, gpu());
         part = Tensor::empty({most}, dtype, gpu()).narrow(0, 0, part_of(mine).elements());
       }
@@ -88,7 +88,7 @@ TEST_CASE("nccl: reduce_scatter in windows adds as CPU ranks do", "[comm][nccl]"
       const Tensor squares = on_device(tensor_of({-1.0}, DType::f64)), sliced_squares = on_device(like(squares, -1));
       for (int round = 0; round < 3; ++round) {
         cpu().reduce_scatter("cpu", part, full, wire, true).wait();
-        const lt::AllocationScope scope(memory.windows, gpu());
+        const lt::memory::AllocationScope scope(memory.windows, gpu());
         group.reduce_scatter("in windows", device_part, device_full, wire, true, squares).wait();
         slices.reduce_scatter("in slices", sliced_part, device_full, wire, true, sliced_squares).wait();
       }
@@ -108,13 +108,13 @@ TEST_CASE("nccl: a window that is released makes room for a larger one", "[comm]
   for (const Size n : {Size{840} << 10, Size{840} << 12, Size{840}, Size{840} << 12}) {
     const Tensor expected = contribution(world().rank(), n, DType::f32);
     cpu().all_gather("cpu", expected, part_of(expected)).wait();
-    const lt::AllocationScope scope(memory.windows, gpu());
+    const lt::memory::AllocationScope scope(memory.windows, gpu());
     const Tensor full = Tensor::empty({n}, DType::f32, gpu());
     const Size blocks = (full.bytes() + lt::kAllocationAlignment - 1) / lt::kAllocationAlignment;
     CHECK(lt::memory_live(gpu()).of(lt::MemoryOwner::activations) == live + blocks * lt::kAllocationAlignment);
     copy_bytes(full, contribution(world().rank(), n, DType::f32));
     for (int round = 0; round < 3; ++round) group.all_gather("in place", full, part_of(full)).wait();
-    const lt::AllocationScope plain(nullptr, gpu());
+    const lt::memory::AllocationScope plain(nullptr, gpu());
     CHECK(values_of(full) == values_of(expected));
   }
   CHECK(lt::memory_live(gpu()).of(lt::MemoryOwner::activations) == live);
@@ -125,7 +125,7 @@ TEST_CASE("nccl: where the device has no memory left, freed blocks make room for
   if (skipped()) return;
   const Group group = nccl().duplicate("gather");
   const lt::PeerMemory memory = group.peer_memory(gpu());
-  lt::trim(gpu());
+  lt::memory::trim(gpu());
   Size free = 0;
   for (const std::string& bytes : cpu().all_gather_bytes(std::to_string(free_bytes()))) {
     free = free == 0 ? std::stoll(bytes) : std::min<Size>(free, std::stoll(bytes));
@@ -137,11 +137,11 @@ TEST_CASE("nccl: where the device has no memory left, freed blocks make room for
     CHECK_NOTHROW(memory.windows->release(memory.windows->allocate(most, {}).index));
   }
   CHECK_NOTHROW(take(most));
-  const Size requests = lt::system_allocations(), larger = most + lt::kAllocationAlignment;
+  const Size requests = lt::memory::system_allocations(), larger = most + lt::kAllocationAlignment;
   const bool fits = free_bytes() >= larger;
   CHECK_NOTHROW(take(larger));
-  CHECK(lt::system_allocations() == requests + (fits ? 1 : 2));
-  lt::trim(gpu());
+  CHECK(lt::memory::system_allocations() == requests + (fits ? 1 : 2));
+  lt::memory::trim(gpu());
 }
 
 TEST_CASE("nccl: windows of different sizes are an error of all ranks", "[comm][nccl]") {

@@ -15,13 +15,14 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::comm;
 using namespace lt_test;
 using namespace std::chrono_literals;
 
 namespace {
 
 // Connects and sends these raw bytes. The connection lives as long as the result.
-Descriptor stranger(int port, const std::string& bytes) {
+io::Descriptor stranger(int port, const std::string& bytes) {
   std::string problem;
   while (true) {
     auto handle = tcp_connect("127.0.0.1", port, std::chrono::steady_clock::now() + 5s, problem);
@@ -31,7 +32,7 @@ Descriptor stranger(int port, const std::string& bytes) {
   }
 }
 
-bool is_closed_by_peer(const Descriptor& handle) {
+bool is_closed_by_peer(const io::Descriptor& handle) {
   char byte = 0;
   return tcp_read(handle, &byte, 1, std::chrono::steady_clock::now() + 10s) == TcpRead::closed;
 }
@@ -76,7 +77,7 @@ TEST_CASE("meeting: strangers at the port neither disturb nor delay", "[comm]") 
   const int port = free_port();
   RankThread rank_0(meeting_at(port, 0, 2));
   const auto begin = std::chrono::steady_clock::now();
-  std::vector<Descriptor> strangers;
+  std::vector<io::Descriptor> strangers;
   stranger(port, "");  // connects and disconnects
   strangers.push_back(stranger(port, "abc"));
   strangers.push_back(stranger(port, "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: everything that there is\r\n\r\n"));
@@ -95,13 +96,13 @@ TEST_CASE("meeting: a peer without the token is refused", "[comm]") {
   const auto say = [&](const Hello& what, const std::string& more = {}) {
     return stranger(port, std::string(reinterpret_cast<const char*>(&what), sizeof what) + more);
   };
-  const Descriptor guesses = say(hello, std::string(sizeof(std::uint64_t), 'x'));
+  const io::Descriptor guesses = say(hello, std::string(sizeof(std::uint64_t), 'x'));
   Answer answer;
   CHECK(tcp_read(guesses, &answer, sizeof answer, std::chrono::steady_clock::now() + 10s) == TcpRead::complete);
   CHECK(answer.proof == proof_of(Speaker::listener, kToken, hello, answer.nonce));
   CHECK(is_closed_by_peer(guesses));
   // Rank 0 refuses its own proof when a stranger sends it back.
-  const Descriptor reflects = say(hello);
+  const io::Descriptor reflects = say(hello);
   CHECK(tcp_read(reflects, &answer, sizeof answer, std::chrono::steady_clock::now() + 10s) == TcpRead::complete);
   CHECK(tcp_write(reflects, &answer.proof, sizeof answer.proof));
   CHECK(is_closed_by_peer(reflects));
@@ -198,17 +199,17 @@ TEST_CASE("meeting: nobody takes a connection to itself for rank 0", "[comm]") {
 
 TEST_CASE("meeting: the kernel watches over each connection", "[comm]") {
   const int port = free_port();
-  std::vector<Descriptor> at_rank_0, at_rank_1;
+  std::vector<io::Descriptor> at_rank_0, at_rank_1;
   std::thread rank_0([&] { at_rank_0 = meet_over_tcp(meeting_at(port, 0, 2)); });
   at_rank_1 = meet_over_tcp(meeting_at(port, 1, 2));
   rank_0.join();
-  const auto option = [](const Descriptor& handle, int level, int name) {
+  const auto option = [](const io::Descriptor& handle, int level, int name) {
     int value = 0;
     socklen_t size = sizeof value;
     CHECK(::getsockopt(handle.get(), level, name, &value, &size) == 0);
     return value;
   };
-  for (const Descriptor* handle : {&at_rank_0[1], &at_rank_1[0]}) {
+  for (const io::Descriptor* handle : {&at_rank_0[1], &at_rank_1[0]}) {
     CHECK(option(*handle, SOL_SOCKET, SO_KEEPALIVE) == 1);
     CHECK(option(*handle, IPPROTO_TCP, TCP_USER_TIMEOUT) == 30'000);
     CHECK(option(*handle, IPPROTO_TCP, TCP_KEEPIDLE) +

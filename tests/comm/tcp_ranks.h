@@ -22,20 +22,20 @@ inline int free_port() {
   for (int tried = 0; tried < kPorts; ++tried) {
     const int port = kFirst + (::getpid() % kPorts * kPerProcess + given++) % kPorts;
     try {
-      return lt::TcpListener("127.0.0.1", port).port();
+      return lt::comm::TcpListener("127.0.0.1", port).port();
     } catch (const lt::CommError&) {  // somebody listens there
     }
   }
   throw lt::CommError("127.0.0.1: every port of the tests is taken");
 }
 
-inline lt::TokenSource source_of(const lt::MeetingToken& token) {
+inline lt::comm::TokenSource source_of(const lt::comm::MeetingToken& token) {
   return {[token] { return token; }, false, "LTRAIN_TOKEN"};
 }
 
-inline constexpr lt::MeetingToken kToken{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+inline constexpr lt::comm::MeetingToken kToken{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
-inline lt::TcpMeeting meeting_at(int port, int rank, int size) {
+inline lt::comm::TcpMeeting meeting_at(int port, int rank, int size) {
   return {"127.0.0.1", port, rank, size, true, source_of(kToken)};
 }
 
@@ -53,7 +53,7 @@ std::vector<std::string> on_ranks(int size, Body&& body) {
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        const lt::Group group(lt::make_tcp_world_backend(meeting_at(port, rank, size)));
+        const lt::Group group(lt::comm::make_tcp_world_backend(meeting_at(port, rank, size)));
         results[static_cast<std::size_t>(rank)] = body(group);
       } catch (const lt::Error& error) {
         results[static_cast<std::size_t>(rank)] = std::string("error: ") + error.what();

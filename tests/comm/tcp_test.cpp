@@ -13,6 +13,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::comm;
 using namespace lt_test;
 
 TEST_CASE("tcp: bytes of every rank, in order, and from any root", "[comm]") {
@@ -192,7 +193,7 @@ TEST_CASE("tcp: a length is not believed", "[comm]") {
       at_rank_0 = error.what();
     }
   });
-  const std::vector<Descriptor> links = meet_over_tcp(meeting_at(port, 1, 2));
+  const std::vector<io::Descriptor> links = meet_over_tcp(meeting_at(port, 1, 2));
   FrameHeader header;
   header.length = std::uint32_t{1} << 31;
   CHECK(tcp_write(links[0], &header, sizeof header));
@@ -203,7 +204,7 @@ TEST_CASE("tcp: a length is not believed", "[comm]") {
 TEST_CASE("tcp: memory grows with what arrives", "[comm]") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-  const Descriptor here(ends[0]), there(ends[1]);
+  const io::Descriptor here(ends[0]), there(ends[1]);
   FrameHeader header;
   header.length = kMostMessageBytes;
   REQUIRE(tcp_write(there, &header, sizeof header));

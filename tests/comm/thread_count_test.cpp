@@ -7,12 +7,12 @@
 
 namespace {
 
-using lt::CoreSources;
+using lt::comm::CoreSources;
 using Keys = std::vector<std::vector<std::string>>;
 
 std::vector<std::string> keys_of(const CoreSources& rank) {
   std::vector<std::string> keys;
-  for (const lt::CoreGrant& grant : lt::core_grants(rank)) keys.push_back(grant.key);
+  for (const lt::comm::CoreGrant& grant : lt::comm::core_grants(rank)) keys.push_back(grant.key);
   return keys;
 }
 
@@ -22,7 +22,7 @@ std::vector<std::string> chosen(const std::vector<CoreSources>& ranks) {
   for (const CoreSources& rank : ranks) keys.push_back(keys_of(rank));
   std::vector<std::string> texts;
   for (const CoreSources& rank : ranks) {
-    const lt::ThreadCount threads = lt::thread_count(lt::core_grants(rank), keys);
+    const lt::ThreadCount threads = lt::comm::thread_count(lt::comm::core_grants(rank), keys);
     texts.push_back(std::to_string(threads.count) + ": " + threads.reason);
   }
   return texts;
@@ -76,7 +76,7 @@ TEST_CASE("threads: Slurm's numbers must make sense", "[comm]") {
   for (const char* text : {"0", "-2", "two", "4x", "99999999999"}) {
     CoreSources rank = on("a", {0});
     rank.slurm_cpus_per_task = text;
-    CHECK_THROWS_AS(lt::core_grants(rank), lt::CommError);
+    CHECK_THROWS_AS(lt::comm::core_grants(rank), lt::CommError);
   }
 }
 

@@ -46,14 +46,15 @@ TEST_CASE("config: each check of a complete configuration refuses and names the 
        }) {
     INFO(toml);
     const lt::Config config = from_file(toml);
-    CHECK(refusal([&, on = device] { lt::complete(config, 1, on); }).message.starts_with(message));
+    CHECK(refusal([&, on = device] { lt::config::complete(config, 1, on); }).message.starts_with(message));
   }
 }
 
 TEST_CASE("errors: a component's field becomes its key, with the layer that set it, once", "[config]") {
   const lt::Config config = lt::load_config("", {{"parallel.shard_size", "3"}, {"model.freeze", "a*"}});
   const auto named = [&](const UsageError& error) {
-    return refusal([&] { lt::name_keys(config, [&] { lt::name_keys(config, [&] { throw error; }); }); });
+    return refusal(
+        [&] { lt::config::name_keys(config, [&] { lt::config::name_keys(config, [&] { throw error; }); }); });
   };
   CHECK(named({"engine", "shard_size", "a divisor", "3"}).message ==
         "parallel.shard_size: expected a divisor, got 3 (from the command line)");
@@ -66,7 +67,7 @@ TEST_CASE("errors: a component's field becomes its key, with the layer that set 
                          "`ltrain plan --model.preset=NAME` prints the shape of a preset"});
   for (const UsageError& other : {UsageError("engine", "units", "all", "one"), UsageError("engine", "no field")}) {
     try {
-      lt::name_keys(config, [&] { throw other; });
+      lt::config::name_keys(config, [&] { throw other; });
       FAIL("no error was thrown");
     } catch (const UsageError& error) {
       CHECK(error.component() == "engine");

@@ -34,7 +34,7 @@ name = "muon"
 groups = [{match = "a"}, {match = "b", optimizer = "adamw"}]
 )");
   CHECK(muon.optim.groups[0].optimizer.empty());
-  muon = lt::complete(muon, 1, lt::DeviceType::cpu);
+  muon = lt::config::complete(muon, 1, lt::DeviceType::cpu);
   CHECK(muon.optim.groups[0].optimizer.empty());  // so that it follows a later optim.name, too
   CHECK(lt::flatten(muon).at("optim.groups") ==
         "[{match = \"a\", lr_scale = 1.0, optimizer = \"muon\"}, {match = \"b\", lr_scale = 1.0, optimizer = "
@@ -47,21 +47,21 @@ groups = [{match = "a"}, {match = "b", optimizer = "adamw"}]
   Config many = muon;
   many.optim.groups.assign(8, {"a", 1, -1, "muon"});
   CHECK(refusal([&] {
-          lt::complete(many, 1, lt::DeviceType::cpu);
+          lt::config::complete(many, 1, lt::DeviceType::cpu);
         }).message.find("optim.groups: expected at most 16") == 0);
   many.optim.groups = {{"a", 1, 1e39, ""}};
   CHECK(refusal([&] {
-          lt::complete(many, 1, lt::DeviceType::cpu);
+          lt::config::complete(many, 1, lt::DeviceType::cpu);
         }).message.starts_with("optim.groups: expected as weight_decay a number that f32 does not round to infinity"));
   for (const double scale : {1e39, 1e-50}) {
     many.optim.groups = {{"a", scale, -1, ""}};  // times lr it is within f32
     many.optim.min_lr = 0, many.optim.lr = scale > 1 ? 1e-6 : 1e10;
     CHECK(refusal([&] {
-            lt::complete(many, 1, lt::DeviceType::cpu);
+            lt::config::complete(many, 1, lt::DeviceType::cpu);
           }).message.starts_with("optim.groups: expected as lr_scale a number that f32 does not round to"));
   }
   many.optim.groups.clear(), many.optim.lr = 1e39;
-  CHECK(refusal([&] { lt::complete(many, 1, lt::DeviceType::cpu); }).message ==
+  CHECK(refusal([&] { lt::config::complete(many, 1, lt::DeviceType::cpu); }).message ==
         "optim.lr: expected a number that f32 does not round to infinity, got 1e+39");
   for (const auto& [text, expected] :
        {std::pair<const char*, const char*>{"x", "optim.groups: expected tables, got 'x'"},
@@ -91,11 +91,12 @@ TEST_CASE("config: sources of data from TOML, JSON and their own text", "[config
       "[[data.sources]]\nfiles = [\"b.bin\", 'c \"d\".bin']\n");
   CHECK(lt::flatten(tables) == lt::flatten(given));
   CHECK(lt::flatten(from_file(lt::to_toml(given))) == lt::flatten(given));
-  CHECK(lt::data_spec(given).sources.size() == 2);
-  const std::vector<lt::DataSource> one = lt::data_spec(load_config("", {{"data.train", "a.bin,b.bin"}})).sources;
+  CHECK(lt::config::data_spec(given).sources.size() == 2);
+  const std::vector<lt::DataSource> one =
+      lt::config::data_spec(load_config("", {{"data.train", "a.bin,b.bin"}})).sources;
   REQUIRE(one.size() == 1);
   CHECK(one[0].files == std::vector<std::string>{"a.bin", "b.bin"});
-  CHECK(lt::data_spec(Config{}).sources.empty());
+  CHECK(lt::config::data_spec(Config{}).sources.empty());
   for (const auto& [text, expected] :
        {std::pair<const char*, const char*>{"a.bin", "data.sources: expected tables, got 'a.bin'"},
         {"[{}]", "data.sources[0].files: expected text or a list of texts, got none"},
@@ -110,7 +111,7 @@ TEST_CASE("config: sources of data from TOML, JSON and their own text", "[config
     CHECK(message.find(expected) != std::string::npos);
   }
   const Config both = load_config("", {{"data.sources", json}, {"data.train", "x.bin"}});
-  CHECK(refusal([&] { lt::complete(both, 1, lt::DeviceType::cpu); }).message ==
+  CHECK(refusal([&] { lt::config::complete(both, 1, lt::DeviceType::cpu); }).message ==
         "data.train: expected none with data.sources, got x.bin (from the command line)");
 }
 

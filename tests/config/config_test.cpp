@@ -16,6 +16,7 @@
 using lt::Config;
 using lt::load_config;
 using lt::UsageError;
+using lt::config::complete;
 using lt_test::from_file;
 using lt_test::of_command_line;
 using lt_test::of_file;
@@ -222,7 +223,7 @@ TEST_CASE("config: wrong types and values, with where they came from", "[config]
 
 TEST_CASE("config: data.epochs stands in place of train.steps", "[config]") {
   const auto refused = [](const Config& config) {
-    return refusal([&] { lt::complete(config, 1, lt::DeviceType::cpu); }).message;
+    return refusal([&] { complete(config, 1, lt::DeviceType::cpu); }).message;
   };
   CHECK(refused(load_config("", {{"data.epochs", "1.5"}, {"train.steps", "1000"}})) ==
         "train.steps: expected none with data.epochs=1.5, which it follows from, got 1000 (from the command line)");
@@ -262,28 +263,26 @@ TEST_CASE("config: files that are no TOML, or not there", "[config]") {
 }
 
 TEST_CASE("edit distance: by hand", "[config]") {
-  CHECK(lt::edit_distance("", "abc") == 3);
-  CHECK(lt::edit_distance("abc", "abc") == 0);
-  CHECK(lt::edit_distance("kitten", "sitting") == 3);
-  CHECK(lt::edit_distance("ab", "ba") == 1);
-  CHECK(lt::edit_distance("ca", "abc") == 3);  // of optimal string alignment, which edits no substring twice
+  CHECK(lt::config::edit_distance("", "abc") == 3);
+  CHECK(lt::config::edit_distance("abc", "abc") == 0);
+  CHECK(lt::config::edit_distance("kitten", "sitting") == 3);
+  CHECK(lt::config::edit_distance("ab", "ba") == 1);
+  CHECK(lt::config::edit_distance("ca", "abc") == 3);  // of optimal string alignment, which edits no substring twice
 }
 
 TEST_CASE("is_utf8: the well-formed ones only", "[config]") {
   for (const char* good : {"", "a", "é", "€", "\xF0\x9F\x98\x80", "\xED\x9F\xBF", "\xF4\x8F\xBF\xBF"})
-    CHECK(lt::is_utf8(good));
+    CHECK(lt::io::is_utf8(good));
   for (const char* bad : {"\x80", "\xC3", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
                           "\xF4\x90\x80\x80", "\xE2\x82"}) {
-    CHECK_FALSE(lt::is_utf8(bad));
+    CHECK_FALSE(lt::io::is_utf8(bad));
   }
 }
 
 TEST_CASE("config: what is not set of a model is the preset's or follows from what is", "[config]") {
   using Given = std::vector<std::pair<std::string, std::string>>;
-  const auto resolved = [](const Given& given) {
-    return lt::complete(lt::load_config("", given), 1, lt::DeviceType::cpu);
-  };
-  const auto model_of = [&](const Given& given) { return lt::model_spec(resolved(given)); };
+  const auto resolved = [](const Given& given) { return complete(load_config("", given), 1, lt::DeviceType::cpu); };
+  const auto model_of = [&](const Given& given) { return lt::config::model_spec(resolved(given)); };
   const Given chosen = {{"model.preset", "llama-tiny"}, {"model.family", "qwen3"}, {"model.width", "64"}};
   const lt::nn::TransformerSpec qwen = model_of(chosen);
   CHECK(qwen.qk_norm == true);
@@ -295,10 +294,10 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
   CHECK(text.find("head_dim = 0\n") != std::string::npos);
   CHECK(text.find("norm_eps = 0.0\n") != std::string::npos);
   CHECK(text.find("qk_norm = \"auto\"\n") != std::string::npos);
-  CHECK(lt::to_toml(lt::complete(lt::config_from_toml(text, "again"), 1, lt::DeviceType::cpu)) == text);
+  CHECK(lt::to_toml(complete(lt::config_from_toml(text, "again"), 1, lt::DeviceType::cpu)) == text);
   Config wider = lt::config_from_toml(text, "again");
   wider.model.width = 128;
-  CHECK(lt::model_spec(lt::complete(wider, 1, lt::DeviceType::cpu)).head_dim == 32);
+  CHECK(lt::config::model_spec(complete(wider, 1, lt::DeviceType::cpu)).head_dim == 32);
   // No scaling can be asked for where the preset has one. A file has every key, so an empty one says nothing there.
   const lt::nn::TransformerSpec scaled = model_of({{"model.preset", "llama-3.2-1b"}});
   CHECK(scaled.rope_scaling == "llama3:32,1,4,8192");
@@ -306,10 +305,10 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
   const std::string cleared = lt::to_toml(resolved({{"model.preset", "llama-3.2-1b"}, {"model.rope_scaling", ""}}));
   CHECK(cleared.find("\nrope_scaling = \"none\"\n") != std::string::npos);
   const Config without = lt::config_from_toml(cleared, "again");
-  CHECK(lt::model_spec(lt::complete(without, 1, lt::DeviceType::cpu)).rope_scaling.empty());
-  const std::string printed = lt::to_toml(lt::load_config("", {{"model.preset", "llama-3.2-1b"}}));
+  CHECK(lt::config::model_spec(complete(without, 1, lt::DeviceType::cpu)).rope_scaling.empty());
+  const std::string printed = lt::to_toml(load_config("", {{"model.preset", "llama-3.2-1b"}}));
   const Config again = lt::config_from_toml(printed, "again");
-  CHECK(lt::model_spec(lt::complete(again, 1, lt::DeviceType::cpu)).rope_scaling == scaled.rope_scaling);
+  CHECK(lt::config::model_spec(complete(again, 1, lt::DeviceType::cpu)).rope_scaling == scaled.rope_scaling);
   // A given value that is the family's default stays where the preset has another.
   CHECK(model_of({{"model.preset", "qwen3-0.6b"}, {"model.head_dim", "64"}}).head_dim == 64);
   CHECK(model_of({{"model.preset", "qwen3-0.6b"}}).head_dim == 128);
@@ -329,9 +328,9 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
     if (!is_new) earlier += line;
   }
   CHECK(earlier.size() < text.size());
-  CHECK_NOTHROW(lt::require_same_run(resolved(chosen), earlier, "config.toml"));
+  CHECK_NOTHROW(lt::run::require_same_run(resolved(chosen), earlier, "config.toml"));
   CHECK(refusal([&] {
-          lt::require_same_run(resolved(given_all), earlier, "config.toml");
+          lt::run::require_same_run(resolved(given_all), earlier, "config.toml");
         }).message.find("model.head_dim: 0 there, 10 now") != std::string::npos);
 
   const auto refused = [&](const Given& given) { return refusal([&] { resolved(given); }).message; };
@@ -351,7 +350,7 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
 
 TEST_CASE("config: a file holds what was given, and what follows from it follows again", "[config]") {
   const Config start =
-      lt::complete(lt::load_config("", {{"run.dir", "a"}, {"train.global_batch", "32"}}), 2, lt::DeviceType::cpu);
+      complete(load_config("", {{"run.dir", "a"}, {"train.global_batch", "32"}}), 2, lt::DeviceType::cpu);
   const std::string text = lt::to_toml(start);
   for (const char* line :
        {"layers = 0  # = 4\n", "seq = 0  # = 256\n", "accum = 1  # = 2\n", "device = \"auto\"  # = \"cpu\"\n",
@@ -360,7 +359,7 @@ TEST_CASE("config: a file holds what was given, and what follows from it follows
     CHECK(text.find(line) != std::string::npos);
   }
   const auto read = [](const std::string& file, const lt_test::Pairs& pairs) {
-    return lt::complete(from_file(file, pairs), 2, lt::DeviceType::cpu);
+    return complete(from_file(file, pairs), 2, lt::DeviceType::cpu);
   };
   CHECK(lt::to_toml(read(text, {})) == text);
   // A file of an earlier version states them as if they were given.
@@ -381,9 +380,9 @@ TEST_CASE("config: a file holds what was given, and what follows from it follows
     CHECK(moved.model.ffn == 352);
   }
   // What was given stays.
-  const Config given = lt::complete(
-      lt::load_config("", {{"run.dir", "a"}, {"checkpoint.dir", "c"}, {"optim.min_lr", "1e-6"}, {"model.layers", "2"}}),
-      1, lt::DeviceType::cpu);
+  const Config given = complete(
+      load_config("", {{"run.dir", "a"}, {"checkpoint.dir", "c"}, {"optim.min_lr", "1e-6"}, {"model.layers", "2"}}), 1,
+      lt::DeviceType::cpu);
   const Config again = read(lt::to_toml(given), {{"run.dir", "b"}, {"optim.lr", "0.01"}});
   CHECK(again.checkpoint.dir == "c");
   CHECK(again.optim.min_lr == 1e-6);
@@ -393,8 +392,8 @@ TEST_CASE("config: a file holds what was given, and what follows from it follows
 TEST_CASE("config: the config.toml of a run's folder means that folder", "[config]") {
   const TempFolder folder;
   const std::string file = folder.write("config.toml", "[run]\ndir = \"elsewhere\"\n");
-  CHECK(lt::load_config(file, {}).run.dir == "elsewhere");
+  CHECK(load_config(file, {}).run.dir == "elsewhere");
   folder.write("run.json", "{}");
-  CHECK(std::filesystem::equivalent(lt::load_config(file, {}).run.dir, folder.path()));
-  CHECK(lt::load_config(file, {{"run.dir", "given"}}).run.dir == "given");
+  CHECK(std::filesystem::equivalent(load_config(file, {}).run.dir, folder.path()));
+  CHECK(load_config(file, {{"run.dir", "given"}}).run.dir == "given");
 }

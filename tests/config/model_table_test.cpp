@@ -53,7 +53,7 @@ std::string message_of(const std::vector<std::pair<std::string, std::string>>& k
 // What is wrong with a table; empty: nothing.
 std::string contradiction(const ModelTable& models) {
   try {
-    lt::require_valid(models);
+    lt::config::require_valid(models);
   } catch (const lt::UsageError& error) {
     CHECK(error.component() == "models");
     return error.what();
@@ -74,7 +74,7 @@ TEST_CASE("the fields of a row are keys with their defaults, and fill its struct
   CHECK(lt::flatten(again) == lt::flatten(config));
   CHECK(lt::flatten(config).at("model.noise") == "0.5");
   CHECK(!lt::flatten(config).contains("model.layers"));
-  CHECK_FALSE(lt::is_transformer(config));
+  CHECK_FALSE(lt::config::is_transformer(config));
 
   ModelRow failing = row("own");
   failing.make = [](const lt::ModelValues&) { return std::unique_ptr<lt::nn::Model>(); };
@@ -82,7 +82,7 @@ TEST_CASE("the fields of a row are keys with their defaults, and fill its struct
   const lt::Resolved empty = lt::resolve(load_config("", {}, table({.rows = {failing}})), 1, lt::DeviceType::cpu);
   CHECK(refusal([&] { lt::make_model(empty); }).message ==
         "model.family=own: expected a model of its function make, got none");
-  CHECK(refusal([&] { lt::own_batches(empty, {}); }).message ==
+  CHECK(refusal([&] { lt::config::own_batches(empty, {}); }).message ==
         "model.family=own: expected a source of its function batches, got none");
   failing.make = [](const lt::ModelValues&) -> std::unique_ptr<lt::nn::Model> { throw std::runtime_error("no room"); };
   const lt::Config fails = load_config("", {}, table({.rows = {failing}}));
@@ -104,15 +104,15 @@ TEST_CASE("the fields of a row are keys with their defaults, and fill its struct
 TEST_CASE("rows stand beside each other and beside transformers") {
   const Models models =
       table({.rows = {lt::model_row<Shape>("a", {{"cells", &Shape::width, "cells"}}, make)}, .transformers = true});
-  CHECK(lt::is_transformer(load_config("", {}, models)));
-  CHECK(lt::is_transformer(load_config("", {{"model.family", "llama"}}, models)));
+  CHECK(lt::config::is_transformer(load_config("", {}, models)));
+  CHECK(lt::config::is_transformer(load_config("", {{"model.family", "llama"}}, models)));
   const lt::Config own = load_config("", {{"model.family", "a"}, {"model.cells", "12"}}, models);
-  CHECK_FALSE(lt::is_transformer(own));
+  CHECK_FALSE(lt::config::is_transformer(own));
   CHECK(dynamic_cast<const Nothing&>(*lt::make_model(lt::resolve(own, 1, lt::DeviceType::cpu))).shape.width == 12);
   CHECK(contradiction(*models) == "");
   // Keys of the model that is not chosen are refused, and not written.
   const auto refused = [&](const std::vector<std::pair<std::string, std::string>>& keys) {
-    return refusal([&] { lt::complete(load_config("", keys, models), 1, lt::DeviceType::cpu); }).message;
+    return refusal([&] { lt::config::complete(load_config("", keys, models), 1, lt::DeviceType::cpu); }).message;
   };
   CHECK(refused({{"model.family", "a"}, {"model.layers", "2"}}) ==
         "model.layers: expected none for model.family=a, got 2 (from the command line)");

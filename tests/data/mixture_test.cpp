@@ -10,10 +10,10 @@
 #include "test_main/message_of.h"
 #include "test_main/temp_folder.h"
 
-using lt::Mixture;
 using lt::Size;
 using lt::TokenLoader;
 using lt::UsageError;
+using lt::data::Mixture;
 using lt_test::message_of;
 using lt_test::TempFolder;
 using Tokens = std::vector<std::int32_t>;

@@ -10,6 +10,7 @@
 #include "test_main/message_of.h"
 
 using namespace lt;
+using namespace lt::data;
 using lt_test::mask_of;
 using lt_test::message_of;
 using lt_test::TempFolder;

@@ -77,7 +77,7 @@ TEST_CASE("prepare: in a process of its own", "[.][data]") {
   if (std::getenv("LT_PREPARE_FOLDER") == nullptr) return;
   const TempFolder files;
   const std::string folder = std::getenv("LT_PREPARE_FOLDER"), name = std::getenv("LT_PREPARE_CASE");
-  lt::arm_fault(0);
+  lt::device::arm_fault(0);
   for (Case& each : cases(files)) {
     if (each.name != name) continue;
     for (std::string& input : each.options.inputs) input = folder + "/" + input.substr(input.rfind('/') + 1);

@@ -9,9 +9,9 @@
 #include "test_main/temp_folder.h"
 
 using lt::DataError;
-using lt::ReadAhead;
-using lt::Samples;
 using lt::Size;
+using lt::data::ReadAhead;
+using lt::data::Samples;
 using lt_test::message_of;
 using lt_test::TempFolder;
 

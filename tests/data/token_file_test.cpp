@@ -210,11 +210,11 @@ TEST_CASE("TokenFile: finds the first token beyond the vocabulary in its part", 
 }
 
 TEST_CASE("TokenFile: a digest stands for the bytes of file and mask, wherever they are", "[data]") {
-  const lt_test::TempFolder folder;
+  const TempFolder folder;
   std::vector<std::uint32_t> tokens(200'000, 3);
   const auto digest = [&](const std::string& name) {
     lt::write_token_file(folder / name, tokens);
-    return lt::TokenFile(folder / name, lt::TokenFormat::automatic).digest();
+    return TokenFile(folder / name, TokenFormat::automatic).digest();
   };
   const std::string before = digest("a.bin");
   CHECK(before.size() == 16);
@@ -227,5 +227,5 @@ TEST_CASE("TokenFile: a digest stands for the bytes of file and mask, wherever t
   tokens.push_back(3);
   CHECK(digest("b.bin") != before);
   lt::write_token_file(folder / "tiny.bin", {1, 2});
-  CHECK(lt::TokenFile(folder / "tiny.bin", lt::TokenFormat::automatic).digest().size() == 16);
+  CHECK(TokenFile(folder / "tiny.bin", TokenFormat::automatic).digest().size() == 16);
 }

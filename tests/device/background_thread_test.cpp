@@ -8,6 +8,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::device;
 
 TEST_CASE("background thread: jobs run in turn, and all of them before its end", "[device]") {
   int done = 0;

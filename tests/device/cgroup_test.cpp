@@ -20,7 +20,7 @@ class Machine {
   std::filesystem::path root() const { return root_ / ""; }
   std::vector<double> quotas() const {
     std::vector<double> cores;
-    for (const lt::CpuQuota& quota : lt::cpu_quotas(root())) cores.push_back(quota.cores);
+    for (const lt::device::CpuQuota& quota : lt::device::cpu_quotas(root())) cores.push_back(quota.cores);
     return cores;
   }
 
@@ -69,7 +69,7 @@ TEST_CASE("cgroups: groups are told apart, and what is missing or damaged limits
   CHECK(machine.quotas().empty());
   machine.write("sys/fs/cgroup/a/b/cpu.max", "100000 100000");
   machine.write("sys/fs/cgroup/a/cpu.max", "100000 100000");
-  const auto quotas = lt::cpu_quotas(machine.root());
+  const auto quotas = lt::device::cpu_quotas(machine.root());
   REQUIRE(quotas.size() == 2);
   CHECK(quotas[0].group != quotas[1].group);
 }

@@ -15,6 +15,7 @@
 #include "test_main/resource_limit.h"
 
 using namespace lt;
+using namespace lt::device;
 using lt_test::ArmedFault;
 
 namespace {

@@ -18,6 +18,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::device;
 
 namespace {
 
@@ -72,15 +73,15 @@ TEST_CASE("host pages: a file in memory is mapped by make_present()", "[device]"
 }
 
 TEST_CASE("host pages: the device's other work goes on while many are pinned", "[device]") {
-  if (cuda::count() == 0) return;
+  if (device::cuda::count() == 0) return;
   const Stream stream = Stream::compute({DeviceType::cuda, 0});
-  const auto word = cuda::allocate_pinned(0, sizeof(std::uint32_t));
+  const auto word = device::cuda::allocate_pinned(0, sizeof(std::uint32_t));
   const auto work = [&] {
-    REQUIRE(cuda::write_word(static_cast<std::uint32_t*>(word.get()), 1, stream.cuda()));
+    REQUIRE(device::cuda::write_word(static_cast<std::uint32_t*>(word.get()), 1, stream.cuda()));
     stream.synchronize();
   };
   work();
-  auto pinned = std::async(std::launch::async, [] { return cuda::allocate_pinned(0, Size{4} << 30); });
+  auto pinned = std::async(std::launch::async, [] { return device::cuda::allocate_pinned(0, Size{4} << 30); });
   int done = 0;
   for (; pinned.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready; ++done) work();
   REQUIRE(pinned.get() != nullptr);

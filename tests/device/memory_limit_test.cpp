@@ -9,6 +9,7 @@
 #include "test_main/temp_folder.h"
 
 using namespace lt;
+using namespace lt::device;
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::device;
 
 TEST_CASE("progress: phases nest, and on meta or in the background there are none", "[device]") {
   const Progress before = read_progress();
@@ -97,26 +98,26 @@ TEST_CASE("progress: the slowest step is that from one begin to the next, withou
 }
 
 TEST_CASE("write_word: a stream counts, and so does a graph each time it runs", "[device]") {
-  if (cuda::count() == 0) return;
+  if (device::cuda::count() == 0) return;
   const Stream stream = Stream::compute({DeviceType::cuda, 0});
-  const auto memory = cuda::allocate_pinned(0, 2 * sizeof(std::uint32_t));
+  const auto memory = device::cuda::allocate_pinned(0, 2 * sizeof(std::uint32_t));
   auto* const words = static_cast<std::uint32_t*>(memory.get());
   const auto read = [&](int i) { return static_cast<const volatile std::uint32_t*>(words)[i]; };
   words[0] = words[1] = 0;
-  REQUIRE(cuda::write_word(words, 7, stream.cuda()));
+  REQUIRE(device::cuda::write_word(words, 7, stream.cuda()));
   stream.synchronize();
   CHECK(read(0) == 7);
-  const auto graph = cuda::capture(stream.cuda(), [&] {
-    cuda::write_word(words, 8, stream.cuda());
-    cuda::sleep(stream.cuda(), std::chrono::milliseconds(100));
-    cuda::write_word(words + 1, 8, stream.cuda());
+  const auto graph = device::cuda::capture(stream.cuda(), [&] {
+    device::cuda::write_word(words, 8, stream.cuda());
+    device::cuda::sleep(stream.cuda(), std::chrono::milliseconds(100));
+    device::cuda::write_word(words + 1, 8, stream.cuda());
   });
   CHECK(read(0) == 7);
   for (std::uint32_t launch = 1; launch <= 2; ++launch) {
     words[0] = words[1] = 0;
     const std::uint32_t before = read_progress().launches;
     count_launch(stream);
-    cuda::launch(graph.get(), stream.cuda());
+    device::cuda::launch(graph.get(), stream.cuda());
     while (read(0) != 8) {
     }
     CHECK(read(1) == 0);  // the graph sleeps between the two writes

@@ -11,6 +11,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::device;
 
 TEST_CASE("wait: what is ready at once is asked once, and runs no check", "[device]") {
   int asked = 0, checked = 0;

@@ -41,6 +41,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const lt::LaunchInfo info = lt::discover_ranks();
     if (info.rank < 0 || info.rank >= info.size || info.local_rank >= info.local_size) std::abort();
   });
-  fuzz::read_or_refuse([] { lt::arm_fault(0); });
+  fuzz::read_or_refuse([] { lt::device::arm_fault(0); });
   return 0;
 }

@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // The last line but one holds the crc32c of the text before it.
   const std::string key = " \"crc32c\": \"";
   if (const std::size_t begin = text.rfind(key); begin != text.npos) {
-    text = text.substr(0, begin) + key + lt::crc_text(lt::crc32c(0, text.data(), begin)) + "\"\n}\n";
+    text = text.substr(0, begin) + key + lt::io::crc_text(lt::io::crc32c(0, text.data(), begin)) + "\"\n}\n";
   }
   fuzz::read_or_refuse([&] {
     const lt::checkpoint::Manifest manifest = lt::checkpoint::parse_manifest(text);

@@ -5,6 +5,6 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const fuzz::File file(fuzz::text_of(data, size));
-  fuzz::read_or_refuse([&] { lt::read_rates({file.path()}); });
+  fuzz::read_or_refuse([&] { lt::planner::read_rates({file.path()}); });
   return 0;
 }

@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   fuzz::read_or_refuse([&] {
     const lt::Size count = size > 11 ? data[8] | data[9] << 8 : 0;
-    const lt::MaskFile mask(file.path(), count);
+    const lt::data::MaskFile mask(file.path(), count);
     std::vector<std::int32_t> targets(static_cast<std::size_t>(count), 0);
     mask.apply(0, count, targets.data());
     for (const std::int32_t target : targets) {

@@ -19,7 +19,7 @@ constexpr Device kGpu{DeviceType::cuda, 0};
 const std::vector<Tokens> kPrompts{{1, 2, 3}, {7}, {9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 11, 12, 13}};
 
 bool has_gpu() {
-  static const std::string reason = cuda::why_not(kGpu.index);
+  static const std::string reason = device::cuda::why_not(kGpu.index);
   if (!reason.empty()) skip("cuda:0 " + reason);
   return reason.empty();
 }
@@ -124,8 +124,8 @@ TEST_CASE("cuda: the planned peak of generation is that of the run", "[cuda]") {
       CAPTURE(preset, rows);
       const Config config = load_config("", {{"model.preset", preset}, {"train.dtype", "bf16"}, {"train.seq", "77"}});
       const SamplePlan plan = plan_sample(config, rows, {.device = "h100"});
-      cuda::make_workspace(kGpu.index);
-      const Size before = memory_live(kGpu).total - cuda::workspace_bytes(DeviceType::cuda);
+      memory::make_workspace(kGpu.index);
+      const Size before = memory_live(kGpu).total - memory::workspace_bytes(DeviceType::cuda);
       reset_memory_peak(kGpu);
       const auto model = nn::make_transformer(*resolve(config, 1).transformer);
       model->materialize(kGpu, DType::bf16, 5);

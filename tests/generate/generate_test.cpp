@@ -150,7 +150,7 @@ TEST_CASE("generate: the planned peak is that of the run", "[train]") {
 
 TEST_CASE("stop texts: the text ends before the first, and no part of one is shown", "[train]") {
   const auto shown = [](const std::vector<std::string>& stops, const std::vector<std::string>& pieces) {
-    StopText stop(stops);
+    run::StopText stop(stops);
     std::string text;
     for (const std::string& piece : pieces) {
       text += stop.push(piece) + "|";

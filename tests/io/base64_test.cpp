@@ -5,7 +5,7 @@
 
 #include "test_main/catch.h"
 
-using lt::from_base64, lt::to_base64;
+using lt::io::from_base64, lt::io::to_base64;
 
 TEST_CASE("base64: the examples of RFC 4648", "[io]") {
   const std::pair<const char*, const char*> examples[] = {{"", ""},

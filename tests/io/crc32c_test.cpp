@@ -9,6 +9,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::io;
 
 TEST_CASE("crc32c: values of RFC 3720, appendix B.4", "[io]") {
   std::vector<unsigned char> ascending(32), descending(32);

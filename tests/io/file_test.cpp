@@ -23,6 +23,7 @@
 #include "test_main/temp_folder.h"
 
 using namespace lt;
+using namespace lt::io;
 using lt_test::TempFolder;
 
 namespace {

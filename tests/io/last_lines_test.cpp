@@ -12,6 +12,7 @@
 #include "test_main/temp_folder.h"
 
 using namespace lt;
+using namespace lt::io;
 
 namespace {
 

@@ -35,7 +35,8 @@ void compare_cached(const AttentionShape& s, DType dtype, Size past, const std::
   call.out_BTHD = out_there.data(), call.k_cache = k_there.data();
   call.v_cache = v_there.data(), call.workspace = workspace.data();
   if (!pasts.empty()) {
-    cuda::copy(pasts_there.data(), pasts.data(), static_cast<Size>(pasts.size() * sizeof(std::int32_t)), gpu_stream());
+    device::cuda::copy(pasts_there.data(), pasts.data(), static_cast<Size>(pasts.size() * sizeof(std::int32_t)),
+                       gpu_stream());
     call.past_B = static_cast<const std::int32_t*>(pasts_there.data());
   }
   DeviceArray there(rows);

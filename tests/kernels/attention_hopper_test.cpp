@@ -29,7 +29,7 @@ constexpr AttentionShape kHopperShapes[] = {{1, 256, 1, 1, 64},    {2, 768, 3, 1
 // False, with a printed reason, if the device is of another compute capability.
 bool has_hopper() {
   if (!test::has_gpu()) return false;
-  const int capability = cuda::compute_capability(test::kGpu.index);
+  const int capability = device::cuda::compute_capability(test::kGpu.index);
   if (capability != 90) lt_test::skip(fmt::format("cuda:0 has compute capability {}, not 9.0", capability / 10.0));
   return capability == 90;
 }

@@ -50,7 +50,7 @@ struct Outputs {
 
   Outputs(const AttentionShape& s, DType dtype)
       : out(dtype, s.B * s.T * s.H * s.D, 99),
-        lse(gradient_dtype(dtype), s.B * s.H * s.T, 99),
+        lse(kernels::gradient_dtype(dtype), s.B * s.H * s.T, 99),
         dqkv(dtype, s.B * s.T * s.row(), 99) {}
   bool same_bits(const Outputs& o) const {
     return out.same_bits(o.out) && lse.same_bits(o.lse) && dqkv.same_bits(o.dqkv);

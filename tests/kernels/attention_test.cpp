@@ -78,7 +78,7 @@ struct Run {
 
 Run run(const AttentionShape& s, DType dtype, const Array& qkv, const Array& dout, float scale,
         const Starts& starts = {}) {
-  Run r{Array(dtype, s.B * s.T * s.H * s.D, 99), Array(gradient_dtype(dtype), s.B * s.H * s.T, 99),
+  Run r{Array(dtype, s.B * s.T * s.H * s.D, 99), Array(kernels::gradient_dtype(dtype), s.B * s.H * s.T, 99),
         Array(dtype, qkv.count(), 99)};
   kernels::attention_forward(CpuStream{}, {.dtype = dtype,
                                            .shape = s,
@@ -128,7 +128,7 @@ TEST_CASE("attention: forward and backward agree with f64", "[kernels]") {
       const AttentionReference expected = reference(s, qkv.values(), dout.values(), scale);
       const Run found = run(s, dtype, qkv, dout, scale);
       CHECK(test::error_of(found.out, expected.out) <= test::tolerance(dtype));
-      CHECK(test::error_of(found.lse, expected.lse) <= test::tolerance(gradient_dtype(dtype)));
+      CHECK(test::error_of(found.lse, expected.lse) <= test::tolerance(kernels::gradient_dtype(dtype)));
       // In bf16 the backward reads a rounded output, so delta is off by as much.
       CHECK(test::error_of(found.dqkv, expected.dqkv) <= (dtype_bytes(dtype) == 2 ? 2 : 1) * test::tolerance(dtype));
     }
@@ -159,7 +159,7 @@ TEST_CASE("attention: with documents, forward and backward agree with f64", "[ke
       const AttentionReference expected = reference(s, qkv.values(), dout.values(), scale, starts);
       const Run found = run(s, dtype, qkv, dout, scale, starts);
       CHECK(test::error_of(found.out, expected.out) <= test::tolerance(dtype));
-      CHECK(test::error_of(found.lse, expected.lse) <= test::tolerance(gradient_dtype(dtype)));
+      CHECK(test::error_of(found.lse, expected.lse) <= test::tolerance(kernels::gradient_dtype(dtype)));
       CHECK(test::error_of(found.dqkv, expected.dqkv) <= (dtype_bytes(dtype) == 2 ? 2 : 1) * test::tolerance(dtype));
       if (lengths[0] < s.T) continue;
       const Run plain = run(s, dtype, qkv, dout, scale);

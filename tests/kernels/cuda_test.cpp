@@ -21,7 +21,7 @@ namespace {
 const std::int32_t* as_ids(const void* p) { return static_cast<const std::int32_t*>(p); }
 
 void check_norms(DType dtype, Rows rows) {
-  const DType sums = gradient_dtype(dtype);
+  const DType sums = kernels::gradient_dtype(dtype);
   const Size R = rows.R, C = rows.C;
   for (const bool add : {false, true}) {
     CAPTURE(R, C, add, dtype_name(dtype));
@@ -156,7 +156,7 @@ TEST_CASE("cuda: norms of many rows", "[cuda]") {
 
 TEST_CASE("cuda: norms of rows anywhere in memory, of long rows, and with gradients or b left out", "[cuda]") {
   for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     const auto bytes = static_cast<std::size_t>(dtype_bytes(dtype));
     for (const auto& [R, C, skip] :
          {std::array<Size, 3>{0, 64, 0}, {9, 64, 1}, {5, 6000, 0}, {5, 20'000, 0}, {40, 128, 0}}) {
@@ -187,7 +187,7 @@ TEST_CASE("cuda: norms of rows anywhere in memory, of long rows, and with gradie
 
 TEST_CASE("cuda: embeddings", "[cuda]") {
   for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const auto [M, C] : kRows) {
       for (const bool add : {false, true}) {
         const Size V = 50, T = M % 2 == 0 ? M / 2 : M, max_T = T + 3;
@@ -221,7 +221,7 @@ TEST_CASE("cuda: embeddings without positions, of sequences of one token", "[cud
 
 TEST_CASE("cuda: embeddings with documents, and from a later position on", "[cuda]") {
   for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const auto [T, C] : {Rows{1, 8}, Rows{33, 40}, Rows{200, 9}}) {
       for (const bool add : {false, true}) {
         const Size B = 5, M = B * T, V = 50, max_T = T + 3;
@@ -245,7 +245,7 @@ TEST_CASE("cuda: embeddings with documents, and from a later position on", "[cud
 
 TEST_CASE("cuda: gradients of ids that are frequent", "[cuda]") {
   for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const Size V : {1, 3, 7}) {
       for (const auto [M, C] : {Rows{64, 8}, Rows{65, 40}, Rows{128, 9}, Rows{1000, 40}, Rows{1411, 136}}) {
         OnBoth both;
@@ -307,7 +307,7 @@ TEST_CASE("cuda: QK-norm", "[cuda]") {
   for_floats([](DType dtype) {
     for (const QkNormShape s : {QkNormShape{1, 1, 1, 1}, {37, 6, 2, 64}, {5, 3, 3, 33}, {300, 2, 1, 128}}) {
       CAPTURE(s.rows, s.H, s.G, s.D);
-      const DType sums = gradient_dtype(dtype);
+      const DType sums = kernels::gradient_dtype(dtype);
       OnBoth both;
       const int x = both.array(dtype, s.rows * s.row(), 2), dy = both.array(dtype, s.rows * s.row());
       const int wq = both.array(dtype, s.D), wk = both.array(dtype, s.D), y = both.array(dtype, s.rows * s.row());

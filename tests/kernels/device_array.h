@@ -19,7 +19,7 @@ inline constexpr Device kGpu{DeviceType::cuda, 0};
 
 // False, with a printed reason, without a device to compare with.
 inline bool has_gpu() {
-  static const std::string reason = cuda::why_not(kGpu.index);
+  static const std::string reason = device::cuda::why_not(kGpu.index);
   if (!reason.empty()) lt_test::skip("cuda:0 " + reason);
   return reason.empty();
 }
@@ -37,18 +37,18 @@ inline Array as_array(const std::vector<std::int32_t>& numbers) {
 class DeviceArray {
  public:
   explicit DeviceArray(const Array& from) : DeviceArray(from.bytes()) {
-    cuda::copy(data(), from.data(), bytes_, gpu_stream());
-    cuda::synchronize_stream(gpu_stream());
+    device::cuda::copy(data(), from.data(), bytes_, gpu_stream());
+    device::cuda::synchronize_stream(gpu_stream());
   }
   explicit DeviceArray(Size bytes)
-      : bytes_(bytes), data_(cuda::allocate(kGpu.index, std::max<Size>(1, bytes)), [](void* block) {
-          cuda::deallocate(kGpu.index, block);
+      : bytes_(bytes), data_(device::cuda::allocate(kGpu.index, std::max<Size>(1, bytes)), [](void* block) {
+          device::cuda::deallocate(kGpu.index, block);
         }) {}
 
   void* data() { return data_.get(); }
   void read(Array& to) const {
-    cuda::copy(to.data(), data_.get(), bytes_, gpu_stream());
-    cuda::synchronize_stream(gpu_stream());
+    device::cuda::copy(to.data(), data_.get(), bytes_, gpu_stream());
+    device::cuda::synchronize_stream(gpu_stream());
   }
 
  private:

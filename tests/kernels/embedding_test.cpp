@@ -48,7 +48,7 @@ TEST_CASE("embedding_forward looks up tokens and adds positions", "[kernels]") {
 
 TEST_CASE("embedding_backward sums each row of the tables", "[kernels]") {
   for (const DType dtype : kFloats) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const EmbeddingShape& s : kEmbeddingShapes) {
       const Size M = s.B * s.T;
       const auto ids = random_ids(M, s.V, 3);
@@ -103,7 +103,7 @@ TEST_CASE("embedding: with documents, positions count from a document's start, f
   const auto ids = random_ids(M, s.V, 3);
   const auto starts = document_starts(s.B, s.T, {5, 1, 40});
   for (const DType dtype : kFloats) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     const Array table = random_array(dtype, s.V * s.C, 1), positions = random_array(dtype, s.max_T * s.C, 2);
     const Array dy = random_array(dtype, M * s.C, 4);
     Array y(dtype, M * s.C);

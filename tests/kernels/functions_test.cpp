@@ -64,7 +64,7 @@ TEST_CASE("elementwise functions agree with their formulas, in place and added",
 
 TEST_CASE("gather, its gradient and cumulative sums agree with their formulas", "[kernels]") {
   for (const DType dtype : kFloats) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const MiddleShape m : {MiddleShape{1, 1, 1}, MiddleShape{3, 5, 7}, MiddleShape{2, 9, 1}}) {
       const Size K = 4, picked = m.O * K * m.I, n = m.O * m.R * m.I;
       const std::vector<std::int32_t> index = random_ids(picked, m.R, 3);

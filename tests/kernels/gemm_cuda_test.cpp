@@ -84,7 +84,7 @@ TEST_CASE("cuda: matrix products with GELU, in the product and as a pass of its 
 
 TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda][cublas]") {
   for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const auto& [M, N, K] : {std::array<Size, 3>{96, 64, 128}, {384, 256, 72}, {31, 17, 5}, {256, 512, 2048}}) {
       for (const bool accumulate : {true, false}) {
         for (const int call : {0, 1}) {
@@ -152,7 +152,7 @@ TEST_CASE("cuda: matrix products", "[cuda][cublas]") {
       {31, 16, 40, false, false, true, true, true, 2}};
   for_floats([&](DType dtype) {
     for (const Case& c : kCases) {
-      for (const DType out : {dtype, gradient_dtype(dtype)}) {
+      for (const DType out : {dtype, kernels::gradient_dtype(dtype)}) {
         CAPTURE(c.M, c.N, c.K, c.ta, c.tb, c.accumulate, c.bias, c.add, c.batch, dtype_name(dtype), dtype_name(out));
         OnBoth both;
         const int a = both.array(dtype, c.batch * c.M * c.K), b = both.array(dtype, c.batch * c.K * c.N),

@@ -40,7 +40,7 @@ TEST_CASE("cuda: functions of each element", "[cuda]") {
 
 TEST_CASE("cuda: gather, cumulative sum, select, divide, maximum", "[cuda]") {
   for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const MiddleShape m :
          {MiddleShape{1, 1, 1}, MiddleShape{3, 5, 7}, MiddleShape{2, 300, 1}, MiddleShape{1, 40, 129}}) {
       const Size K = 9, n = m.O * m.R * m.I, picked = m.O * K * m.I;
@@ -74,7 +74,7 @@ TEST_CASE("cuda: gather, cumulative sum, select, divide, maximum", "[cuda]") {
 
 TEST_CASE("cuda: sums of long rows, and in the gradients' dtype", "[cuda]") {
   for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const MiddleShape m : {MiddleShape{1, 1'000'003, 1}, MiddleShape{3, 70'000, 1}, MiddleShape{2, 50, 3},
                                 MiddleShape{1, 5'000, 4}, MiddleShape{2, 40'000, 1}, MiddleShape{2, 1'300, 3}}) {
       OnBoth both;

@@ -48,7 +48,7 @@ std::vector<std::size_t> offsets_of_memsets(cudaGraph_t graph, const void* start
   LT_CUDA(cudaGraphGetNodes(graph, nodes.data(), &count));
   std::vector<std::size_t> offsets;
   for (const cudaGraphNode_t node : nodes) {
-    if (cuda::kind_of_node(node) != cuda::GraphNodeKind::memset) continue;
+    if (device::cuda::kind_of_node(node) != device::cuda::GraphNodeKind::memset) continue;
     cudaMemsetParams set{};
     LT_CUDA(cudaGraphMemsetNodeGetParams(node, &set));
     offsets.push_back(reinterpret_cast<std::uintptr_t>(set.dst) - reinterpret_cast<std::uintptr_t>(start));
@@ -122,17 +122,17 @@ TEST_CASE("cuda: small memsets of a graph become kernels", "[cuda]") {
 // The runtime does not know the kind of such a node.
 TEST_CASE("cuda: memsets of a captured graph beside a node that writes a word", "[cuda]") {
   if (!has_gpu()) return;
-  const std::shared_ptr<void> word = cuda::allocate_pinned(kGpu.index, sizeof(std::uint32_t));
+  const std::shared_ptr<void> word = device::cuda::allocate_pinned(kGpu.index, sizeof(std::uint32_t));
   auto* const pinned = static_cast<std::uint32_t*>(word.get());
   *pinned = 0;
   DeviceArray memory = unwritten();
   const CudaStream s = gpu_stream();
-  const auto graph = cuda::capture(
+  const auto graph = device::cuda::capture(
       s,
       [&] {
         const auto stream = static_cast<cudaStream_t>(s.handle);
         LT_CUDA(cudaMemsetAsync(memory.data(), 0x12, 4096, stream));
-        CHECK(cuda::write_word(pinned, 1, s));
+        CHECK(device::cuda::write_word(pinned, 1, s));
         LT_CUDA(cudaMemsetAsync(memory.data(), 0x34, 1024, stream));
       },
       [](void* captured) {
@@ -141,7 +141,7 @@ TEST_CASE("cuda: memsets of a captured graph beside a node that writes a word", 
         replace_small_memsets(graph);
         CHECK(offsets_of_memsets(graph, nullptr).empty());
       });
-  cuda::launch(graph.get(), s);
+  device::cuda::launch(graph.get(), s);
   const std::vector<std::uint8_t> bytes = contents(memory);
   CHECK(bytes[0] == 0x34);
   CHECK(bytes[1023] == 0x34);

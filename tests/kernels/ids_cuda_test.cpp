@@ -80,7 +80,7 @@ TEST_CASE("cuda: words of bad ids keep the first one", "[cuda]") {
 
 TEST_CASE("cuda: ids outside the table of an embedding", "[cuda]") {
   for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const auto [M, T, C] : {std::array<Size, 3>{1, 1, 8}, {66, 33, 40}, {1000, 250, 9}, {4096, 1024, 136}}) {
       CAPTURE(M, T, C);
       constexpr Size V = 40;
@@ -103,7 +103,7 @@ TEST_CASE("cuda: ids outside the table of an embedding", "[cuda]") {
                                            .positions_TC = with_positions ? positions.inside() : nullptr,
                                            .ids_M = ids_at(ids),
                                            .check = check});
-          cuda::copy(to.data(), y.inside(), to.bytes(), gpu_stream());
+          device::cuda::copy(to.data(), y.inside(), to.bytes(), gpu_stream());
           y.check_margins();
         };
         look_up(good_ids, {}, expected);
@@ -139,7 +139,7 @@ TEST_CASE("cuda: ids outside the table of an embedding", "[cuda]") {
 
 TEST_CASE("cuda: targets outside the vocabulary count as ignored and are recorded", "[cuda]") {
   for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const auto [M, V] : {std::array<Size, 2>{1, 1}, {67, 33}, {301, 1600}}) {
       CAPTURE(M, V);
       const Size first = M / 3;
@@ -169,9 +169,9 @@ TEST_CASE("cuda: targets outside the vocabulary count as ignored and are recorde
                                               .targets_M = ids_at(targets),
                                               .d_loss = nullptr,
                                               .scale = 100});
-        cuda::copy(losses.data(), losses_M.inside(), losses.bytes(), gpu_stream());
-        cuda::copy(lse.data(), lse_M.inside(), lse.bytes(), gpu_stream());
-        cuda::copy(gradient.data(), dlogits.inside(), gradient.bytes(), gpu_stream());
+        device::cuda::copy(losses.data(), losses_M.inside(), losses.bytes(), gpu_stream());
+        device::cuda::copy(lse.data(), lse_M.inside(), lse.bytes(), gpu_stream());
+        device::cuda::copy(gradient.data(), dlogits.inside(), gradient.bytes(), gpu_stream());
         losses_M.check_margins(), lse_M.check_margins(), dlogits.check_margins();
       };
       Array losses[2] = {Array(sums, M), Array(sums, M)}, lse[2] = {Array(sums, M), Array(sums, M)},

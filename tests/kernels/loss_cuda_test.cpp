@@ -30,7 +30,7 @@ const std::int32_t* targets_at(const void* p) { return static_cast<const std::in
 
 TEST_CASE("cuda: softmax and cross-entropy, by the scale of each row", "[cuda]") {
   for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const auto [R, C] : kLossRows) {
       CAPTURE(R, C);
       for (const bool add : {false, true}) {
@@ -77,8 +77,9 @@ TEST_CASE("cuda: a class of -infinity has no gradient, also with a z-loss", "[cu
     Array logits = random_array(dtype, R * C, 1, 5);
     for (Size r = 0; r < R; ++r) logits.set(r * C + kMasked, -std::numeric_limits<double>::infinity());
     OnBoth both;
-    const int x = both.exact(both.add(std::move(logits))), losses = both.array(gradient_dtype(dtype), R),
-              lse = both.array(gradient_dtype(dtype), R), dl = both.array(dtype, R * C), targets = both.ids(R, kMasked);
+    const int x = both.exact(both.add(std::move(logits))), losses = both.array(kernels::gradient_dtype(dtype), R),
+              lse = both.array(kernels::gradient_dtype(dtype), R), dl = both.array(dtype, R * C),
+              targets = both.ids(R, kMasked);
     both.by_element(dl, C);
     both.run(
         [&](auto s, auto at) {
@@ -102,7 +103,7 @@ TEST_CASE("cuda: both passes of the cross-entropy in place have the bits of one 
   if (!has_gpu()) return;
   const CudaStream stream = gpu_stream();
   for_floats([&](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const auto [R, C] : {LossRows{33, 64}, {257, 1000}, {300, 4096}, {67, 50'304}, {5, 50'257}, {5, 128'256}}) {
       for (const LossTerms terms : {LossTerms{}, LossTerms{0.01, 0.25}}) {
         CAPTURE(R, C, dtype_name(dtype), terms.z_loss);
@@ -145,18 +146,18 @@ TEST_CASE("cuda: both passes of the cross-entropy in place have the bits of one 
 TEST_CASE("cuda: softmax_forward and scale reach rows beyond 2^31 elements", "[cuda]") {
   if (!has_gpu()) return;
   constexpr Size C = 128'256, R = (Size{1} << 31) / C + 2, N = R * C;
-  if (cuda::memory(kGpu.index).total < 4 * N * 2) {
-    return lt_test::skip(fmt::format("a device of {} bytes", cuda::memory(kGpu.index).total));
+  if (device::cuda::memory(kGpu.index).total < 4 * N * 2) {
+    return lt_test::skip(fmt::format("a device of {} bytes", device::cuda::memory(kGpu.index).total));
   }
   const CudaStream stream = gpu_stream();
   DeviceArray x(2 * N), y(2 * N);
   const auto row_at = [&](DeviceArray& array, Size r) { return static_cast<std::byte*>(array.data()) + 2 * r * C; };
   fill(stream, DType::bf16, x.data(), 0.25, N);
   Array last = random_array(DType::bf16, C, 1, 5), found(DType::bf16, C), expected(DType::bf16, C);
-  cuda::copy(row_at(x, R - 1), last.data(), 2 * C, stream);
+  device::cuda::copy(row_at(x, R - 1), last.data(), 2 * C, stream);
   const auto read = [&](DeviceArray& array, Size r) {
-    cuda::copy(found.data(), row_at(array, r), 2 * C, stream);
-    cuda::synchronize_stream(stream);
+    device::cuda::copy(found.data(), row_at(array, r), 2 * C, stream);
+    device::cuda::synchronize_stream(stream);
   };
   softmax_forward(stream, DType::bf16, y.data(), x.data(), R, C);
   softmax_forward(CpuStream{}, DType::bf16, expected.data(), last.data(), 1, C);

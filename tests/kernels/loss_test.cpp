@@ -62,7 +62,7 @@ TEST_CASE("softmax with its gradient", "[kernels]") {
 
 TEST_CASE("cross_entropy with its gradient, z-loss, label smoothing and ignored targets", "[kernels]") {
   for (const DType dtype : kFloats) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const LossShape s : kLossShapes) {
       for (const LossTerms terms : {LossTerms{}, {0.01, 0.0}, {0.0, 0.25}, {0.01, 0.25}}) {
         INFO(dtype_name(dtype) << " " << s.R << " x " << s.C << " z " << terms.z_loss << " smoothing "

@@ -58,7 +58,7 @@ std::vector<double> plus(std::vector<double> a, const std::vector<double>& b, bo
 
 TEST_CASE("layer_norm agrees with the reference", "[kernels]") {
   for (const DType dtype : kFloats) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const NormShape s : kNormShapes) {
       INFO(dtype_name(dtype) << " " << s.R << " x " << s.C);
       const Array x = random_array(dtype, s.R * s.C, 1, 2), w = random_array(dtype, s.C, 2);
@@ -100,7 +100,7 @@ TEST_CASE("layer_norm agrees with the reference", "[kernels]") {
 
 TEST_CASE("rms_norm agrees with the reference", "[kernels]") {
   for (const DType dtype : kFloats) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const NormShape s : kNormShapes) {
       INFO(dtype_name(dtype) << " " << s.R << " x " << s.C);
       const Array x = random_array(dtype, s.R * s.C, 1, 2), w = random_array(dtype, s.C, 2);

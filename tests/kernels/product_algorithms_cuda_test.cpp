@@ -79,8 +79,8 @@ TEST_CASE("cuda: all algorithms that a product is timed with give the same bits,
     std::size_t refused = 0;
     Array d_result(out, M * N), sums_result(DType::f32, M);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      cuda::copy(d_there.data(), before.data(), before.bytes(), gpu_stream());
-      cuda::copy(sums_there.data(), no_sums.data(), no_sums.bytes(), gpu_stream());
+      device::cuda::copy(d_there.data(), before.data(), before.bytes(), gpu_stream());
+      device::cuda::copy(sums_there.data(), no_sums.data(), no_sums.bytes(), gpu_stream());
       prepared->candidates = {all[i]};
       const float alpha = 1, beta = accumulate ? 1 : 0;
       try {
@@ -109,7 +109,7 @@ TEST_CASE("cuda: all algorithms that a product is timed with give the same bits,
       check(dtype, Kind::weight_gradient_and_sums, false, M, N, K);
     }
   }
-  if (cuda::compute_capability(kGpu.index) == 90) CHECK(most > 300);
+  if (device::cuda::compute_capability(kGpu.index) == 90) CHECK(most > 300);
 }
 
 TEST_CASE("cuda: deterministic products have the same bits again, before and after an algorithm was chosen", "[cuda]") {

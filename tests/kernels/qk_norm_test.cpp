@@ -27,7 +27,7 @@ Array heads_of(const Array& packed, const QkNormShape& s, Size first, Size count
 TEST_CASE("qk_norm agrees with rms_norm of each head", "[kernels]") {
   constexpr float kEps = 1e-5f;
   for (const DType dtype : kFloats) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const QkNormShape s : {QkNormShape{1, 1, 1, 1}, {5, 4, 2, 24}, {70, 3, 1, 33}, {40, 2, 2, 128}}) {
       CAPTURE(dtype_name(dtype), s.rows, s.H, s.G, s.D);
       const Array x = random_array(dtype, s.rows * s.row(), 1, 2), dy = random_array(dtype, s.rows * s.row(), 2);

@@ -12,7 +12,7 @@ using namespace lt::test;
 
 TEST_CASE("cuda: sums", "[cuda]") {
   for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
+    const DType sums = kernels::gradient_dtype(dtype);
     for (const auto [R, C] : kRows) {
       for (const bool add : {false, true}) {
         OnBoth both;

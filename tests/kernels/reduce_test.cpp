@@ -65,7 +65,7 @@ TEST_CASE("sum_rows to the type of the rows and to that of gradients", "[kernels
     Size R, C;
   };
   for (const DType dtype : kFloats) {
-    for (const DType to : {dtype, gradient_dtype(dtype)}) {
+    for (const DType to : {dtype, kernels::gradient_dtype(dtype)}) {
       for (const Shape s : {Shape{1, 1}, {5, 3}, {66, 129}, {2048, 100}, {3, 5000}}) {
         for (const bool accumulate : {false, true}) {
           const Array x = random_array(dtype, s.R * s.C, 1), before = random_array(to, s.C, 2);

@@ -44,9 +44,9 @@ struct Pipe {
   Pipe() {
     std::array<int, 2> ends{};
     REQUIRE(::pipe(ends.data()) == 0);
-    reads = lt::Descriptor(ends[0]), writes = lt::Descriptor(ends[1]);
+    reads = lt::io::Descriptor(ends[0]), writes = lt::io::Descriptor(ends[1]);
   }
-  lt::Descriptor reads, writes;
+  lt::io::Descriptor reads, writes;
 };
 
 // What came of an output: bytes of it that were kept, and those that the notices count as dropped. Before a notice
@@ -97,7 +97,7 @@ TEST_CASE("a rank of the next test", "[.rank]") {
   const std::string folder = fmt::format("/proc/{}/fd", std::getenv("LTRAIN_ATTEMPT_TEST"));
   const auto is_seen = [&] {
     std::error_code failed;
-    return std::ranges::any_of(lt::readable_entries(folder), [&](const auto& entry) {
+    return std::ranges::any_of(lt::io::readable_entries(folder), [&](const auto& entry) {
       return std::filesystem::read_symlink(entry, failed).string().find("pidfd") != std::string::npos;
     });
   };
@@ -132,11 +132,11 @@ TEST_CASE("launcher: nobody can take the port of plain ranks before rank 0 liste
   const int port = std::stoi(spec.processes[0].environment.at("MASTER_PORT"));
   std::string problem;
   const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  CHECK(lt::tcp_connect("127.0.0.1", port, soon, problem));
+  CHECK(lt::comm::tcp_connect("127.0.0.1", port, soon, problem));
   StopSignals stop;
   Output output(STDERR_FILENO);
   CHECK(run_attempt(std::move(spec), stop, output).code == 0);
-  CHECK(lt::TcpListener("127.0.0.1", port).port() == port);  // all have closed it
+  CHECK(lt::comm::TcpListener("127.0.0.1", port).port() == port);  // all have closed it
 }
 
 TEST_CASE("attempt: a reader that stalls and a line without end hold nothing up", "[launch]") {

@@ -56,16 +56,16 @@ TEST_CASE("restart event: not among the metrics of another run that is at work i
   const std::string metrics = temp / "metrics.jsonl", row = "{\"step\":1,\"loss\":2.5}\n";
   std::ofstream(metrics) << row;
   const launch::RunState run(config);
-  const Restart restart{.attempt = 2, .cause = "rank 1 ended with code 75", .exit_code = 75};
+  const run::Restart restart{.attempt = 2, .cause = "rank 1 ended with code 75", .exit_code = 75};
   {
-    const Descriptor lock(::open((temp / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    const io::Descriptor lock(::open((temp / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
     REQUIRE(::flock(lock.get(), LOCK_EX) == 0);  // as the other run does
     CHECK_THROWS_WITH(run.record(restart, run.metrics_end(), std::chrono::seconds(0)),
                       "run.dir " + config.run.dir + ": another run, or a rank of this one elsewhere, is at work in it");
-    CHECK(read_file(metrics).text == row);
+    CHECK(io::read_file(metrics).text == row);
   }
   run.record(restart, run.metrics_end());
-  CHECK(read_file(metrics).text.starts_with(row + "{\"event\":\"restart\","));
+  CHECK(io::read_file(metrics).text.starts_with(row + "{\"event\":\"restart\","));
 }
 
 TEST_CASE("restart event: an attempt that cut off a torn line has its step", "[launch]") {
@@ -83,7 +83,7 @@ TEST_CASE("restart event: an attempt that cut off a torn line has its step", "[l
   std::filesystem::resize_file(metrics, row.size());  // as the attempt does
   std::ofstream(metrics, std::ios::app) << "{\"event\":\"start\",\"step\":4}\n{\"step\":5,\"lo";
   run.record({.attempt = 2, .cause = "rank 1 was killed (SIGKILL)", .exit_code = 137}, end);
-  const std::string text = read_file(metrics).text, event = text.substr(text.rfind("\n", text.size() - 2) + 1);
+  const std::string text = io::read_file(metrics).text, event = text.substr(text.rfind("\n", text.size() - 2) + 1);
   CHECK(event.starts_with("{\"event\":\"restart\",\"attempt\":2,\"step\":4,"));
   CHECK(event.find("\"lost_steps\":1,") != std::string::npos);
 }

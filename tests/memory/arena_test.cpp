@@ -11,6 +11,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::memory;
 using namespace lt_test;
 
 namespace {

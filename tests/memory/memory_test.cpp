@@ -14,6 +14,7 @@
 #include "test_main/resource_limit.h"
 
 using namespace lt;
+using namespace lt::memory;
 using namespace lt_test;
 
 namespace {

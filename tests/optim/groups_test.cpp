@@ -9,6 +9,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::optim;
 
 namespace {
 

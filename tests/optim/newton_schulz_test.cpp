@@ -10,6 +10,7 @@
 #include "test_main/worst_of.h"
 
 using namespace lt;
+using namespace lt::optim;
 
 namespace {
 

@@ -12,6 +12,7 @@
 #include "test_main/message_of.h"
 
 using namespace lt;
+using namespace lt::optim;
 using lt_test::message_of;
 
 namespace {

@@ -23,7 +23,7 @@ namespace {
 
 constexpr Size kVocab = 19, kWidth = 24, kSeq = 11;
 
-bool on_cuda() { return device().type == DeviceType::cuda; }
+bool on_cuda() { return test_device().type == DeviceType::cuda; }
 
 // sin and cos of the position at falling frequencies (Vaswani et al. 2017, section 3.5).
 Tensor table_of_positions() {
@@ -112,7 +112,7 @@ std::vector<std::int32_t> integers(const Tensor& tensor) {
 }
 
 StepOptions step_options_of(DType dtype = DType::f32, bool graph = false) {
-  return {.micro_batch = 3, .accum = 2, .seq = kSeq, .dtype = dtype, .device = device(), .cuda_graph = graph};
+  return {.micro_batch = 3, .accum = 2, .seq = kSeq, .dtype = dtype, .device = test_device(), .cuda_graph = graph};
 }
 
 Curve train(nn::Model& model, const ParallelOptions& parallel, const StepOptions& options) {
@@ -183,7 +183,7 @@ TEST_CASE("buffers: on the engine's device, floating ones in its dtype, and no p
   const Batch batch = rows_of_step(engine.batch_shape(), 0, kVocab);
   engine.step(batch);
   const Tensor positions = model.embed.positions->tensor(), mask = model.second.mask->tensor();
-  CHECK(positions.device() == device());
+  CHECK(positions.device() == test_device());
   CHECK(positions.dtype() == DType::bf16);
   CHECK(!positions.requires_grad());
   CHECK(mask.dtype() == DType::i32);
@@ -200,7 +200,7 @@ TEST_CASE("buffers: on the engine's device, floating ones in its dtype, and no p
 
 TEST_CASE("buffers: plan = run, by owner, and Trainer's run resumes without them in its checkpoints", "[parallel]") {
   const PlanMachine machine{.device = on_cuda() ? "h200" : "cpu"};
-  if (on_cuda()) cuda::make_workspace(device().index);
+  if (on_cuda()) memory::make_workspace(test_device().index);
   // Three tables, with their alignment: positions in bf16, a mask of i32 in each block, and one number there.
   const auto aligned = [](Size bytes) {
     return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
@@ -211,7 +211,7 @@ TEST_CASE("buffers: plan = run, by owner, and Trainer's run resumes without them
     INFO(strategy.name);
     const TempFolder folder;
     const std::string name(strategy.name), dir = world().group().broadcast_bytes(folder / "run", 0);
-    const Size live = memory_live(device()).total - cuda::workspace_bytes(device().type);
+    const Size live = memory_live(test_device()).total - memory::workspace_bytes(test_device().type);
     std::vector<double> losses;
     for (const Size steps : {3, 5}) {  // the second goes on from step 3
       const TrainerOptions options = run_options(dir, name.c_str(), steps);
@@ -223,8 +223,8 @@ TEST_CASE("buffers: plan = run, by owner, and Trainer's run resumes without them
       Rows rows(trainer.batch_shape());
       const ExitCode code = trainer.train(rows, [&](const TrainedStep& step) { losses.push_back(step.loss); });
       CHECK(code == ExitCode::ok);
-      CHECK(memory_peak(device()).total - live == plan.peak_bytes);
-      CHECK(memory_peak(device()).of(MemoryOwner::constants) == constants);
+      CHECK(memory_peak(test_device()).total - live == plan.peak_bytes);
+      CHECK(memory_peak(test_device()).of(MemoryOwner::constants) == constants);
     }
     CHECK(losses.size() == 5);
     if (!expected) expected = losses;

@@ -14,6 +14,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::parallel;
 using namespace lt_test;
 
 namespace {
@@ -99,11 +100,11 @@ TEST_CASE("layout: decayed first, aligned, equal shards", "[parallel]") {
 }
 
 TEST_CASE("owners of matrices: the largest first, each to the rank that has least", "[parallel]") {
-  LeastLoaded owners(3);
+  optim::LeastLoaded owners(3);
   CHECK(owners.assign({1, 3, 3, 2}) == std::vector<int>{2, 0, 1, 2});
   CHECK(owners.assign({1, 1, 4}) == std::vector<int>{1, 2, 0});  // 3, 3, 3 so far
   CHECK(owners.assign({}).empty());
-  CHECK(LeastLoaded(1).assign({1, 2}) == std::vector<int>{0, 0});
+  CHECK(optim::LeastLoaded(1).assign({1, 2}) == std::vector<int>{0, 0});
 }
 
 TEST_CASE("a model from general operations trains under every strategy, with shards that hold nothing", "[parallel]") {
@@ -318,8 +319,8 @@ TEST_CASE("a first step that rehearses its memory leaves the spans of any other 
 
 TEST_CASE("a wait takes time points where other ranks take part, also on paper", "[parallel]") {
   const auto time_points = [](const Group& group, Device device) {
-    ActivityClock clock;
-    const ActivityClockScope current(&clock);
+    profile::ActivityClock clock;
+    const profile::ActivityClockScope current(&clock);
     const Tensor full = Tensor::empty({group.size() * Size{2}}, DType::f32, device);
     Work work = group.all_gather("values", full, full.narrow(0, 2 * group.rank(), 2));
     wait_exposed(work, Activity::gather_exposed);

@@ -16,7 +16,7 @@ using namespace lt_test;
 
 namespace {
 
-bool on_cuda() { return device().type == DeviceType::cuda; }
+bool on_cuda() { return test_device().type == DeviceType::cuda; }
 
 // Records the kernel settings of each pass.
 struct Watched final : nn::Gpt2 {
@@ -68,7 +68,7 @@ struct Run {
                {.micro_batch = 2,
                 .accum = 2,
                 .seq = 16,
-                .device = device(),
+                .device = test_device(),
                 .cuda_graph = graph,
                 .tf32 = !deterministic && on_cuda()}) {}
 
@@ -143,7 +143,7 @@ TEST_CASE("engines: two of one process compute as if each were alone", "[paralle
 TEST_CASE("engine: a notice says that no product of a step is in FP8", "[parallel]") {
   const auto is_told = [](nn::Model& model, Size seq) {
     Engine engine(model, Group(), {}, AdamW{},
-                  {.micro_batch = 1, .seq = seq, .dtype = DType::bf16, .device = device(), .fp8 = true});
+                  {.micro_batch = 1, .seq = seq, .dtype = DType::bf16, .device = test_device(), .fp8 = true});
     std::vector<std::string> notices;
     const ContextMemberScope<&Context::notices> scope(&notices);
     const auto is_noticed = [&] {
@@ -164,7 +164,7 @@ TEST_CASE("engine: a notice says that no product of a step is in FP8", "[paralle
 
 TEST_CASE("engine: a notice from inside a step reaches the caller, once", "[parallel]") {
   Noticing model(small_spec("gpt-tiny"));
-  Engine engine(model, Group(), {}, AdamW{}, {.micro_batch = 2, .accum = 2, .seq = 16, .device = device()});
+  Engine engine(model, Group(), {}, AdamW{}, {.micro_batch = 2, .accum = 2, .seq = 16, .device = test_device()});
   std::vector<std::string> notices;
   const ContextMemberScope<&Context::notices> scope(&notices);
   for (Size n = 0; n < 2; ++n) engine.step(rows_of_step(engine.batch_shape(), n, 256));

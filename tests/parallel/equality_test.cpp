@@ -17,7 +17,7 @@ void check_all_equal(const std::string& preset) {
   const nn::TransformerSpec spec = small_spec(preset);
   // How dtypes, accumulation and recomputation interact does not depend on the number of ranks. Two ranks, and any
   // number of GPUs, run all; three and more on the CPU run some.
-  const bool is_slow = device() == kCpu && group.size() > 2;
+  const bool is_slow = test_device() == kCpu && group.size() > 2;
   std::vector<float> in_bf16;
   for (const auto& [dtype, fp8] :
        {std::pair{DType::f32, false}, {DType::bf16, false}, {DType::f16, false}, {DType::bf16, true}}) {
@@ -147,7 +147,7 @@ TEST_CASE("gpt: DDP = ZeRO-1 = ZeRO-2 = ZeRO-3, bit by bit", "[parallel]") { che
 TEST_CASE("llama: DDP = ZeRO-1 = ZeRO-2 = ZeRO-3, bit by bit", "[parallel]") { check_all_equal("llama-tiny"); }
 
 TEST_CASE("heads of 64 channels: every strategy and recomputation gives the same bits", "[parallel]") {
-  if (device() == kCpu) return;  // which computes them as it does others; on GPUs they have kernels of their own
+  if (test_device() == kCpu) return;  // which computes them as it does others; on GPUs they have kernels of their own
   for (const char* const preset : {"gpt-tiny", "llama-tiny"}) {
     nn::TransformerSpec spec = small_spec(preset);
     spec.heads = 2, spec.kv_heads = spec.family == "gpt2" ? 2 : 1, spec.max_seq = 512;
@@ -244,7 +244,7 @@ TEST_CASE("Muon: every strategy gives the same bits", "[parallel]") {
 }
 
 TEST_CASE("an optimizer from outside the library: every strategy gives the same bits", "[parallel]") {
-  if (device() != kCpu) return;  // its loop runs on the CPU
+  if (test_device() != kCpu) return;  // its loop runs on the CPU
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const StepOptions options{.micro_batch = 2, .seq = 16, .dtype = dtype};
@@ -258,7 +258,7 @@ TEST_CASE("an optimizer from outside the library: every strategy gives the same 
 }
 
 TEST_CASE("groups with optimizers and rates of their own: every strategy gives the same bits", "[parallel]") {
-  if (device() != kCpu) return;  // one of the loops runs on the CPU
+  if (test_device() != kCpu) return;  // one of the loops runs on the CPU
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
   const StepOptions options{.micro_batch = 2, .seq = 16};
   const auto train = [&](const Strategy& strategy, const OptimizerGroups& groups) {
@@ -308,7 +308,7 @@ TEST_CASE("frozen parameters: every strategy and recomputation gives the same bi
 TEST_CASE("more parameters in a unit than one call rounds: every strategy gives the same bits", "[parallel]") {
   const auto train = [&](const Strategy& strategy) {
     Stack model;
-    const StepOptions options{.micro_batch = 2, .seq = 8, .dtype = DType::bf16, .device = device()};
+    const StepOptions options{.micro_batch = 2, .seq = 8, .dtype = DType::bf16, .device = test_device()};
     Engine engine(model, ranks(), {.strategy = strategy, .deterministic = true},
                   AdamW{.lr = 0.01f, .state_dtype = DType::bf16, .masters = false}, options);
     Curve curve;
@@ -351,7 +351,7 @@ TEST_CASE("equality: blocks that use norms and activations in every way, in bf16
         CAPTURE(fp8, strategy.name, static_cast<int>(recompute));
         Mixed model;
         const StepOptions options{
-            .micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16, .device = device(), .fp8 = fp8};
+            .micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16, .device = test_device(), .fp8 = fp8};
         Engine engine(model, ranks(), {.strategy = strategy, .recompute = recompute, .deterministic = true},
                       AdamW{.lr = 1e-3f}, options);
         Curve curve;

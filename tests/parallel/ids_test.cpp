@@ -21,7 +21,7 @@ namespace {
 
 constexpr Size kSeq = 16;
 
-bool on_cuda() { return device().type == DeviceType::cuda; }
+bool on_cuda() { return test_device().type == DeviceType::cuda; }
 Group group() { return on_cuda() ? ranks() : Group(); }
 // Whose batch is bad: the last rank's.
 bool is_bad_rank() { return group().rank() == group().size() - 1; }
@@ -57,7 +57,7 @@ struct Run {
   explicit Run(const Strategy& strategy = Strategy::ddp, bool graph = false)
       : model(small_spec("gpt-tiny")),
         engine(model, ranks, {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-3f},
-               {.micro_batch = 2, .accum = 2, .seq = kSeq, .device = device(), .cuda_graph = graph}) {}
+               {.micro_batch = 2, .accum = 2, .seq = kSeq, .device = test_device(), .cuda_graph = graph}) {}
 
   Batch batch(Size step) const { return rows_of_step(engine.batch_shape(), step, 256); }
   StepResult step(Size n) { return engine.step(batch(n)); }
@@ -65,7 +65,7 @@ struct Run {
 };
 
 Tensor ids_on_device(const std::vector<std::int32_t>& ids, const Shape& shape) {
-  return Tensor::from(ids, shape, device());
+  return Tensor::from(ids, shape, test_device());
 }
 
 // Good batches up to the step after `good`, which has a bad id on the last rank.
@@ -167,13 +167,13 @@ TEST_CASE("ids: where a sample has one, its error names the sample of the batch"
   if (group().size() > 1) return;
   const Batch batch{Tensor::zeros({4, 3}, DType::f32), Tensor::from(std::vector<std::int32_t>{0, 1, 2, 9}, {4})};
   Classes model;
-  Engine engine(model, group(), {}, AdamW{}, {.micro_batch = 2, .accum = 2, .device = device()});
+  Engine engine(model, group(), {}, AdamW{}, {.micro_batch = 2, .accum = 2, .device = test_device()});
   CHECK(message_of<UsageError>([&] { engine.step(batch).loss(); }) ==
         "cross_entropy: targets: expected ids from 0 to 4, got 9 at sample 3");
 }
 
 TEST_CASE("ids: operations outside of an engine report a bad one once, where values are read", "[parallel]") {
-  const Tensor table = Tensor::zeros({4, 3}, DType::f32, device());
+  const Tensor table = Tensor::zeros({4, 3}, DType::f32, test_device());
   const Tensor ids = ids_on_device({0, 9, 1, -5}, {2, 2});
   CHECK(message_of<UsageError>([&] { ops::embedding(table, ids).to_vector<float>(); }) ==
         "embedding: ids: expected ids from 0 to 3, got 9 at sample 0, position 1");
@@ -190,7 +190,7 @@ TEST_CASE("ids: operations outside of an engine report a bad one once, where val
 
 TEST_CASE("ids: backward passes over bad ones touch nothing beyond their tensors", "[parallel]") {
   if (!on_cuda()) return;
-  const Tensor all = Tensor::zeros({300, 8}, DType::f32, device());
+  const Tensor all = Tensor::zeros({300, 8}, DType::f32, test_device());
   fill(all, 1);
   Tensor table = all.narrow(0, 100, 100);
   table.set_requires_grad();

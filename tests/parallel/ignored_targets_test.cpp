@@ -37,7 +37,7 @@ struct Steps {
 
 Steps run_steps(const nn::TransformerSpec& spec, const Group& group, const ParallelOptions& parallel,
                 StepOptions options) {
-  options.device = device(), options.ignored_targets = true;
+  options.device = test_device(), options.ignored_targets = true;
   const auto model = nn::make_transformer(spec);
   Engine engine(*model, group, parallel, AdamW{.lr = 1e-3f}, options);
   Steps steps;
@@ -97,7 +97,7 @@ TEST_CASE("ignored targets: steps without one are no updates of an average", "[p
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     INFO(dtype_name(dtype));
     const StepOptions options{
-        .micro_batch = 2, .seq = kSeq, .dtype = dtype, .device = device(), .ignored_targets = true};
+        .micro_batch = 2, .seq = kSeq, .dtype = dtype, .device = test_device(), .ignored_targets = true};
     const auto model = nn::make_transformer(spec);
     Engine engine(*model, ranks(), {}, averaged(AdamW{.lr = 1e-3f}, 0.999), options);
     if (dtype == DType::f16) engine.set_loss_scale({1, 0, 0});  // so that no step overflows
@@ -120,7 +120,7 @@ TEST_CASE("ignored targets: steps without one are no updates of an average", "[p
 TEST_CASE("ignored targets: the engine must be told", "[parallel]") {
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
   const auto model = nn::make_transformer(spec);
-  Engine engine(*model, ranks(), {}, AdamW{}, {.micro_batch = 2, .seq = kSeq, .device = device()});
+  Engine engine(*model, ranks(), {}, AdamW{}, {.micro_batch = 2, .seq = kSeq, .device = test_device()});
   const Batch batch = partly_ignored(engine.batch_shape(), kStepWithNone, spec.vocab);
   CHECK_THROWS_AS(engine.step(batch), UsageError);
   engine.step(rows_of_step(engine.batch_shape(), 0, spec.vocab));  // still sound

@@ -18,7 +18,7 @@ namespace {
 const nn::TransformerSpec kSpec = small_spec("gpt-tiny");
 
 StepOptions options(DType dtype, bool graph = false) {
-  return {.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype, .device = device(), .cuda_graph = graph};
+  return {.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype, .device = test_device(), .cuda_graph = graph};
 }
 
 StepResult step_of(Engine& engine) {
@@ -54,7 +54,7 @@ TEST_CASE("f16: gradients beyond its numbers are skipped and halve the scale; ot
           "[parallel]") {
   const std::vector<double> expected = losses(DType::f32, 0);
   for (const bool graph : {false, true}) {
-    if (graph && device().type != DeviceType::cuda) continue;
+    if (graph && test_device().type != DeviceType::cuda) continue;
     const std::vector<double> scaled = losses(DType::f16, 0, graph);
     CHECK(scaled.size() == expected.size());
     for (std::size_t i = 0; i < std::min(scaled.size(), expected.size()); ++i) {
@@ -147,7 +147,7 @@ TEST_CASE("a loss that a model computes in the dtype of its parameters is scaled
   };
   const auto losses_in = [](DType dtype) {
     Mean model;
-    Engine engine(model, ranks(), {}, AdamW{.lr = 1e-2f}, {.micro_batch = 2, .dtype = dtype, .device = device()});
+    Engine engine(model, ranks(), {}, AdamW{.lr = 1e-2f}, {.micro_batch = 2, .dtype = dtype, .device = test_device()});
     std::vector<float> losses;
     for (int i = 0; i < 4; ++i)
       losses.push_back(engine.step({Tensor::from(std::vector<float>(8, 1), {2, 4}), {}}).loss());

@@ -61,7 +61,7 @@ TEST_CASE("out of memory on one rank: the next engine finds its groups as if the
   const auto loss = [&] {
     const auto model = nn::make_transformer(spec);
     Engine engine(*model, ranks(), {.strategy = Strategy::zero2}, AdamW{},
-                  {.micro_batch = 1, .seq = 16, .device = device()});
+                  {.micro_batch = 1, .seq = 16, .device = test_device()});
     return engine.step(rows_of_step(engine.batch_shape(), 0, spec.vocab)).loss();
   };
   const float expected = loss();
@@ -70,7 +70,7 @@ TEST_CASE("out of memory on one rank: the next engine finds its groups as if the
       const ArmedFault fault(out_of_memory(n));
       const std::string error = error_of(loss);
       // On several GPUs the first may be a window's. Without it the engine opens and takes NCCL's kernels.
-      const bool may_open = n == 1 && device().type != DeviceType::cpu && ranks().size() > 1;
+      const bool may_open = n == 1 && test_device().type != DeviceType::cpu && ranks().size() > 1;
       if (!may_open || !error.empty()) CHECK_THAT(error, Catch::Matchers::ContainsSubstring("bytes left"));
     }
     CHECK(loss() == expected);
@@ -84,7 +84,7 @@ TEST_CASE("out of memory on one rank: no rank asks again for the room of a pass 
   const Batch batch = rows_of_step(engine.batch_shape(), 0, spec.vocab), many = synthetic_batch(0, 64, 16, spec.vocab);
   const auto live_after_step = [&] {
     engine.step(batch);
-    trim(kCpu);
+    memory::trim(kCpu);
     return memory_live(kCpu).total;
   };
   const Size live = live_after_step();
@@ -106,7 +106,7 @@ TEST_CASE("out of memory on one rank: parameters are gathered on all ranks or on
     engine.step(batch);
     const double loss = mean_loss(engine.evaluate(batch));
     const int allocations = with_each_allocation_failing([&] {
-      trim(kCpu);
+      memory::trim(kCpu);
       engine.with_parameters([] {});
     });
     INFO(strategy.name);

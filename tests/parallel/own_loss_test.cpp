@@ -100,7 +100,7 @@ struct Step {
 
 Step step_of(nn::Model& model, const ParallelOptions& parallel, StepOptions options = {},
              const Group& group = ranks()) {
-  options.micro_batch = 2, options.accum = 2, options.seq = 16, options.device = device();
+  options.micro_batch = 2, options.accum = 2, options.seq = 16, options.device = test_device();
   Engine engine(model, group, parallel, AdamW{}, options);
   const StepResult result = engine.step(rows_of_step(engine.batch_shape(), 0, 256));
   return {result.loss(), result.norm()};
@@ -161,10 +161,10 @@ TEST_CASE("a recomputed unit that returns its input keeps the gradient of its ot
 }
 
 TEST_CASE("a loss of one's own has as a CUDA graph the bits of separate launches", "[parallel]") {
-  if (device().type != DeviceType::cuda) return;
+  if (test_device().type != DeviceType::cuda) return;
   const auto curve_of = [](nn::Model& model, const ParallelOptions& parallel, bool graph) {
     Engine engine(model, ranks(), parallel, AdamW{.lr = 1e-3f},
-                  {.micro_batch = 2, .accum = 2, .seq = 16, .device = device(), .cuda_graph = graph});
+                  {.micro_batch = 2, .accum = 2, .seq = 16, .device = test_device(), .cuda_graph = graph});
     Curve curve;
     for (Size step = 0; step < 5; ++step) {
       const StepResult result = engine.step(rows_of_step(engine.batch_shape(), step, 256));
@@ -191,7 +191,7 @@ TEST_CASE("a loss of one's own has as a CUDA graph the bits of separate launches
 }
 
 TEST_CASE("an engine's end leaves the model to a newer engine", "[parallel]") {
-  const StepOptions options{.micro_batch = 2, .seq = 16, .device = device(), .arena = false};
+  const StepOptions options{.micro_batch = 2, .seq = 16, .device = test_device(), .arena = false};
   for (const Strategy& strategy : kStrategies) {
     INFO(strategy.name);
     nn::Gpt2 model(small_spec("gpt-tiny"));

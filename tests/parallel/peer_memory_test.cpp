@@ -15,24 +15,25 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::parallel;
 using namespace lt_test;
 
 namespace {
 
 // Records the blocks that it takes from the device's allocator.
-class Source final : public BlockSource {
+class Source final : public memory::BlockSource {
  public:
   Block allocate(Size bytes, MemoryOwner owner) override {
-    auto* const data = static_cast<std::byte*>(allocator(kCpu).allocate(bytes));
-    ledger_add(kCpu, owner, bytes);
+    auto* const data = static_cast<std::byte*>(memory::allocator(kCpu).allocate(bytes));
+    memory::ledger_add(kCpu, owner, bytes);
     live.emplace(made, std::pair{data, bytes});
     owners.push_back(owner);
     return {data, made++};
   }
   void release(std::size_t index) noexcept override {
     const auto [data, bytes] = live.at(index);
-    ledger_add(kCpu, owners[index], -bytes);
-    allocator(kCpu).deallocate(data, bytes);
+    memory::ledger_add(kCpu, owners[index], -bytes);
+    memory::allocator(kCpu).deallocate(data, bytes);
     live.erase(index);
   }
   bool holds(const void* begin) const {
@@ -48,42 +49,46 @@ class Source final : public BlockSource {
 };
 
 // A group with `source` for what arrives in it.
-class WithMemory final : public GroupBackend {
+class WithMemory final : public comm::GroupBackend {
  public:
-  WithMemory(std::shared_ptr<GroupBackend> inner, std::shared_ptr<Source> source)
-      : GroupBackend(inner->place()), inner_(std::move(inner)), source_(std::move(source)) {}
+  WithMemory(std::shared_ptr<comm::GroupBackend> inner, std::shared_ptr<Source> source)
+      : comm::GroupBackend(inner->place()), inner_(std::move(inner)), source_(std::move(source)) {}
 
   bool takes(Device device) const override { return inner_->takes(device); }
   PeerMemory peer_memory(Device) override { return {source_, {}}; }
-  std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) override {
+  std::unique_ptr<comm::Transfer> all_gather(const comm::AllGatherCall& call) override {
     if (place().name == "gather") CHECK(source_->holds(call.full_N));
     return inner_->all_gather(call);
   }
-  std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override {
+  std::unique_ptr<comm::Transfer> reduce_scatter(const comm::ReduceScatterCall& call) override {
     if (size() > 1 && call.n > 0) CHECK(source_->holds(call.incoming));
     return inner_->reduce_scatter(call);
   }
-  std::unique_ptr<Transfer> all_to_all(const AllToAllCall& call) override { return inner_->all_to_all(call); }
-  std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) override { return inner_->broadcast(call); }
+  std::unique_ptr<comm::Transfer> all_to_all(const comm::AllToAllCall& call) override {
+    return inner_->all_to_all(call);
+  }
+  std::unique_ptr<comm::Transfer> broadcast(const comm::BroadcastCall& call) override {
+    return inner_->broadcast(call);
+  }
   void barrier() override { inner_->barrier(); }
   std::vector<std::string> all_gather_bytes(const std::string& mine) override { return inner_->all_gather_bytes(mine); }
   std::string broadcast_bytes(const std::string& value, int root) override {
     return inner_->broadcast_bytes(value, root);
   }
-  std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override {
+  std::shared_ptr<comm::GroupBackend> split(const std::vector<int>& colors, std::string name) override {
     return std::make_shared<WithMemory>(inner_->split(colors, std::move(name)), source_);
   }
-  std::shared_ptr<GroupBackend> duplicate_patient(std::string name) override {
+  std::shared_ptr<comm::GroupBackend> duplicate_patient(std::string name) override {
     return inner_->duplicate_patient(std::move(name));
   }
 
  private:
-  std::shared_ptr<GroupBackend> inner_;
+  std::shared_ptr<comm::GroupBackend> inner_;
   std::shared_ptr<Source> source_;
 };
 
 Group with_memory(const std::shared_ptr<Source>& source) {
-  auto inner = world().size() == 1 ? make_self_backend({}) : make_mpi_world_backend();
+  auto inner = world().size() == 1 ? comm::make_self_backend({}) : comm::make_mpi_world_backend();
   return Group(std::make_shared<WithMemory>(std::move(inner), source));
 }
 
@@ -144,7 +149,8 @@ TEST_CASE("peer memory: a larger arena comes when the smaller one is back", "[pa
     memory.run(
         "program", batch,
         [&](const std::string& name, const Batch& shapes) {
-          return record_memory_plan(name, kMeta, [&] { Tensor::empty(shapes.inputs.shape(), DType::f32, kMeta); });
+          return memory::record_memory_plan(name, kMeta,
+                                            [&] { Tensor::empty(shapes.inputs.shape(), DType::f32, kMeta); });
         },
         [&] {
           const Tensor block = Tensor::empty({elements}, DType::f32);
@@ -163,7 +169,7 @@ TEST_CASE("peer memory: a larger arena comes when the smaller one is back", "[pa
 
 TEST_CASE("programs of an arena in windows have the same places on all ranks", "[parallel]") {
   const auto program = [](Size elements) {
-    return record_memory_plan("program", kMeta, [&] {
+    return memory::record_memory_plan("program", kMeta, [&] {
       const Tensor first = Tensor::empty({elements}, DType::f32, kMeta), second = Tensor::empty({1}, DType::f32, kMeta);
     });
   };

@@ -93,7 +93,7 @@ Trained train(const How& how) {
                             .accum = 2,
                             .seq = kSeq,
                             .dtype = DType::bf16,
-                            .device = device(),
+                            .device = test_device(),
                             .arena = how.arena,
                             .fp8 = how.fp8};
   const ParallelOptions parallel{
@@ -169,7 +169,8 @@ TEST_CASE("gathers in e4m3: values that the rehearsal did not read are an error"
   if (ranks().size() == 1) return;
   Reader model(Reads::hidden, 4);
   {
-    const StepOptions options{.micro_batch = 2, .seq = kSeq, .dtype = DType::bf16, .device = device(), .fp8 = true};
+    const StepOptions options{
+        .micro_batch = 2, .seq = kSeq, .dtype = DType::bf16, .device = test_device(), .fp8 = true};
     Engine engine(model, ranks(), {.strategy = Strategy::zero3}, AdamW{}, options);
     const Batch batch = rows_of_step(engine.batch_shape(), 0, kVocab);
     CHECK_THROWS_MATCHES(

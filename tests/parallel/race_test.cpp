@@ -42,7 +42,7 @@ Curve curve(const Group& group, const ParallelOptions& parallel, const Optimizer
 // Whether a step on this rank reaches a point at which its stream can sleep.
 bool has_point(const std::string& point, const Strategy& strategy) {
   if (point == "optimizer" || point == "transform") return true;
-  const bool exchanges = device().type == DeviceType::cuda && ranks().size() > 1;
+  const bool exchanges = test_device().type == DeviceType::cuda && ranks().size() > 1;
   return exchanges && (point != "all_to_all" || strategy.optimizer == Placement::sharded);
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("a stream that comes late changes no bit", "[parallel]") {
     for (const auto& [recompute, fp8] :
          {std::pair{Recompute::none, false}, {Recompute::full, false}, {Recompute::full, true}}) {
       // The CPU has one stream, so it only shows which points a step reaches.
-      if (device() == kCpu && (strategy != Strategy::zero3 || recompute != Recompute::none)) continue;
+      if (test_device() == kCpu && (strategy != Strategy::zero3 || recompute != Recompute::none)) continue;
       const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
       for (const Case& optimizer : cases()) {
         const Group& group = recompute == Recompute::full && !fp8 ? slices : whole;
@@ -66,7 +66,7 @@ TEST_CASE("a stream that comes late changes no bit", "[parallel]") {
             INFO(strategy.name << " recompute " << static_cast<int>(recompute) << (fp8 ? " fp8, " : ", ")
                                << optimizer.name << ", " << point << " of rank " << rank);
             CHECK(curve(group, parallel, optimizer.groups, fp8) == expected);
-            if (world().rank() == rank) CHECK((fault_hits() > 0) == has_point(point, strategy));
+            if (world().rank() == rank) CHECK((device::fault_hits() > 0) == has_point(point, strategy));
           }
         }
       }
@@ -75,12 +75,12 @@ TEST_CASE("a stream that comes late changes no bit", "[parallel]") {
 }
 
 TEST_CASE("evaluations between the launches of a graph see the parameters of the step before", "[parallel]") {
-  if (device().type != DeviceType::cuda) return;
+  if (test_device().type != DeviceType::cuda) return;
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
   for (const Strategy& strategy : kStrategies) {
     const auto losses = [&](bool graph, Size every) {
       const auto model = nn::make_transformer(spec);
-      const StepOptions options{.micro_batch = 2, .seq = 16, .device = device(), .cuda_graph = graph};
+      const StepOptions options{.micro_batch = 2, .seq = 16, .device = test_device(), .cuda_graph = graph};
       Engine engine(*model, ranks(), {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-2f}, options);
       std::vector<double> losses;
       for (Size step = 0; step < 8; ++step) {
@@ -101,7 +101,7 @@ TEST_CASE("evaluations between the launches of a graph see the parameters of the
 }
 
 TEST_CASE("a step as a CUDA graph gives the same bits", "[parallel]") {
-  if (device().type != DeviceType::cuda) return;
+  if (test_device().type != DeviceType::cuda) return;
   nn::TransformerSpec specs[] = {small_spec("gpt-tiny"), small_spec("llama-tiny")};
   specs[0].dropout = 0.1;
   for (const nn::TransformerSpec& spec : specs) {
@@ -125,18 +125,18 @@ TEST_CASE("a step as a CUDA graph gives the same bits", "[parallel]") {
 }
 
 TEST_CASE("a step beside a copy of the state runs without its graph, and its update waits for the copy", "[parallel]") {
-  if (device().type != DeviceType::cuda) return;
+  if (test_device().type != DeviceType::cuda) return;
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
   for (const Strategy& strategy : kStrategies) {
     INFO(strategy.name);
     const auto losses = [&](bool graph, bool copies) {
       const auto model = nn::make_transformer(spec);
-      const StepOptions options{.micro_batch = 2, .seq = 16, .device = device(), .cuda_graph = graph};
+      const StepOptions options{.micro_batch = 2, .seq = 16, .device = test_device(), .cuda_graph = graph};
       Engine engine(*model, ranks(), {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-2f}, options);
       const Tensor state = engine.shard_map().needed.front().values;
       const auto bytes = static_cast<std::size_t>(state.bytes());
-      const std::shared_ptr<void> copy = cuda::allocate_pinned(device().index, state.bytes());
-      const Stream compute = Stream::compute(device()), beside(device());
+      const std::shared_ptr<void> copy = device::cuda::allocate_pinned(test_device().index, state.bytes());
+      const Stream compute = Stream::compute(test_device()), beside(test_device());
       std::vector<double> losses;
       std::vector<std::byte> expected;  // the expected contents of the copy in flight
       for (Size step = 0; step < 9; ++step) {
@@ -149,10 +149,10 @@ TEST_CASE("a step beside a copy of the state runs without its graph, and its upd
         }
         if (!copies || step % 3 != 2) continue;
         expected.resize(bytes);
-        cuda::copy(expected.data(), state.data(), state.bytes(), compute.cuda());
+        device::cuda::copy(expected.data(), state.data(), state.bytes(), compute.cuda());
         compute.synchronize();
-        cuda::sleep(beside.cuda(), std::chrono::milliseconds(100));
-        cuda::copy(copy.get(), state.data(), state.bytes(), beside.cuda());
+        device::cuda::sleep(beside.cuda(), std::chrono::milliseconds(100));
+        device::cuda::copy(copy.get(), state.data(), state.bytes(), beside.cuda());
         engine.hold_update_for(beside);
       }
       CHECK(engine.graph_launches() == (graph ? (copies ? 5 : 7) : 0));  // two steps are eager, and two beside copies

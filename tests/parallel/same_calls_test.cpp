@@ -32,14 +32,14 @@ TEST_CASE("same calls: the first one that differs is named on all ranks", "[para
   const Group& group = world().group();
   const int last = group.size() - 1;
   std::vector<std::string> calls = {"a", "b", "c"};
-  CHECK_NOTHROW(require_same_calls("step", calls, group));
+  CHECK_NOTHROW(comm::require_same_calls("step", calls, group));
   if (group.rank() == last) calls[1] = "x";
-  CHECK(refusal([&] { require_same_calls("step", calls, group); }) ==
+  CHECK(refusal([&] { comm::require_same_calls("step", calls, group); }) ==
         "collective 2 of a step: expected that of rank 0 on all ranks, b, found on rank " + std::to_string(last) +
             " x");
   calls = {"a", "b"};
   if (group.rank() == last) calls.push_back("c");
-  CHECK(refusal([&] { require_same_calls("step", calls, group); }) ==
+  CHECK(refusal([&] { comm::require_same_calls("step", calls, group); }) ==
         "collective 3 of a step: expected that of rank 0 on all ranks, no further collective, found on rank " +
             std::to_string(last) + " c");
 }

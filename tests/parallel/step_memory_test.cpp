@@ -14,6 +14,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::parallel;
 using namespace lt_test;
 
 namespace {
@@ -59,7 +60,7 @@ TEST_CASE("twenty steps take no memory from the system, and the same small chang
     const Batch batch = rows_of_step(engine.batch_shape(), 0, spec.vocab);
     engine.step(batch);
     engine.step(batch);
-    const Size system = system_allocations(), live = memory_live(kCpu).total;
+    const Size system = memory::system_allocations(), live = memory_live(kCpu).total;
     Size first = 0, most = 0;
     for (int step = 0; step < 20; ++step) {
       const Size before = host_allocations;
@@ -68,7 +69,7 @@ TEST_CASE("twenty steps take no memory from the system, and the same small chang
       most = std::max(most, host_allocations - before);
     }
     INFO(strategy.name << ": " << first << " host allocations in a step");
-    CHECK(system_allocations() == system);
+    CHECK(memory::system_allocations() == system);
     CHECK(memory_live(kCpu).total == live);
     // docs/memory.md says what they are: tape entries, tensor headers, handles of collectives. They do not grow.
 #ifndef __SANITIZE_ADDRESS__

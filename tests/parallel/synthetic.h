@@ -84,12 +84,12 @@ inline Curve train_curve(const lt::nn::TransformerSpec& spec, const lt::Group& g
                          const lt::ParallelOptions& parallel, lt::StepOptions options, Size steps,
                          const lt::OptimizerGroups& optimizer = lt::AdamW{.lr = 1e-3f},
                          lt::Batch (*batch_of_step)(const lt::BatchShape&, Size, Size) = rows_of_step) {
-  options.device = device();
+  options.device = test_device();
   const auto model = lt::nn::make_transformer(spec);
   lt::Engine engine(*model, group, parallel, optimizer, options);
   Curve curve;
   for (Size step = 0; step < steps; ++step) {
-    lt::set_fault_step(step + 1);
+    lt::device::set_fault_step(step + 1);
     const lt::StepResult result = engine.step(batch_of_step(engine.batch_shape(), step, spec.vocab));
     curve.losses.push_back(result.loss());
     curve.norms.push_back(result.norm());

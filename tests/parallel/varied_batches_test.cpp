@@ -21,7 +21,7 @@ struct Kind {
 
 Tensor on_device(const Tensor& values) {
   if (!values.defined()) return {};
-  const Tensor there = Tensor::empty(values.shape(), values.dtype(), device());
+  const Tensor there = Tensor::empty(values.shape(), values.dtype(), test_device());
   copy(there, values);
   return there;
 }
@@ -33,8 +33,9 @@ struct Losses {
 
 Losses train(const Strategy& strategy, const std::vector<Kind>& kinds, bool arena, bool graph) {
   nn::Gpt2 model(small_spec("gpt-tiny"));
-  Engine engine(model, ranks(), {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-3f},
-                {.micro_batch = 2, .accum = 2, .seq = kLong, .device = device(), .arena = arena, .cuda_graph = graph});
+  Engine engine(
+      model, ranks(), {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-3f},
+      {.micro_batch = 2, .accum = 2, .seq = kLong, .device = test_device(), .arena = arena, .cuda_graph = graph});
   const auto batch_of = [&](const Kind& kind, Size step) {
     BatchShape shape = engine.batch_shape();
     shape.seq = kind.seq;
@@ -44,7 +45,7 @@ Losses train(const Strategy& strategy, const std::vector<Kind>& kinds, bool aren
   engine.rehearse(batch_of({kLong}, 0), {});  // so that the arena keeps its place
   Losses losses;
   for (const Kind& kind : kinds) {
-    const TimelineScope traced(kind.traced ? make_timeline(device()) : nullptr);
+    const TimelineScope traced(kind.traced ? make_timeline(test_device()) : nullptr);
     const StepResult result = engine.step(batch_of(kind, static_cast<Size>(losses.curve.losses.size())));
     losses.curve.losses.push_back(result.loss());
     losses.curve.norms.push_back(result.norm());
@@ -62,7 +63,7 @@ TEST_CASE("batches by turns on the CPU and on the engine's device, long and shor
     INFO(strategy.name);
     const Losses expected = train(strategy, kinds, false, false);
     CHECK(train(strategy, kinds, true, false).curve == expected.curve);
-    if (device().type != DeviceType::cuda) continue;
+    if (test_device().type != DeviceType::cuda) continue;
     const Losses graphs = train(strategy, kinds, true, true);
     CHECK(graphs.curve == expected.curve);
     CHECK(graphs.graphs == 3);  // of the five from the third on, two lie on the device
@@ -70,7 +71,7 @@ TEST_CASE("batches by turns on the CPU and on the engine's device, long and shor
 }
 
 TEST_CASE("a graph reads the batches that came after longer ones without a graph", "[parallel]") {
-  if (device().type != DeviceType::cuda) return;
+  if (test_device().type != DeviceType::cuda) return;
   const Kind graph{kShort}, traced{.seq = kLong, .traced = true};
   const std::vector<Kind> kinds{graph, graph, graph, graph, traced, traced, graph, graph, graph};
   for (const Strategy& strategy : kStrategies) {

@@ -68,7 +68,7 @@ TEST_CASE("after every step all ranks compute with the same parameters", "[paral
   const auto check = [&](const ParallelOptions& parallel, DType dtype) {
     const auto model = nn::make_transformer(spec);
     Engine engine(*model, group, parallel, AdamW{.lr = 1e-3f},
-                  {.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype, .device = device()});
+                  {.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype, .device = test_device()});
     INFO(parallel.strategy.name << " shard_size " << parallel.shard_size << " " << dtype_name(dtype) << ", "
                                 << dtype_name(parallel.reduce_dtype) << " on the wire");
     std::vector<std::string> before;

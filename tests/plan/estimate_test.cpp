@@ -2,7 +2,6 @@
 // formula, and whole steps against measured ones.
 #include "libtrain/libtrain.h"
 #include "libtrain/plan/plan_fit.h"
-#include "libtrain/plan/planner.h"
 #include "optim/groups.h"
 #include "plan/device_model.h"
 #include "plan/shard_sizes.h"
@@ -10,6 +9,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::planner;
 
 namespace {
 
@@ -20,7 +20,7 @@ constexpr DeviceModel round_figures(bool overlaps) {
   return {"round", 1, 1, 2, {1, 1}, {1, 1}, 1, 1, 10, 1, 0, 0, 0, 2, 0, overlaps};
 }
 
-void compute(double ms) { count_products(ms * 1e9); }
+void compute(double ms) { profile::count_products(ms * 1e9); }
 
 Plan planned(const std::string& preset, int micro_batch, int seq, const std::string& dtype, const PlanMachine& machine,
              int ranks = 1, const std::string& strategy = "ddp", const std::string& recompute = "none") {
@@ -111,7 +111,7 @@ TEST_CASE("estimate: a collective of one rank is not waited for", "[estimate]") 
   const DeviceModel overlapping = round_figures(true), blocking = round_figures(false);
   for (const DeviceModel* device : {&overlapping, &blocking}) {
     StepClock clock({*device, {1, 1}, 1, DType::bf16, 64});
-    const WorkScope counted(&clock.work());
+    const profile::WorkScope counted(&clock.work());
     const auto forward = clock.begin({Lane::compute, "forward", {}, true}, {});
     for (int i = 1; i <= 100; ++i) {
       compute(0.01 * i);
@@ -127,7 +127,7 @@ TEST_CASE("estimate: the clock advances by work, and by what it hides too little
   const CollectiveShape gather{10'000'000, 2, 1};  // 1 ms
   for (const DeviceModel* device : {&overlapping, &blocking}) {
     StepClock clock({*device, {2, 2}, 1, DType::bf16, 64});
-    const WorkScope counted(&clock.work());
+    const profile::WorkScope counted(&clock.work());
     const auto forward = clock.begin({Lane::compute, "forward", {}, true}, {});
     const auto operation = clock.begin({Lane::compute, "optimizer"}, {});  // has that name but is not an activity
     const auto first = clock.begin({Lane::gather, "one", gather}, {});
@@ -159,7 +159,7 @@ TEST_CASE("estimate: work beside a collective is slower", "[estimate]") {
   DeviceUse use{device, {2, 2}, 1, DType::bf16, 64};
   use.loss_to_transfer = 0.6;
   StepClock clock(use);
-  const WorkScope counted(&clock.work());
+  const profile::WorkScope counted(&clock.work());
   const auto gather = clock.begin({Lane::gather, "one", {10'000'000, 2, 1}}, {});  // 1 ms
   compute(0.3);  // all of it beside the collective, at 0.4 of its speed
   CHECK(clock.take().total_ms() == Approx(0.75).epsilon(kTolerance));
@@ -221,8 +221,8 @@ TEST_CASE("estimate: counted work is that of the formula", "[estimate]") {
     Engine engine(*model, Group::meta(0, 1), {}, AdamW{},
                   {.micro_batch = 2, .seq = seq, .device = kMeta, .arena = false});
     const Tensor tokens = Tensor::empty({2, seq}, DType::i32, kMeta);
-    WorkCount work;
-    const WorkScope counted(&work);
+    profile::WorkCount work;
+    const profile::WorkScope counted(&work);
     engine.step({tokens, tokens});
     const double attention_forward = work.attention_forward_flops;
     CHECK(work.attention_backward_flops == 2.5 * attention_forward);
@@ -241,12 +241,12 @@ TEST_CASE("estimate: frozen weights have no gradient, blocks before the first tr
     for (const std::size_t i : {0, 1, 3}) optimizers.frozen.push_back(model->units()[i].name + ".*");
     Engine engine(*model, Group::meta(0, 1), {}, optimizers, {.seq = seq, .device = kMeta, .arena = false});
     const Tensor tokens = Tensor::empty({1, seq}, DType::i32, kMeta);
-    WorkCount work;
-    const WorkScope counted(&work);
+    profile::WorkCount work;
+    const profile::WorkScope counted(&work);
     engine.step({tokens, tokens});
     const double attention = work.attention_forward_flops, layers = static_cast<double>(model->spec().layers);
     CHECK(work.attention_backward_flops == Approx(2.5 * attention * (layers - 1) / layers));
-    const auto is_trained = [&](const std::string& name) { return !is_frozen(optimizers, name); };
+    const auto is_trained = [&](const std::string& name) { return !optim::is_frozen(optimizers, name); };
     CHECK(work.product_flops + attention + 2 * attention * (layers - 1) / layers ==
           Approx(model->flops_per_token(seq, is_trained) * static_cast<double>(seq)).epsilon(1e-12));
   }
@@ -266,8 +266,8 @@ TEST_CASE("estimate: counted traffic is that of the formula", "[estimate]") {
   Engine engine(*model, Group::meta(0, 1), {}, AdamW{},
                 {.micro_batch = 2, .seq = 256, .device = kMeta, .arena = false});
   const Tensor tokens = Tensor::empty({2, 256}, DType::i32, kMeta);
-  WorkCount work;
-  const WorkScope counted(&work);
+  profile::WorkCount work;
+  const profile::WorkScope counted(&work);
   engine.step({tokens, tokens});
   const double optimizer = 32 * static_cast<double>(engine.padded_parameters());  // 6 words of state, 2 of gradient
   CHECK(work.traffic_bytes == 2 * (4 * (L * (forward + backward) + ends) + scalars) + 3 * 4 * M * V + optimizer);

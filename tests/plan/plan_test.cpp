@@ -9,6 +9,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::planner;
 using namespace lt_test;
 
 namespace {
@@ -49,10 +50,11 @@ Batch zeros(Size samples, Size seq) {
 Use run(const Resolved& resolved) {
   const auto model = nn::make_transformer(*resolved.transformer);
   StepOptions options = resolved.step;
-  options.device = device();
-  if (device().type == DeviceType::cuda) cuda::make_workspace(device().index);  // otherwise only the first run's
-  const Size fixed_bytes = cuda::workspace_bytes(device().type);
-  MemoryUse before = memory_live(device());
+  options.device = test_device();
+  if (test_device().type == DeviceType::cuda)
+    memory::make_workspace(test_device().index);  // otherwise only the first run's
+  const Size fixed_bytes = memory::workspace_bytes(test_device().type);
+  MemoryUse before = memory_live(test_device());
   before.total -= fixed_bytes;
   before.by_owner[static_cast<std::size_t>(MemoryOwner::workspace)] -= fixed_bytes;
   Engine engine(*model, ranks(), resolved.parallel, resolved.optimizers, options);
@@ -62,16 +64,16 @@ Use run(const Resolved& resolved) {
   const Batch validation = evaluates ? zeros(shape.micro_batch, shape.seq) : Batch{};
   const RunBatches shapes = batches_on_meta(*model, shape, resolved);
   engine.rehearse(shapes.step, shapes.evaluation);
-  reset_memory_peak(device());
+  reset_memory_peak(test_device());
   Use use;
-  const int steps = device() == kCpu ? 2 : 3;  // on a GPU a later one may be a graph
+  const int steps = test_device() == kCpu ? 2 : 3;  // on a GPU a later one may be a graph
   for (int step = 0; step < steps; ++step) {
     take_comm_totals();
     engine.step(batch);
     use.comm = rows(take_comm_totals());
   }
   if (evaluates) engine.evaluate(validation);
-  use.peak = memory_peak(device());
+  use.peak = memory_peak(test_device());
   use.peak.total -= before.total;
   for (std::size_t i = 0; i < kMemoryOwners; ++i) use.peak.by_owner[i] -= before.by_owner[i];
   return use;
@@ -82,7 +84,7 @@ void check(Options options, const Options& more) {
   std::string described;
   for (const auto& [key, value] : options) described += key + "=" + value + " ";
   INFO(described);
-  const Resolved resolved = resolve(load_config("", options), ranks().size(), device().type);
+  const Resolved resolved = resolve(load_config("", options), ranks().size(), test_device().type);
   const Use used = run(resolved);
   const Plan plan = make_plan(resolved.config, ranks().size());
   CHECK(used.peak.total == plan.peak_bytes);
@@ -97,7 +99,7 @@ void check(Options options, const Options& more) {
 
 TEST_CASE("plan = run: every model, strategy, recomputation and accumulation", "[train]") {
   for (const Options& model : {kGpt, kLlama, kUneven, kWindow}) {
-    if (ranks().size() == 3 && device() == kCpu && model != kUneven) continue;  // two and four run the others
+    if (ranks().size() == 3 && test_device() == kCpu && model != kUneven) continue;  // two and four run the others
     for (const Strategy& strategy : kStrategies) {
       for (const char* recompute : {"none", "selective", "full"}) {
         for (const char* accum : {"1", "3"}) {

@@ -6,6 +6,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::profile;
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::recorder;
 using Json = nlohmann::json;
 
 namespace {
@@ -37,9 +38,9 @@ std::map<std::string, std::vector<Json>> rows_of(const std::string& events) {
 
 TEST_CASE("chrome trace: each stream has a row, with its work's names, kinds, bytes and times", "[record]") {
   const auto rows = rows_of(trace_events(0, kSpans,
-                                         {{DeviceWork::kernel, "gemm<float>(int)", 13, -1, 2.5, 7},
-                                          {DeviceWork::memcpy, "memcpy host to device", 7, 256, 3, 4},
-                                          {DeviceWork::memset, "memset", 13, 8, 7.25, 8}}));
+                                         {{profile::DeviceWork::kernel, "gemm<float>(int)", 13, -1, 2.5, 7},
+                                          {profile::DeviceWork::memcpy, "memcpy host to device", 7, 256, 3, 4},
+                                          {profile::DeviceWork::memset, "memset", 13, 8, 7.25, 8}}));
   REQUIRE(rows.size() == 4);
   CHECK(rows.at("compute").size() == 1);
   CHECK(rows.at("gather").size() == 1);
@@ -64,11 +65,11 @@ TEST_CASE("chrome trace: each stream has a row, with its work's names, kinds, by
 
 TEST_CASE("chrome trace: work that overlaps on one stream is drawn one after the other, on two it is not", "[record]") {
   const auto rows = rows_of(trace_events(0, {},
-                                         {{DeviceWork::kernel, "a", 1, -1, 10, 20},
-                                          {DeviceWork::kernel, "other", 2, -1, 12, 19},
-                                          {DeviceWork::kernel, "b", 1, -1, 18, 30},
-                                          {DeviceWork::kernel, "within", 1, -1, 25, 28},
-                                          {DeviceWork::kernel, "c", 1, -1, 31, 33}}));
+                                         {{profile::DeviceWork::kernel, "a", 1, -1, 10, 20},
+                                          {profile::DeviceWork::kernel, "other", 2, -1, 12, 19},
+                                          {profile::DeviceWork::kernel, "b", 1, -1, 18, 30},
+                                          {profile::DeviceWork::kernel, "within", 1, -1, 25, 28},
+                                          {profile::DeviceWork::kernel, "c", 1, -1, 31, 33}}));
   const auto& row = rows.at("stream 1");
   REQUIRE(row.size() == 4);
   const std::vector<std::array<double, 2>> drawn = {{10, 10}, {20, 10}, {28, 0}, {31, 2}};  // begin, duration
@@ -83,8 +84,8 @@ TEST_CASE("chrome trace: work that overlaps on one stream is drawn one after the
 }
 
 TEST_CASE("chrome trace: no two rows or processes share a number, and none is 0", "[record]") {
-  std::vector<KernelRecord> kernels;
-  for (Size stream = 0; stream < 40; ++stream) kernels.push_back({DeviceWork::kernel, "k", stream, -1, 1, 2});
+  std::vector<profile::KernelRecord> kernels;
+  for (Size stream = 0; stream < 40; ++stream) kernels.push_back({profile::DeviceWork::kernel, "k", stream, -1, 1, 2});
   std::set<int> numbers;
   std::size_t named = 0;
   for (const int rank : {0, 1, 2}) {
@@ -101,8 +102,10 @@ TEST_CASE("chrome trace: no two rows or processes share a number, and none is 0"
 
 TEST_CASE("chrome trace: names may have any bytes", "[record]") {
   std::vector<Span> spans = kSpans;
-  spans[0].name = "bl\xf6" "cke";
-  CHECK(rows_of(trace_events(0, spans, {{DeviceWork::kernel, "gemm\xff", 13, -1, 2.5, 7}})).size() == 3);
+  spans[0].name =
+      "bl\xf6"
+      "cke";
+  CHECK(rows_of(trace_events(0, spans, {{profile::DeviceWork::kernel, "gemm\xff", 13, -1, 2.5, 7}})).size() == 3);
 }
 
 TEST_CASE("chrome trace: without kernels it is that of the spans alone", "[record]") {

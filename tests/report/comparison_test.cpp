@@ -39,7 +39,7 @@ std::string compared(const TempFolder& folder, const std::vector<std::string>& r
     write_text(run / "metrics.jsonl", runs[i]);
     paths.push_back(run.string());
   }
-  lt::write_report(paths, (folder.path() / "out.html").string());
+  lt::report::write_report(paths, (folder.path() / "out.html").string());
   return read_text(folder.path() / "out.md");
 }
 
@@ -146,8 +146,8 @@ TEST_CASE("report: runs whose tokens are other work are not compared, though the
                  "[model]\npreset = \"gpt-tiny\"\nfamily = \"gpt2\"\nlayers = 1\n" + more_keys + "[train]\nseq = 16\n");
     };
     write("a", start, keys), write("b", other_start, other_keys);
-    lt::write_report({(folder.path() / "a").string(), (folder.path() / "b").string()},
-                     (folder.path() / "out.html").string());
+    lt::report::write_report({(folder.path() / "a").string(), (folder.path() / "b").string()},
+                             (folder.path() / "out.html").string());
     return read_text(folder.path() / "out.md");
   };
   const std::string start = R"(,"flops_per_token":1000,"parameters":2000)",

@@ -18,7 +18,7 @@ struct Followed {
   template <class Between>
   void follow(Between between) {
     int looks = 0;
-    lt::follow_report({folder.path().string()}, page.string(), [&](double) { return between(++looks); });
+    lt::report::follow_report({folder.path().string()}, page.string(), [&](double) { return between(++looks); });
   }
 
   const TempFolder folder;
@@ -45,7 +45,7 @@ TEST_CASE("report --follow: the page names the script beside it by a URL, whatev
   Followed run;
   const fs::path page = run.folder.path() / "o\xFF %.html";
   std::string shown;
-  lt::follow_report({run.folder.path().string()}, page.string(), [&](double) {
+  lt::report::follow_report({run.folder.path().string()}, page.string(), [&](double) {
     shown = read_text(page);
     return false;
   });

@@ -35,7 +35,7 @@ std::string report_of(const std::vector<std::string>& runs, std::string* html = 
     folders.push_back((folder.path() / std::string(1, static_cast<char>('a' + i))).string());
     write_text(std::filesystem::path(folders.back()) / "metrics.jsonl", runs[i]);
   }
-  lt::write_report(folders, (folder.path() / "report.html").string());
+  lt::report::write_report(folders, (folder.path() / "report.html").string());
   if (html != nullptr) *html = read_text(folder.path() / "report.html");
   return read_text(folder.path() / "report.md");
 }
@@ -97,7 +97,7 @@ TEST_CASE("report: names and texts of any bytes", "[report]") {
 name = "a <b> \"q\" \\< x"
 )");
   write_text(folder.path() / "run" / "samples" / "step-00000004.txt", "before\xca\x01 after");
-  lt::write_report({(folder.path() / "run").string()}, (folder.path() / "report.html").string());
+  lt::report::write_report({(folder.path() / "run").string()}, (folder.path() / "report.html").string());
   const std::string markdown = read_text(folder.path() / "report.md");
   CHECK(contains(markdown, " a &lt;b> \"q\" \\&lt; x (run)"));
   CHECK(contains(markdown, "before\xEF\xBF\xBD\xEF\xBF\xBD after"));
@@ -147,7 +147,7 @@ TEST_CASE("ticks: very large and very small numbers have a power of ten", "[draw
 }
 
 TEST_CASE("io: a word is quoted for a shell where it must be", "[io]") {
-  CHECK(lt::shell_word("runs/a-b_c.toml") == "runs/a-b_c.toml");
-  CHECK(lt::shell_word("it's (1)") == "'it'\\''s (1)'");
-  CHECK(lt::shell_word("") == "''");
+  CHECK(lt::io::shell_word("runs/a-b_c.toml") == "runs/a-b_c.toml");
+  CHECK(lt::io::shell_word("it's (1)") == "'it'\\''s (1)'");
+  CHECK(lt::io::shell_word("") == "''");
 }

@@ -90,7 +90,7 @@ TEST_CASE("report: the numbers of one run", "[report]") {
   write_text(run / "samples" / "step-00000010.txt", "to be </pre><script>or not</script>\xff");
   write_text(run / "samples" / "step-00000011.txt", "superseded");  // by a start that has not come so far
   write_text(run / "samples" / "step-00000010.txt.tmp-0f", "superseded");
-  lt::write_report({run.string() + "/"}, (folder.path() / "report.html").string());
+  lt::report::write_report({run.string() + "/"}, (folder.path() / "report.html").string());
   const std::string html = read_text(folder.path() / "report.html"), markdown = read_text(folder.path() / "report.md");
   check_page(html);
   CHECK_FALSE(contains(html, "superseded"));
@@ -146,7 +146,7 @@ TEST_CASE("report: several runs are compared", "[report]") {
                "[parallel]\nstrategy = \"ddp\"\n[train]\nmicro_batch = " + std::to_string(8 / ranks) + "\n");
   }
   const auto run = [&](const char* name) { return (folder.path() / name / "run").string(); };
-  lt::write_report({run("1"), run("2"), run("4")}, (folder.path() / "out.html").string());
+  lt::report::write_report({run("1"), run("2"), run("4")}, (folder.path() / "out.html").string());
   const std::string html = read_text(folder.path() / "out.html"), markdown = read_text(folder.path() / "out.md");
   check_page(html);
   CHECK(contains(markdown, "Chart: Scaling"));
@@ -168,7 +168,7 @@ TEST_CASE("report: a model is named by its shape, and by a preset where it has t
     const TempFolder folder;
     write_text(folder.path() / "metrics.jsonl", start_line(1) + step_line(1, 5, 100));
     write_text(folder.path() / "config.toml", "[model]\n" + keys);
-    lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
+    lt::report::write_report({folder.path().string()}, (folder.path() / "report.html").string());
     const std::string markdown = read_text(folder.path() / "report.md"), row = "| Model | ";
     const auto begin = markdown.find(row);
     return begin == std::string::npos
@@ -198,7 +198,7 @@ TEST_CASE("report: runs of different models are not held against each other", "[
                                                          ? "[model]\npreset = \"gpt-tiny\"\n[train]\nseq = 128\n"
                                                          : "[model]\npreset = \"gpt-tiny\"\n[train]\nseq = 256\n");
   }
-  lt::write_report(
+  lt::report::write_report(
       {(folder.path() / "small").string(), (folder.path() / "large").string(), (folder.path() / "larger").string()},
       (folder.path() / "out.html").string());
   const std::string markdown = read_text(folder.path() / "out.md");
@@ -217,7 +217,7 @@ TEST_CASE("report: torn, damaged and missing metrics", "[report]") {
   const fs::path file = folder.path() / "metrics.jsonl";
   const auto error = [&] {
     try {
-      lt::write_report({folder.path().string()}, out);
+      lt::report::write_report({folder.path().string()}, out);
     } catch (const lt::DataError& e) {
       return std::string(e.what());
     }
@@ -253,11 +253,12 @@ TEST_CASE("report: torn, damaged and missing metrics", "[report]") {
   CHECK(contains(read_text(folder.path() / "report.md"), "No step has been recorded yet."));
   check_page(read_text(out));
 
-  CHECK_THROWS_AS(lt::write_report({folder.path().string()}, (folder.path() / "no" / "where.html").string()),
+  CHECK_THROWS_AS(lt::report::write_report({folder.path().string()}, (folder.path() / "no" / "where.html").string()),
                   lt::DataError);
-  CHECK_THROWS_AS(lt::write_report({}, out), lt::UsageError);
-  CHECK_THROWS_AS(lt::write_report({folder.path().string()}, (folder.path() / "report.md").string()), lt::UsageError);
-  CHECK_THROWS_AS(lt::write_report({folder.path().string(), folder.path().string() + "/metrics.jsonl"}, out),
+  CHECK_THROWS_AS(lt::report::write_report({}, out), lt::UsageError);
+  CHECK_THROWS_AS(lt::report::write_report({folder.path().string()}, (folder.path() / "report.md").string()),
+                  lt::UsageError);
+  CHECK_THROWS_AS(lt::report::write_report({folder.path().string(), folder.path().string() + "/metrics.jsonl"}, out),
                   lt::UsageError);
 }
 
@@ -271,7 +272,7 @@ TEST_CASE("report: files beside the metrics may be damaged", "[report]") {
       fs::remove(folder.path() / name);
       fs::create_directory(folder.path() / name);
     }
-    lt::write_report({(folder.path() / "metrics.jsonl").string()}, (folder.path() / "report.html").string());
+    lt::report::write_report({(folder.path() / "metrics.jsonl").string()}, (folder.path() / "report.html").string());
     INFO(name);
     CHECK(contains(read_text(folder.path() / "report.md"),
                    std::string(name) + " of the run cannot be read or is damaged, and was ignored."));
@@ -285,7 +286,7 @@ TEST_CASE("report: a run whose speed changed has its mean speed too, and one tha
   write_text(folder.path() / "metrics.jsonl", text);
   const auto page = [&](const std::string& log) {
     write_text(folder.path() / "log.txt", log);
-    lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
+    lt::report::write_report({folder.path().string()}, (folder.path() / "report.html").string());
     return read_text(folder.path() / "report.md");
   };
   const std::string error = "error: [watchdog] rank 1: the process is gone";
@@ -301,7 +302,7 @@ TEST_CASE("report: short steps keep their digits, and the page explains the word
   const std::string zero3 = start_line(2, 0, R"(,"strategy":"zero3")");
   write_text(folder.path() / "metrics.jsonl",
              zero3 + step_line(1, 3, 0.04) + step_line(2, 3, 0.04) + step_line(3, 3, 0.04));
-  lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
+  lt::report::write_report({folder.path().string()}, (folder.path() / "report.html").string());
   const std::string text = read_text(folder.path() / "report.md");
   for (const char* part : {"| Step, median | 0.040 ms |", "| 3 | 3.0000 | 0.500 | 1.00e-03 | 0.040 |",
                            "| forward | 0.010 | 25.0% |", "No rank is slow throughout",
@@ -319,7 +320,7 @@ TEST_CASE("report: the loss of a program's own model has no unit", "[report]") {
                                                   "{\"event\":\"eval\",\"step\":1,\"loss\":3}\n");
   const auto text = [&](const char* config) {
     write_text(folder.path() / "config.toml", config);
-    lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
+    lt::report::write_report({folder.path().string()}, (folder.path() / "report.html").string());
     return read_text(folder.path() / "report.md");
   };
   for (const char* config : {"[model]\nfamily = \"adder\"\n", "[model]\nfrom = \"\"\n"}) {  // lt::cli, lt::Trainer
@@ -345,7 +346,7 @@ TEST_CASE("report: two runs of 2,000 steps stay below 400 kB, with a link to eve
     write_text(folder.path() / name / "metrics.jsonl", text);
     runs.push_back((folder.path() / name).string());
   }
-  lt::write_report(runs, (folder.path() / "out.html").string());
+  lt::report::write_report(runs, (folder.path() / "out.html").string());
   const std::string html = read_text(folder.path() / "out.html");
   check_page(html);
   CHECK(html.size() < 400000);
@@ -359,7 +360,7 @@ TEST_CASE("report: a long run stays small", "[report]") {
   for (int step = 1; step <= 20000; ++step)
     text += step_line(step, 2 + 3 * std::exp(-step / 3000.0), step % 1000 == 0 ? 900 : 100);
   write_text(folder.path() / "metrics.jsonl", text);
-  lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
+  lt::report::write_report({folder.path().string()}, (folder.path() / "report.html").string());
   const std::string html = read_text(folder.path() / "report.html");
   check_page(html);
   CHECK(html.size() < 300000);

@@ -25,7 +25,7 @@ lt::report::RunData read_lines(const TempFolder& folder, const std::string& line
 
 std::string report_of(const TempFolder& folder, const std::string& lines) {
   write_text(folder.path() / "metrics.jsonl", lines);
-  lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
+  lt::report::write_report({folder.path().string()}, (folder.path() / "report.html").string());
   return read_text(folder.path() / "report.md");
 }
 
@@ -110,8 +110,8 @@ TEST_CASE("restart: a comparison covers the segment that it names", "[report]") 
   const TempFolder folder;
   write_text(folder.path() / "parts" / "metrics.jsonl", resumed_with_other_settings());
   write_text(folder.path() / "plain" / "metrics.jsonl", start_line(2, 0, kZero3) + steps(1, 50, 5, 100));
-  lt::write_report({(folder.path() / "parts").string(), (folder.path() / "plain").string()},
-                   (folder.path() / "out.html").string());
+  lt::report::write_report({(folder.path() / "parts").string(), (folder.path() / "plain").string()},
+                           (folder.path() / "out.html").string());
   const std::string markdown = read_text(folder.path() / "out.md");
   CHECK(contains(markdown,
                  "parts: the comparison covers steps 201 to 250 only, since earlier steps ran with other settings."));
@@ -132,8 +132,8 @@ TEST_CASE("restart: a run that began from another's checkpoint says which steps 
   const TempFolder two;
   write_text(two.path() / "whole" / "metrics.jsonl", start_line(1) + steps(1, 20, 4, 100));
   write_text(two.path() / "part" / "metrics.jsonl", lines);
-  lt::write_report({(two.path() / "whole").string(), (two.path() / "part").string()},
-                   (two.path() / "out.html").string());
+  lt::report::write_report({(two.path() / "whole").string(), (two.path() / "part").string()},
+                           (two.path() / "out.html").string());
   CHECK(contains(read_text(two.path() / "out.md"), "| whole | 20 | 41.0k | 4.0000 |"));
   CHECK(contains(read_text(two.path() / "out.md"), "| part | 11 to 20 | 20.5k | 4.0000 |"));
 }

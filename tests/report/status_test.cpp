@@ -23,7 +23,7 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
     std::string text = start_line(1);
     for (int step = 1; step <= 4; ++step) text += step_line(step, 4, 100);
     write_text(folder.path() / "metrics.jsonl", text + end);
-    lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
+    lt::report::write_report({folder.path().string()}, (folder.path() / "report.html").string());
     return read_text(folder.path() / "report.md");
   };
   CHECK(contains(status(""), "The record ends after 4 of 10 steps without an end event"));
@@ -79,7 +79,7 @@ TEST_CASE("report: a run whose last rows are lost came to its end", "[report]") 
                            "\n";
   const auto status = [&](const std::string& end) {
     write_text(folder.path() / "metrics.jsonl", rows + end);
-    lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
+    lt::report::write_report({folder.path().string()}, (folder.path() / "report.html").string());
     return read_text(folder.path() / "report.md");
   };
   const std::string whole = status(lost + R"({"event":"end","step":30,"reason":"steps","seconds":1})"
@@ -101,7 +101,7 @@ TEST_CASE("report: how a run goes on whose command does not say so", "[report]")
     write_text(folder.path() / "config.toml", "[train]\nsteps = 10\n\n[checkpoint]\nresume = \"" + resume + "\"\n");
     write_text(folder.path() / "env.json", R"({"command": ")" + command + "\"}");
     write_text(folder.path() / "metrics.jsonl", start_line(2) + fixture::steps(1, 4, 4) + end);
-    lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
+    lt::report::write_report({folder.path().string()}, (folder.path() / "report.html").string());
     return read_text(folder.path() / "report.md");
   };
   const std::string from = "ltrain train --checkpoint.resume=/runs/a/checkpoints", never = "ltrain train --x=1";

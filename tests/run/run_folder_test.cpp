@@ -19,11 +19,12 @@
 #include "test_main/temp_folder.h"
 
 using namespace lt;
+using namespace lt::run;
 using lt_test::TempFolder;
 
 TEST_CASE("an event may name a path of any bytes", "[train]") {
   const TempFolder temp;
-  RunLog log;
+  recorder::RunLog log;
   log.open(temp.path().string());
   nlohmann::ordered_json event;
   event["event"] = "checkpoint_failed", event["step"] = 3, event["error"] = "/caf\xe9: no room";
@@ -35,19 +36,20 @@ TEST_CASE("an event may name a path of any bytes", "[train]") {
 
 TEST_CASE("room for checkpoints: as many as the saves and what is kept beside a new one", "[train]") {
   CheckpointConfig checkpoint;
-  CHECK(most_new_checkpoints(checkpoint, 100, 0, 0) == 1);  // of the last step
+  CHECK(saver::most_new_checkpoints(checkpoint, 100, 0, 0) == 1);  // of the last step
   checkpoint.every = 50;
-  CHECK(most_new_checkpoints(checkpoint, 100, 0, 0) == 2);  // 50 and 100
-  CHECK(most_new_checkpoints(checkpoint, 100, 50, 1) == 1);
+  CHECK(saver::most_new_checkpoints(checkpoint, 100, 0, 0) == 2);  // 50 and 100
+  CHECK(saver::most_new_checkpoints(checkpoint, 100, 50, 1) == 1);
   checkpoint.every = 10, checkpoint.keep = 3;
-  CHECK(most_new_checkpoints(checkpoint, 100, 0, 0) == 4);
-  CHECK(most_new_checkpoints(checkpoint, 100, 50, 3) == 1);
-  CHECK(most_new_checkpoints(checkpoint, 100, 50, 9) == 1);
+  CHECK(saver::most_new_checkpoints(checkpoint, 100, 0, 0) == 4);
+  CHECK(saver::most_new_checkpoints(checkpoint, 100, 50, 3) == 1);
+  CHECK(saver::most_new_checkpoints(checkpoint, 100, 50, 9) == 1);
   checkpoint.best = true, checkpoint.keep_every = 20;
-  CHECK(most_new_checkpoints(checkpoint, 100, 0, 0) == 10);  // every save: 3 kept, the new one, the best, five for ever
-  CHECK(most_new_checkpoints(checkpoint, 100, 40, 4) == 4);
+  CHECK(saver::most_new_checkpoints(checkpoint, 100, 0, 0) ==
+        10);  // every save: 3 kept, the new one, the best, five for ever
+  CHECK(saver::most_new_checkpoints(checkpoint, 100, 40, 4) == 4);
   checkpoint = {}, checkpoint.every_minutes = 5;
-  CHECK(most_new_checkpoints(checkpoint, 100, 0, 0) == 4);
+  CHECK(saver::most_new_checkpoints(checkpoint, 100, 0, 0) == 4);
 }
 
 TEST_CASE("room for checkpoints: a new run needs it for one, and all are told of what will not fit", "[train]") {
@@ -55,11 +57,11 @@ TEST_CASE("room for checkpoints: a new run needs it for one, and all are told of
   Resolved config;
   config.checkpoint.dir = temp / "not/there/yet";
   constexpr Size kHuge = Size{1} << 60;
-  CHECK(require_room(config.checkpoint.dir, 1, 4, true).empty());
-  CHECK_THROWS_WITH(require_room(config.checkpoint.dir, kHuge, 1, true),
+  CHECK(saver::require_room(config.checkpoint.dir, 1, 4, true).empty());
+  CHECK_THROWS_WITH(saver::require_room(config.checkpoint.dir, kHuge, 1, true),
                     Catch::Matchers::StartsWith("checkpoint.dir " + config.checkpoint.dir + ": expected " +
                                                 std::to_string(kHuge) + " bytes free for a checkpoint, found "));
-  CHECK(require_room(config.checkpoint.dir, kHuge, 1, false)
+  CHECK(saver::require_room(config.checkpoint.dir, kHuge, 1, false)
             .starts_with("checkpoint.dir " + config.checkpoint.dir + ": 1 checkpoint of "));
 }
 
@@ -67,7 +69,7 @@ TEST_CASE("run folder: one run at a time has it", "[train]") {
   const TempFolder temp;
   Resolved config;
   config.run.dir = temp / "";
-  const Descriptor lock(::open((temp / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  const io::Descriptor lock(::open((temp / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   REQUIRE(::flock(lock.get(), LOCK_EX) == 0);  // as another process would
   CHECK_THROWS_WITH(examine_run_folder(config, {}, std::chrono::milliseconds(0)),
                     "run.dir " + config.run.dir + ": expected a folder of its own, another run is at work in it");

@@ -16,6 +16,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::run;
 
 namespace {
 

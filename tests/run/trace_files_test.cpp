@@ -11,6 +11,7 @@
 #include "test_main/world.h"
 
 using namespace lt;
+using namespace lt::run;
 
 namespace {
 
@@ -43,10 +44,10 @@ TEST_CASE("trace files: rank 0 gets each rank's events in pieces of at most a me
 TEST_CASE("trace files: a file of each rank and one of all", "[train]") {
   if (lt_test::world().rank() != 0) return;
   const lt_test::TempFolder folder;
-  RunLog log;
+  recorder::RunLog log;
   log.open(folder.text());
   const auto events = [](const std::string& path) {
-    return nlohmann::json::parse(read_whole_file("record", path))["traceEvents"].get<std::vector<int>>();
+    return nlohmann::json::parse(io::read_whole_file("record", path))["traceEvents"].get<std::vector<int>>();
   };
   for (const int ranks : {3, 2}) {
     TraceFiles files(log);

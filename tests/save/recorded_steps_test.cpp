@@ -6,6 +6,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::saver;
 
 TEST_CASE("recorded steps: who waits for a step is told whether its row was written", "[train]") {
   RecordedSteps steps(4);

@@ -13,6 +13,7 @@
 #include "test_main/temp_folder.h"
 
 using namespace lt;
+using namespace lt::saver;
 using lt_test::TempFolder;
 
 namespace {

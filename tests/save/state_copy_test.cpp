@@ -8,14 +8,15 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::saver;
 
 TEST_CASE("state copy: no transfer over the end of a block of memory", "[train]") {
   nn::Gpt2 model({.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8});
   Engine engine(model, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
   const Size elements = checkpoint::kCopyAlignment, bytes = elements * Size{sizeof(float)};
-  const std::shared_ptr<void> memory = host_memory(kCpu, 2 * bytes);
+  const std::shared_ptr<void> memory = tensor::host_memory(kCpu, 2 * bytes);
   const std::shared_ptr<void> behind(memory, static_cast<std::byte*>(memory.get()) + bytes);
-  const Tensor first = tensor_over(memory, elements), second = tensor_over(behind, elements);
+  const Tensor first = tensor::tensor_over(memory, elements), second = tensor::tensor_over(behind, elements);
   CHECK_FALSE(first.shares_storage(second));
   const auto range = [&](const std::string& kind, const Tensor& values) {
     return StateRange{"w", kind, 0, values.elements(), values};
@@ -29,9 +30,9 @@ TEST_CASE("state copy: its layout does not depend on where blocks of memory lie"
   nn::Gpt2 model({.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8});
   Engine engine(model, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
   const Size elements = 2 * checkpoint::kCopyAlignment, bytes = elements * Size{sizeof(float)};
-  const std::shared_ptr<void> memory = host_memory(kCpu, 2 * bytes);
+  const std::shared_ptr<void> memory = tensor::host_memory(kCpu, 2 * bytes);
   const auto block_at = [&](Size at) {
-    return tensor_over(std::shared_ptr<void>(memory, static_cast<std::byte*>(memory.get()) + at), elements);
+    return tensor::tensor_over(std::shared_ptr<void>(memory, static_cast<std::byte*>(memory.get()) + at), elements);
   };
   const auto layout_of = [&](const Tensor& one, const Tensor& other) {
     const auto half = [&](const std::string& kind, const Tensor& block, Size begin) {
@@ -54,7 +55,7 @@ TEST_CASE("state copy: one transfer a unit and kind of state, and the values of 
   CHECK(copy.transfers() <= 3 * (kLayers + 2));
   CHECK(static_cast<Size>(owned.size()) > 3 * 12 * kLayers);
 
-  const auto memory = host_memory(kCpu, copy.bytes());
+  const auto memory = tensor::host_memory(kCpu, copy.bytes());
   copy.start(memory.get()).synchronize();
   const std::vector<StateRange> copied = copy.ranges_in(memory);
   REQUIRE(copied.size() == owned.size());

@@ -1,4 +1,4 @@
-"""includes.py, std_includes.py and definitions.py find what is planted, and nothing in a tree that is in order."""
+"""includes.py, std_includes.py, definitions.py and namespaces.py find what is planted, and nothing in a tree that is in order."""
 
 import pathlib
 import tempfile
@@ -6,6 +6,7 @@ import unittest
 
 import definitions
 import includes
+import namespaces
 import std_includes
 
 IN_ORDER = {
@@ -102,6 +103,20 @@ class Includes(unittest.TestCase):
         planted = {public: "namespace lt {\nnamespace LT_API nn {\nstruct A {\n};\nstruct B;\n}\n}\n",
                    "libtrain/src/nn/b.h": "namespace lt::nn {\nstruct A;\nstruct B;\n}\n"}
         self.assertEqual(check(planted, definitions.violations)[0], [f"libtrain/src/nn/b.h: lt::nn::A: include {public}"])
+
+    def test_namespaces_of_folders(self):
+        public = {"libtrain/include/libtrain/plan/a.h": "namespace LT_API lt {\nvoid f();\nclass A {};\n}\n"}
+        stray = ["libtrain/src/plan/a.cpp:2: g is in no public header: it belongs to lt::planner"]
+        for text, found in (("namespace lt::planner {\nvoid g() {}\n}\n", []),
+                            ("namespace lt::planner::detail {\nvoid g() {}\n}\n", []),
+                            ("namespace lt {\nnamespace {\nvoid g() {\n}\nint h;\n}  // namespace\nvoid f() {\n  g();\n}\nA::A() {}\n}\n", []),
+                            ("namespace lt {\nvoid g() {}\n}\n", stray), ("namespace lt {\nclass g {\n};\n}\n", stray),
+                            ("namespace lt {\nconstexpr int g = 1;\n}\n", stray),
+                            ("namespace lt::run {\nclass B;\n}\n", []),
+                            ("namespace lt::run {\nclass B {};\n}\n",
+                             ["libtrain/src/plan/a.cpp:1: lt::run is not the namespace of this folder, lt::planner"])):
+            with self.subTest(text):
+                self.assertEqual(check({**public, "libtrain/src/plan/a.cpp": text}, namespaces.violations)[0], found)
 
     def test_files_of_no_layer(self):
         for name in ["libtrain/include/libtrain/surprise.h", "libtrain/include/libtrain/detail/error.h", "libtrain/include/libtrain/tensor/detail/a.h",

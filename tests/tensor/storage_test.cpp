@@ -7,6 +7,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::tensor;
 using namespace lt_test;
 
 TEST_CASE("an unbound tensor has a shape and holds nothing; its use names it", "[tensor]") {

@@ -13,13 +13,13 @@ namespace lt_test {
 struct ArmedFault {
   explicit ArmedFault(const std::string& faults, int of_rank = world().rank()) : rank(of_rank) {
     ::setenv("LTRAIN_FAULT", faults.c_str(), 1);
-    lt::set_fault_step(0);
-    lt::arm_fault(rank);
+    lt::device::set_fault_step(0);
+    lt::device::arm_fault(rank);
   }
   ~ArmedFault() {
     ::unsetenv("LTRAIN_FAULT");
-    lt::set_fault_step(0);
-    lt::arm_fault(rank);
+    lt::device::set_fault_step(0);
+    lt::device::arm_fault(rank);
   }
   ArmedFault(const ArmedFault&) = delete;
   ArmedFault& operator=(const ArmedFault&) = delete;

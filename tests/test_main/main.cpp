@@ -46,7 +46,7 @@ void skip(const std::string& why) {
   if (world().rank() == 0) std::cout << "skipped: " << why << std::endl;
 }
 
-lt::Device device() {
+lt::Device test_device() {
   const char* const asked = std::getenv("LT_TEST_DEVICE");
   if (asked == nullptr || std::string(asked) != "cuda") return lt::kCpu;
   return {lt::DeviceType::cuda, world().info().local_rank};
@@ -74,8 +74,8 @@ int main(int argc, char** argv) {
   // exited with a code other than 0, mpirun kills the others.
   const lt_test::TempFolder cache;
   ::setenv("XDG_CACHE_HOME", cache.text().c_str(), 1);
-  const bool cuda = lt_test::device().type == lt::DeviceType::cuda;
-  if (const std::string why = lt_test::why_not(lt_test::device()); !why.empty()) {
+  const bool cuda = lt_test::test_device().type == lt::DeviceType::cuda;
+  if (const std::string why = lt_test::why_not(lt_test::test_device()); !why.empty()) {
     lt_test::skip(why);
     return lt_test::kSkipped;
   }
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
   }
   if (world.rank() == 0)
     std::cerr << "ranks: " << world.size() << ", LT_TEST_DEVICE: " << (cuda ? "cuda" : "cpu") << '\n';
-  the_ranks = cuda ? world.group().with_nccl(lt_test::device()) : world.group();
+  the_ranks = cuda ? world.group().with_nccl(lt_test::test_device()) : world.group();
   const std::string result = run_session(argc, argv, world) != 0 ? "failed" : has_skipped ? "skipped" : "passed";
   the_ranks.reset();  // before MPI ends
   const std::vector<std::string> results = world.group().all_gather_bytes(result);

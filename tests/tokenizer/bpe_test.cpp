@@ -11,6 +11,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt::tokenizer;
 
 namespace {
 
@@ -62,7 +63,7 @@ std::vector<std::string> merged(const Bpe::Merges& merges, std::vector<std::stri
 }  // namespace
 
 TEST_CASE("tokenizer: ids and text are those of the tokenizers package", "[tokenizer]") {
-  const auto fixtures = nlohmann::json::parse(read_whole_file("test", LT_FIXTURES));
+  const auto fixtures = nlohmann::json::parse(io::read_whole_file("test", LT_FIXTURES));
   const auto text = fixtures.at("text").get<std::string>();
   CHECK(fixtures.at("cases").size() == 7);
   for (const auto& entry : fixtures.at("cases")) {

@@ -50,8 +50,8 @@ std::string trained_text(const Tokenizer& tokenizer, const ChatTokens& tokens) {
 }  // namespace
 
 TEST_CASE("chat: text, ids and trained tokens are those of transformers", "[tokenizer]") {
-  const auto fixtures = Json::parse(read_whole_file("test", LT_FIXTURES));
-  const auto chats = Json::parse(read_whole_file("test", LT_CHAT_FIXTURES));
+  const auto fixtures = Json::parse(io::read_whole_file("test", LT_FIXTURES));
+  const auto chats = Json::parse(io::read_whole_file("test", LT_CHAT_FIXTURES));
   CHECK(chats.at("cases").size() == 90);
   std::unique_ptr<Tokenizer> tokenizer;
   std::string name;
@@ -86,8 +86,8 @@ TEST_CASE("chat: bytes with the plain template", "[tokenizer]") {
 }
 
 TEST_CASE("chat: a turn that follows a generated answer has the tokens of the whole conversation", "[tokenizer]") {
-  const auto fixtures = Json::parse(read_whole_file("test", LT_FIXTURES));
-  const auto chats = Json::parse(read_whole_file("test", LT_CHAT_FIXTURES));
+  const auto fixtures = Json::parse(io::read_whole_file("test", LT_FIXTURES));
+  const auto chats = Json::parse(io::read_whole_file("test", LT_CHAT_FIXTURES));
   const std::vector<ChatMessage> messages{{"user", "Hi"}, {"assistant", "4"}, {"user", "ok, 12 more"}};
   for (const Json& entry : fixtures.at("cases")) {
     const auto tokenizer = with_marks(fixtures, entry.at("name").get<std::string>(), chats.at("marks"));
@@ -111,8 +111,8 @@ TEST_CASE("chat: a turn that follows a generated answer has the tokens of the wh
 }
 
 TEST_CASE("chat: what ends a turn", "[tokenizer]") {
-  const auto fixtures = Json::parse(read_whole_file("test", LT_FIXTURES));
-  const auto chats = Json::parse(read_whole_file("test", LT_CHAT_FIXTURES));
+  const auto fixtures = Json::parse(io::read_whole_file("test", LT_FIXTURES));
+  const auto chats = Json::parse(io::read_whole_file("test", LT_CHAT_FIXTURES));
   const auto tokenizer = with_marks(fixtures, "llama3", chats.at("marks"));
   for (const char* const name : {"llama3", "chatml"}) {
     const ChatTemplate chat(name, *tokenizer);
@@ -152,7 +152,7 @@ TEST_CASE("chat: a character without a token trains none; a turn without an end 
   const auto with_spaces = tokenizer_from_json(described.dump(), "t.json");
   CHECK(message_of<UsageError>([&] { ChatTemplate("plain", *with_spaces); }) == refused);
   // A normalizer that removes line feeds.
-  Json removing = Json::parse(read_whole_file("test", LT_FIXTURES)).at("cases").at(0).at("tokenizer");
+  Json removing = Json::parse(io::read_whole_file("test", LT_FIXTURES)).at("cases").at(0).at("tokenizer");
   removing["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", "\n"}}}, {"content", ""}};
   const auto without_lines = tokenizer_from_json(removing.dump(), "t.json");
   CHECK(message_of<UsageError>([&] { ChatTemplate("plain", *without_lines); }) == refused);

@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 namespace {
 
 Json fixture(std::size_t index) {
-  return Json::parse(read_whole_file("test", LT_FIXTURES)).at("cases")[index].at("tokenizer");
+  return Json::parse(io::read_whole_file("test", LT_FIXTURES)).at("cases")[index].at("tokenizer");
 }
 
 template <class E>

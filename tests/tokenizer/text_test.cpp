@@ -15,12 +15,13 @@
 #include "tokenizer/same_tokenizer.h"
 
 using namespace lt;
+using namespace lt::tokenizer;
 using lt_test::message_of;
 
 namespace {
 
 std::unique_ptr<Tokenizer> fixture(const std::string& name) {
-  const auto fixtures = nlohmann::json::parse(read_whole_file("test", LT_FIXTURES));
+  const auto fixtures = nlohmann::json::parse(io::read_whole_file("test", LT_FIXTURES));
   for (const auto& entry : fixtures.at("cases")) {
     if (entry.at("name") == name) return tokenizer_from_json(entry.at("tokenizer").dump(), name);
   }
@@ -59,12 +60,15 @@ std::vector<std::string> pieces(const AddedTokens& added, std::string_view text)
 TEST_CASE("utf8: invalid sequences become U+FFFD, one for each longest part of a character", "[tokenizer]") {
   const std::string bad = "\xEF\xBF\xBD";
   // Unicode 15, tables 3-8 to 3-11; Python's errors="replace" gives the same.
-  CHECK(repaired_utf8("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41") == bad + bad + bad + bad + bad + bad + bad + bad + "A");
-  CHECK(repaired_utf8("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41") == bad + bad + bad + bad + bad + bad + bad + bad + "A");
-  CHECK(repaired_utf8("\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42") == bad + bad + bad + bad + bad + "A" + bad + bad + "B");
-  CHECK(repaired_utf8("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41") == bad + bad + bad + bad + "A");
-  CHECK(repaired_utf8("a\xE2\x82") == "a" + bad);
-  CHECK(repaired_utf8("\u00e9\u20ac\U0001F600") == "\u00e9\u20ac\U0001F600");
+  CHECK(io::repaired_utf8("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41") ==
+        bad + bad + bad + bad + bad + bad + bad + bad + "A");
+  CHECK(io::repaired_utf8("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41") ==
+        bad + bad + bad + bad + bad + bad + bad + bad + "A");
+  CHECK(io::repaired_utf8("\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42") ==
+        bad + bad + bad + bad + bad + "A" + bad + bad + "B");
+  CHECK(io::repaired_utf8("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41") == bad + bad + bad + bad + "A");
+  CHECK(io::repaired_utf8("a\xE2\x82") == "a" + bad);
+  CHECK(io::repaired_utf8("\u00e9\u20ac\U0001F600") == "\u00e9\u20ac\U0001F600");
 }
 
 TEST_CASE("byte alphabet: every byte has one character", "[tokenizer]") {
@@ -152,7 +156,7 @@ TEST_CASE("text stream: a character comes when its last byte has come", "[tokeni
   std::string streamed;
   for (const std::uint32_t token : tokenizer->encode(text)) {
     const std::string part = stream.push(token);
-    CHECK(is_utf8(part));
+    CHECK(io::is_utf8(part));
     streamed += part;
   }
   CHECK(streamed + stream.finish() == text);
@@ -191,7 +195,7 @@ TEST_CASE("tokenizer: the tokens of a long text do not depend on the number of t
 }
 
 TEST_CASE("tokenizer: a text that comes in pieces has the tokens of the whole", "[tokenizer]") {
-  const auto fixtures = nlohmann::json::parse(read_whole_file("test", LT_FIXTURES));
+  const auto fixtures = nlohmann::json::parse(io::read_whole_file("test", LT_FIXTURES));
   // Stretches in which no place holds: one word, lines that begin with spaces, added tokens that take line feeds,
   // invalid bytes.
   std::string text;
@@ -296,7 +300,7 @@ TEST_CASE("tokenizer: texts are cut between digits and marks that are words of t
 }
 
 TEST_CASE("tokenizer: added tokens with spaces and line feeds inside leave places to cut", "[tokenizer]") {
-  auto described = nlohmann::json::parse(read_whole_file("test", LT_FIXTURES)).at("cases").at(0).at("tokenizer");
+  auto described = nlohmann::json::parse(io::read_whole_file("test", LT_FIXTURES)).at("cases").at(0).at("tokenizer");
   std::size_t next = 1000;
   for (const char* const content : {"New York", "one\nline", " York", "a b c"}) {
     described.at("added_tokens").push_back({{"id", next++}, {"content", content}, {"normalized", true}});
@@ -339,7 +343,7 @@ TEST_CASE("tokenizer: a text is not cut inside of an added token", "[tokenizer]"
 }
 
 TEST_CASE("tokenizer: a text is not cut where a pattern looks behind", "[tokenizer]") {
-  auto described = nlohmann::json::parse(read_whole_file("test", LT_FIXTURES)).at("cases").at(2).at("tokenizer");
+  auto described = nlohmann::json::parse(io::read_whole_file("test", LT_FIXTURES)).at("cases").at(2).at("tokenizer");
   described.at("pre_tokenizer").at("pretokenizers").at(0).at("pattern") = {
       {"Regex", R"((?<=\n)\p{L}|\p{L}+|\s+|[^\s\p{L}]+)"}};
   const auto tokenizer = tokenizer_from_json(described.dump(), "t.json");

@@ -8,13 +8,13 @@
 using namespace lt;
 
 TEST_CASE("board: work in the background is the rank's progress while training waits for it", "[watchdog]") {
-  CallLog log({0, 2, 0, 2, "checkpoints"});
+  comm::CallLog log({0, 2, 0, 2, "checkpoints"});
   const auto write = [] {
     const BackgroundScope background;
-    count_progress();
+    device::count_progress();
   };
   watchdog::BoardReader reader;
-  count_progress();
+  device::count_progress();
   CHECK(reader.read(1, false).still_s == 0);
   CHECK(reader.read(1, false).still_s == 1);
   {
@@ -36,12 +36,12 @@ TEST_CASE("board: work in the background is the rank's progress while training w
 
 TEST_CASE("board: a leaver's last one counts the calls of all its groups, also of those that have ended",
           "[watchdog]") {
-  const auto call = [](CallLog& log) { log.end(log.begin(CollectiveOp::barrier, "barrier", 0, 0)); };
-  CallLog open({0, 2, 0, 2, "world", 1, true, 71});
+  const auto call = [](comm::CallLog& log) { log.end(log.begin(CollectiveOp::barrier, "barrier", 0, 0)); };
+  comm::CallLog open({0, 2, 0, 2, "world", 1, true, 71});
   {
-    CallLog ended({0, 2, 0, 2, "gather", 1, true, 72});
+    comm::CallLog ended({0, 2, 0, 2, "gather", 1, true, 72});
     for (int i = 0; i < 20; ++i) call(ended);
-    const CallLog unused({0, 2, 0, 2, "reduce", 1, true, 73});
+    const comm::CallLog unused({0, 2, 0, 2, "reduce", 1, true, 73});
   }
   call(open);  // just now, so an ordinary board has no groups
   std::vector<std::pair<std::uint64_t, std::uint64_t>> counts;

@@ -93,7 +93,7 @@ void monitor_of(int ranks, double seconds) {
 
 int main(int argc, char** argv) {
   const double seconds = argc > 1 ? std::atof(argv[1]) : 1;
-  lt::CallLog log({0, 2, 0, 2, "reduce"});
+  lt::comm::CallLog log({0, 2, 0, 2, "reduce"});
   std::printf("a call, begin and end: %.0f ns\n", nanoseconds_of([&] {
                 log.end(log.begin(lt::CollectiveOp::reduce_scatter, "blocks.3 gradients", 1, 1));
               }));

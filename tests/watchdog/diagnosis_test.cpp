@@ -82,8 +82,8 @@ TEST_CASE("diagnosis: the limit adapts to the slowest step, and long phases have
        {Phase::start, Phase::save, Phase::load, Phase::evaluation, Phase::sampling, Phase::records}) {
     peers[2].board.phase = phase;
     CHECK(!diagnose(peers, kLimits));
-    CHECK(lt::patience(phase) >= 10);
-    peers[2].board.still_s = lt::patience(phase) * kLimits.collective_s + 1;
+    CHECK(lt::device::patience(phase) >= 10);
+    peers[2].board.still_s = lt::device::patience(phase) * kLimits.collective_s + 1;
     CHECK(diagnose(peers, kLimits)->ranks == std::vector<int>{2});
     peers[2].board.still_s = 100;
   }
@@ -202,7 +202,7 @@ TEST_CASE("diagnosis: who knows only a part of a group grants the others the pat
   peers.resize(3);  // rank 3 is unknown
   peers[0].link = peers[1].link = Link::done, peers[0].silent_s = peers[1].silent_s = 61;
   CHECK(!diagnose(peers, kLimits));
-  peers[2].board.still_s = lt::patience(Phase::save) * kLimits.collective_s + 1;
+  peers[2].board.still_s = lt::device::patience(Phase::save) * kLimits.collective_s + 1;
   CHECK(message(peers) ==
         "rank 2 (host c, pid 102): no progress for 601.0 s at step 41, in backward: reduce_scatter \"blocks.3 "
         "gradients\" (#812 of group reduce, 24 MiB) does not end, and not all its ranks are known here");

@@ -20,42 +20,43 @@
 #include "test_main/catch.h"
 #include "test_main/world.h"
 
-using lt::bytes_of;
+using lt::comm::bytes_of;
 using namespace lt::watchdog;
 
 namespace {
 
-constexpr lt::MeetingToken kToken{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+constexpr lt::comm::MeetingToken kToken{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
 // The result of a meeting for rank `rank` of `size` on this host; rank 0 listens.
 Meeting meeting_of(int rank, int size, const std::string& addresses = {}) {
   Meeting meeting;
-  meeting.rank = rank, meeting.tokens = {kToken, lt::MeetingToken{}}, meeting.monitors = {0, 1};
+  meeting.rank = rank, meeting.tokens = {kToken, lt::comm::MeetingToken{}}, meeting.monitors = {0, 1};
   meeting.places.assign(static_cast<std::size_t>(size), own_place());
-  if (rank == 0) meeting.listener = lt::TcpListener::at_free_port(true);
+  if (rank == 0) meeting.listener = lt::comm::TcpListener::at_free_port(true);
   meeting.addresses = {rank == 0 ? std::to_string(meeting.listener->port()) : addresses, ""};
   return meeting;
 }
 
 Clock::time_point soon() { return Clock::now() + std::chrono::seconds(20); }
 
-lt::Hello hello_of(std::uint32_t rank, std::uint32_t size) {
-  lt::Hello hello;
-  hello.rank = rank, hello.size = size, hello.nonce = lt::random_token();
+lt::comm::Hello hello_of(std::uint32_t rank, std::uint32_t size) {
+  lt::comm::Hello hello;
+  hello.rank = rank, hello.size = size, hello.nonce = lt::comm::random_token();
   return hello;
 }
 
 // A connection to the monitor's port that has said `bytes`.
-lt::Descriptor stranger_who_says(const Meeting& meeting, const std::string& bytes) {
+lt::io::Descriptor stranger_who_says(const Meeting& meeting, const std::string& bytes) {
   std::string problem;
-  auto link = lt::tcp_connect("127.0.0.1", meeting.listener->port(), soon(), problem, lt::TcpPatience::unlimited);
+  auto link =
+      lt::comm::tcp_connect("127.0.0.1", meeting.listener->port(), soon(), problem, lt::comm::TcpPatience::unlimited);
   if (!link) throw lt::CommError(problem);
-  lt::tcp_write(*link, bytes.data(), bytes.size());
+  lt::comm::tcp_write(*link, bytes.data(), bytes.size());
   return std::move(*link);
 }
 
 // The next `count` bytes that a stranger hears from the monitor; fewer if it is turned away.
-std::string heard_by(const lt::Descriptor& stranger, Monitor& monitor, std::size_t count) {
+std::string heard_by(const lt::io::Descriptor& stranger, Monitor& monitor, std::size_t count) {
   std::string heard(count, '\0');
   std::size_t got = 0;
   for (const auto deadline = soon(); got < count && Clock::now() < deadline;) {
@@ -148,7 +149,7 @@ TEST_CASE("watchdog: times that are no times are refused", "[watchdog]") {
 TEST_CASE("channel: a signal does not end a flush", "[watchdog]") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
-  Channel here{lt::Descriptor(ends[0])}, there{lt::Descriptor(ends[1])};
+  Channel here{lt::io::Descriptor(ends[0])}, there{lt::io::Descriptor(ends[1])};
   const std::string frame(200 << 10, 'x');
   for (int i = 0; i < 4; ++i) here.send(FrameKind::board, frame);  // more than the socket holds
   std::promise<void> is_blocked;
@@ -213,7 +214,7 @@ TEST_CASE("monitor: a frame longer than any ends its connection", "[watchdog]") 
 TEST_CASE("monitor: strangers are shut out", "[watchdog]") {
   Meeting meeting = meeting_of(0, 2);
   Monitor monitor(meeting);
-  const auto is_shut_out = [&](const lt::Descriptor& stranger) { return heard_by(stranger, monitor, 1).empty(); };
+  const auto is_shut_out = [&](const lt::io::Descriptor& stranger) { return heard_by(stranger, monitor, 1).empty(); };
   CHECK(is_shut_out(stranger_who_says(meeting, "GET / HTTP/1.1\r\nHost: of another protocol\r\n")));
   CHECK(is_shut_out(stranger_who_says(meeting, std::string(1 << 16, 'x'))));
   for (const auto& [rank, size] : {std::pair{0, 2}, {2, 2}, {1, 3}, {-1, 2}}) {
@@ -221,20 +222,20 @@ TEST_CASE("monitor: strangers are shut out", "[watchdog]") {
     CHECK(is_shut_out(stranger_who_says(meeting, bytes_of(hello))));
   }
   // Neither a guess nor the monitor's own proof, sent back, is welcome.
-  const lt::Hello hello = hello_of(1, 2);
+  const lt::comm::Hello hello = hello_of(1, 2);
   for (const bool is_sent_back : {false, true}) {
-    const lt::Descriptor stranger = stranger_who_says(meeting, bytes_of(hello));
-    const auto answer = lt::value_of<lt::Answer>(heard_by(stranger, monitor, sizeof(lt::Answer)));
+    const lt::io::Descriptor stranger = stranger_who_says(meeting, bytes_of(hello));
+    const auto answer = lt::comm::value_of<lt::comm::Answer>(heard_by(stranger, monitor, sizeof(lt::comm::Answer)));
     REQUIRE(answer);
-    CHECK(answer->proof == lt::proof_of(lt::Speaker::listener, kToken, hello, answer->nonce));
+    CHECK(answer->proof == lt::comm::proof_of(lt::comm::Speaker::listener, kToken, hello, answer->nonce));
     const std::string proof = bytes_of(is_sent_back ? answer->proof : std::uint64_t{7});
-    CHECK(lt::tcp_write(stranger, proof.data(), proof.size()));
+    CHECK(lt::comm::tcp_write(stranger, proof.data(), proof.size()));
     CHECK(is_shut_out(stranger));
   }
 }
 
 TEST_CASE("meeting: a stranger at an advertised address learns nothing of the token", "[watchdog]") {
-  const lt::TcpListener stranger = lt::TcpListener::at_free_port(true);
+  const lt::comm::TcpListener stranger = lt::comm::TcpListener::at_free_port(true);
   std::string seen;
   auto refused = std::async(std::launch::async, [&] {
     const Meeting meeting = meeting_of(1, 2, std::to_string(stranger.port()));
@@ -245,22 +246,22 @@ TEST_CASE("meeting: a stranger at an advertised address learns nothing of the to
     }
     return std::string();
   });
-  std::vector<lt::Descriptor> callers;
+  std::vector<lt::io::Descriptor> callers;
   bool is_full = false;
   while (refused.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
-    if (auto caller = lt::TcpListener::accept(stranger.handles().front(), is_full)) {
+    if (auto caller = lt::comm::TcpListener::accept(stranger.handles().front(), is_full)) {
       callers.push_back(std::move(*caller));
-      const std::string answer = bytes_of(lt::Answer{});
-      CHECK(lt::tcp_write(callers.back(), answer.data(), answer.size()));
+      const std::string answer = bytes_of(lt::comm::Answer{});
+      CHECK(lt::comm::tcp_write(callers.back(), answer.data(), answer.size()));
     }
-    for (const lt::Descriptor& caller : callers) {
+    for (const lt::io::Descriptor& caller : callers) {
       std::array<char, 1024> bytes{};
       const ssize_t got = ::recv(caller.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
       if (got > 0) seen.append(bytes.data(), static_cast<std::size_t>(got));
     }
   }
   CHECK(refused.get().ends_with("last tried 127.0.0.1: it does not know this run's token"));
-  CHECK(seen.size() == sizeof(lt::Hello));  // and never a proof
+  CHECK(seen.size() == sizeof(lt::comm::Hello));  // and never a proof
   CHECK(seen.find(bytes_of(kToken)) == seen.npos);
 }
 
@@ -280,13 +281,14 @@ TEST_CASE("monitor: a rank that gave up an attempt connects with the next one", 
     Meeting meeting = meeting_of(0, 2);
     Monitor monitor(meeting);
     const auto start = Clock::now();  // time stands still for the monitor, which has to notice that `first` is closed
-    const lt::Hello hello = hello_of(1, 2);
-    lt::Descriptor first = stranger_who_says(meeting, bytes_of(hello));
+    const lt::comm::Hello hello = hello_of(1, 2);
+    lt::io::Descriptor first = stranger_who_says(meeting, bytes_of(hello));
     if (was_welcomed) {
-      const auto answer = lt::value_of<lt::Answer>(heard_by(first, monitor, sizeof(lt::Answer))).value();
-      const std::string proof = bytes_of(lt::proof_of(lt::Speaker::caller, kToken, hello, answer.nonce));
-      CHECK(lt::tcp_write(first, proof.data(), proof.size()));
-      CHECK(heard_by(first, monitor, 1) == std::string(1, lt::kWelcome));
+      const auto answer =
+          lt::comm::value_of<lt::comm::Answer>(heard_by(first, monitor, sizeof(lt::comm::Answer))).value();
+      const std::string proof = bytes_of(lt::comm::proof_of(lt::comm::Speaker::caller, kToken, hello, answer.nonce));
+      CHECK(lt::comm::tcp_write(first, proof.data(), proof.size()));
+      CHECK(heard_by(first, monitor, 1) == std::string(1, lt::comm::kWelcome));
     }
     first.close();
     auto second =
@@ -303,7 +305,7 @@ TEST_CASE("monitor: it listens only while it has room for strangers", "[watchdog
   Meeting meeting = meeting_of(0, 2);
   Monitor monitor(meeting);
   const auto start = Clock::now();
-  std::vector<lt::Descriptor> strangers;
+  std::vector<lt::io::Descriptor> strangers;
   for (int i = 0; i < 256; ++i) {
     strangers.push_back(stranger_who_says(meeting, ""));
     CHECK(monitor.listener() >= 0);
@@ -317,7 +319,7 @@ TEST_CASE("monitor: it listens only while it has room for strangers", "[watchdog
 
 TEST_CASE("meeting: the addresses of another host are tried in order", "[watchdog]") {
   Meeting meeting = meeting_of(0, 2);
-  meeting.listener = lt::TcpListener::at_free_port(false);
+  meeting.listener = lt::comm::TcpListener::at_free_port(false);
   const std::string port = std::to_string(meeting.listener->port());
   Monitor monitor(meeting);
   Meeting other = meeting_of(1, 2, port + " 100::1 127.0.0.1");
@@ -330,7 +332,7 @@ TEST_CASE("meeting: the addresses of another host are tried in order", "[watchdo
 TEST_CASE("meeting: a monitor that cannot be reached is an error that names it", "[watchdog]") {
   int port = 0;
   {
-    port = lt::TcpListener::at_free_port(true).port();  // nobody listens there any more
+    port = lt::comm::TcpListener::at_free_port(true).port();  // nobody listens there any more
   }
   try {
     connect_to(meeting_of(1, 2, std::to_string(port)), 0, Clock::now());

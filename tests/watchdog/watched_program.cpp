@@ -85,7 +85,7 @@ int run(const lt::World& world, int argc, char** argv) {
   const lt::Size part = lt::Group::part_size(full.elements(), world.size(), world.rank());
   const lt::Tensor mine = full.narrow(0, lt::Group::part_begin(full.elements(), world.size(), world.rank()), part);
   for (int step = 1; step <= kSteps; ++step) {
-    lt::begin_step(step);
+    lt::device::begin_step(step);
     const lt::PhaseScope phase(lt::Phase::step);
     const bool now = strikes && step == kFaultStep;
     if (now && mode == "stop") std::raise(SIGSTOP);

@@ -14,17 +14,14 @@
 #include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::kernels {
 
 // The type in which gradients of parameters of `dtype` are summed: f64 for f64, otherwise f32.
 constexpr DType gradient_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-
-namespace kernels {
 
 // The shape [O, R, I] of an array around the dimension R.
 struct MiddleShape {
   Size O, R, I;
 };
 
-}  // namespace kernels
-}  // namespace lt
+}  // namespace lt::kernels

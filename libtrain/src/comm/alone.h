@@ -6,7 +6,7 @@
 
 #include "libtrain/comm/world.h"
 
-namespace lt {
+namespace lt::comm {
 
 // A run of this process alone. Does not initialise MPI. Chooses the number of threads as init() does, and ignores
 // variables that make no sense.
@@ -19,4 +19,4 @@ std::string run_of_one_hint(const LaunchInfo& info);
 // that an MPI launcher started prints: all of them meet the same error.
 int run_alone(const std::function<int()>& body);
 
-}  // namespace lt
+}  // namespace lt::comm

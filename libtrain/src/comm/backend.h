@@ -14,7 +14,7 @@
 #include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::comm {
 
 // A started collective. The memory passed to it must stay valid until wait() has returned.
 class Transfer {
@@ -189,4 +189,4 @@ class GroupCounting {
 std::shared_ptr<GroupBackend> make_self_backend(GroupPlace place);
 std::shared_ptr<GroupBackend> make_meta_backend(GroupPlace place, DeviceType planned);
 
-}  // namespace lt
+}  // namespace lt::comm

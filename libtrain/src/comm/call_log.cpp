@@ -11,7 +11,7 @@
 #include "device/cuda.h"
 #include "device/progress.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 using LogClock = std::chrono::steady_clock;
@@ -48,8 +48,8 @@ void GraphCalls::add(const std::shared_ptr<DeviceWords>& words, std::uint64_t se
 
 void GraphCalls::rewind(const Stream& stream) const {
   for (const First& first : first_) {
-    cuda::write_word(&first.words->begun, first.sequence, stream.cuda());
-    cuda::write_word(&first.words->ended, first.sequence, stream.cuda());
+    device::cuda::write_word(&first.words->begun, first.sequence, stream.cuda());
+    device::cuda::write_word(&first.words->ended, first.sequence, stream.cuda());
   }
 }
 
@@ -71,7 +71,7 @@ CallLog::~CallLog() {
 }
 
 std::uint64_t CallLog::begin(CollectiveOp op, std::string_view name, Size bytes, Size whole, bool on_device) {
-  if (counts_) count_progress();
+  if (counts_) device::count_progress();
   if (auto* const calls = Context::current().calls; place_.on_paper && calls != nullptr) {
     calls->push_back(fmt::format("{} \"{}\" of {} bytes in group {}", to_string(op), name, whole, place_.name));
   }
@@ -79,7 +79,7 @@ std::uint64_t CallLog::begin(CollectiveOp op, std::string_view name, Size bytes,
   const std::lock_guard lock(mutex_);
   if (ring_.size() < Group::kLogLength) ring_.resize(ring_.size() + 1);
   Entry& entry = at(next_);
-  entry.op = op, entry.on_device = on_device, entry.in_background = is_in_background(), entry.ended = false;
+  entry.op = op, entry.on_device = on_device, entry.in_background = device::is_in_background(), entry.ended = false;
   entry.name = name;  // reuses the string's memory
   entry.bytes = bytes, entry.whole = whole, entry.begin = now;
   if (!on_device) next_host_ = next_ + 1;
@@ -98,7 +98,7 @@ const CallLog::Entry* CallLog::find(std::uint64_t sequence) const {
 }
 
 void CallLog::end(std::uint64_t sequence) {
-  if (counts_) count_progress();
+  if (counts_) device::count_progress();
   const std::lock_guard lock(mutex_);
   if (next_ - sequence <= Group::kLogLength) at(sequence).ended = true;
 }
@@ -166,4 +166,4 @@ std::uint64_t device_progress() {
   return sum;
 }
 
-}  // namespace lt
+}  // namespace lt::comm

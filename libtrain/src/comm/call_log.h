@@ -14,7 +14,7 @@
 #include "comm/group_place.h"
 #include "libtrain/comm/group.h"
 
-namespace lt {
+namespace lt::comm {
 
 // Two words of pinned memory that a group's streams write: how many calls it has reached, and how many it has ended. A
 // graph writes the values of its capture again at every launch.
@@ -116,4 +116,4 @@ class CallScope {
 // While it lives, calls that this thread begins on meta groups are appended to the list.
 using CallListScope = ContextMemberScope<&Context::calls>;
 
-}  // namespace lt
+}  // namespace lt::comm

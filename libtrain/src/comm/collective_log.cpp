@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 constexpr auto kOps = static_cast<std::size_t>(CollectiveOp::exchange);  // only the ops before it are counted
@@ -129,18 +129,6 @@ WaitingScope::~WaitingScope() {
   all.waiting_ms += ms;
 }
 
-double take_waiting_ms() {
-  Totals& all = totals();
-  const std::lock_guard lock(all.mutex);
-  return std::exchange(all.waiting_ms, 0);
-}
-
-CommLap take_comm_lap() {
-  Totals& all = totals();
-  const std::lock_guard lock(all.mutex);
-  return all.lap.take();
-}
-
 CommLap comm_lap_of(const std::function<void()>& body) {
   CollectiveRecorder own(true);
   const ContextMemberScope<&Context::collectives> scope(&own);
@@ -150,6 +138,22 @@ CommLap comm_lap_of(const std::function<void()>& body) {
 
 void repeat_comm_lap(const std::shared_ptr<const CommLap>& lap) {
   record([&](CollectiveRecorder& recorder) { recorder.add_launch(lap); });
+}
+
+}  // namespace lt::comm
+
+namespace lt {
+
+double take_waiting_ms() {
+  comm::Totals& all = comm::totals();
+  const std::lock_guard lock(all.mutex);
+  return std::exchange(all.waiting_ms, 0);
+}
+
+CommLap take_comm_lap() {
+  comm::Totals& all = comm::totals();
+  const std::lock_guard lock(all.mutex);
+  return all.lap.take();
 }
 
 }  // namespace lt

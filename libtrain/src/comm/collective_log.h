@@ -11,7 +11,7 @@
 
 #include "libtrain/comm/group.h"
 
-namespace lt {
+namespace lt::comm {
 
 // Both add to the result of take_comm_lap(): a call that starts, and the times of a call that was waited for.
 void count_collective(CollectiveOp op, Size bytes);
@@ -32,4 +32,4 @@ CommLap comm_lap_of(const std::function<void()>& body);
 // Counts a launch of a CUDA graph that captured the collectives of `lap`.
 void repeat_comm_lap(const std::shared_ptr<const CommLap>& lap);
 
-}  // namespace lt
+}  // namespace lt::comm

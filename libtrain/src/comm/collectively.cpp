@@ -66,7 +66,7 @@ std::optional<Failure> run(const std::function<void()>& body, int run_rank) {
     failure.origin = error.origin();
     return failure;
   } catch (...) {
-    return failure_of(current_error(), run_rank);
+    return failure_of(comm::current_error(), run_rank);
   }
 }
 
@@ -79,7 +79,7 @@ template <class E>
 }  // namespace
 
 void collectively(const Group& group, const std::function<void()>& body) {
-  const GroupPlace& place = group.backend_->place();
+  const comm::GroupPlace& place = group.backend_->place();
   const std::optional<Failure> mine = run(body, place.run_rank);
   for (const std::string& bytes : group.all_gather_bytes(mine ? pack(*mine) : std::string())) {
     if (bytes.empty()) continue;

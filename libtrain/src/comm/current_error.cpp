@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <new>
 
-namespace lt {
+namespace lt::comm {
 
 Error current_error() {
   try {
@@ -25,4 +25,4 @@ Error current_error() {
   }
 }
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -3,10 +3,10 @@
 
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 
 // Returns the exception that is being handled. A filesystem_error becomes a DataError, any other foreign exception an
 // InternalError.
 Error current_error();
 
-}  // namespace lt
+}  // namespace lt::comm

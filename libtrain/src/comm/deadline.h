@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-namespace lt {
+namespace lt::comm {
 
 // Runs `body` on a thread of its own and waits for it, but not longer than `deadline`. Does nothing where no further
 // thread is allowed.
@@ -31,4 +31,4 @@ inline void end_by_deadline(std::chrono::seconds deadline, int exit_code) try {
 } catch (const std::system_error&) {
 }
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -9,7 +9,7 @@
 
 #include "comm/backend.h"
 
-namespace lt {
+namespace lt::comm {
 
 class DeviceBackend : public GroupBackend {
   // The control back end may be a group that makes calls of its own, so this one needs another id.
@@ -67,4 +67,4 @@ class DeviceBackend : public GroupBackend {
   Device device_;
 };
 
-}  // namespace lt
+}  // namespace lt::comm

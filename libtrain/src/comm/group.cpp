@@ -24,7 +24,7 @@ struct Call {
     throw UsageError("comm", fmt::format("{} \"{}\": {}: expected {}, got {}", op, name, argument, expected, actual));
   }
 
-  void require_contiguous(std::string_view argument, const Tensor& tensor, const GroupBackend& backend) const {
+  void require_contiguous(std::string_view argument, const Tensor& tensor, const comm::GroupBackend& backend) const {
     if (!tensor.defined()) fail(argument, "a tensor", "none");
     if (!tensor.is_contiguous()) fail(argument, "a contiguous tensor", "strides " + to_string(tensor.strides()));
     if (!backend.takes(tensor.device())) {
@@ -32,13 +32,13 @@ struct Call {
     }
   }
 
-  void require_flat(std::string_view argument, const Tensor& tensor, const GroupBackend& backend) const {
+  void require_flat(std::string_view argument, const Tensor& tensor, const comm::GroupBackend& backend) const {
     require_contiguous(argument, tensor, backend);
     if (tensor.dims() != 1) fail(argument, "one dimension", "shape " + to_string(tensor.shape()));
   }
 
   // Requires `part` to be this rank's part of `full`, in place or disjoint from it.
-  void require_part(const Tensor& part, const Tensor& full, const GroupBackend& backend) const {
+  void require_part(const Tensor& part, const Tensor& full, const comm::GroupBackend& backend) const {
     require_flat("full", full, backend);
     require_flat("part", part, backend);
     if (part.dtype() != full.dtype()) {
@@ -75,21 +75,21 @@ struct Call {
   }
 };
 
-Size gather_bytes(const GroupBackend& backend, Size n, DType dtype) {
+Size gather_bytes(const comm::GroupBackend& backend, Size n, DType dtype) {
   return (backend.size() - 1) * Group::part_size(n, backend.size(), backend.rank()) * dtype_bytes(dtype);
 }
 
-Size reduce_bytes(const GroupBackend& backend, Device device, Size n, DType wire) {
+Size reduce_bytes(const comm::GroupBackend& backend, Device device, Size n, DType wire) {
   const Size mine = Group::part_size(n, backend.size(), backend.rank());
-  const HostGrid stages = backend.stages(device, n);
+  const comm::HostGrid stages = backend.stages(device, n);
   if (stages.is_one_stage()) return (n - mine) * dtype_bytes(wire);
   const Size on_host = (stages.ranks - 1) * stages.hosts * dtype_bytes(wire);
-  return mine * (on_host + (stages.hosts - 1) * dtype_bytes(GroupBackend::sum_type(wire)));
+  return mine * (on_host + (stages.hosts - 1) * dtype_bytes(comm::GroupBackend::sum_type(wire)));
 }
 
 // The messages to or from other ranks, as raw memory.
-std::vector<Piece> pieces_of(std::span<const Message> messages, int own_rank) {
-  std::vector<Piece> pieces;
+std::vector<comm::Piece> pieces_of(std::span<const Message> messages, int own_rank) {
+  std::vector<comm::Piece> pieces;
   for (const Message& message : messages) {
     if (message.rank == own_rank || message.values.elements() == 0) continue;
     pieces.push_back({message.rank, message.values.data(), message.values.bytes()});
@@ -116,13 +116,13 @@ void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& 
                           const Tensor& squares, bool is_first_half = false) {
   const MemoryScope owner(MemoryOwner::communication);
   const OperationScope operation("reduce_scatter");
-  ReduceScatterCall call{full.device(), full.dtype(), wire, full.elements(), accumulate};
+  comm::ReduceScatterCall call{full.device(), full.dtype(), wire, full.elements(), accumulate};
   call.wants_squares = squares.defined();
   const auto staging = state.backend->staging(call);
   if (staging.outgoing > 0) state.outgoing = Tensor::empty({staging.outgoing}, wire, full.device());
   if (staging.incoming > 0) state.incoming = Tensor::empty({staging.incoming}, wire, full.device());
   if (staging.host_sums > 0) {
-    state.host_sums = Tensor::empty({staging.host_sums}, GroupBackend::sum_type(wire), full.device());
+    state.host_sums = Tensor::empty({staging.host_sums}, comm::GroupBackend::sum_type(wire), full.device());
   }
   if (staging.partials > 0) state.partials = Tensor::empty({staging.partials}, DType::f64, full.device());
   if (full.device().is_meta()) return;
@@ -144,9 +144,9 @@ struct Entry {
   bool on_device = false;
 };
 
-std::uint64_t note(GroupBackend& backend, const Entry& entry) {
-  const GroupCounting counting(backend);
-  count_collective(entry.op, entry.bytes);
+std::uint64_t note(comm::GroupBackend& backend, const Entry& entry) {
+  const comm::GroupCounting counting(backend);
+  comm::count_collective(entry.op, entry.bytes);
   return backend.log().begin(entry.op, entry.name, entry.bytes, entry.whole, entry.on_device);
 }
 
@@ -154,36 +154,36 @@ bool is_on_device(const Tensor& tensor) { return tensor.device().type == DeviceT
 
 // Runs one half of a larger collective to completion.
 template <class Start>
-void run_half(const std::shared_ptr<GroupBackend>& backend, CollectiveOp op, Start&& start) {
+void run_half(const std::shared_ptr<comm::GroupBackend>& backend, CollectiveOp op, Start&& start) {
   auto state = std::make_unique<Work::State>(backend, op);
   start(*state);
   Work(std::move(state)).wait();
 }
 
 template <class Wait>
-void run_barrier(GroupBackend& backend, Wait&& wait) {
-  const GroupCounting counting(backend);
+void run_barrier(comm::GroupBackend& backend, Wait&& wait) {
+  const comm::GroupCounting counting(backend);
   const TimePoint begin = TimePoint::on(Stream::compute(kCpu));
-  count_collective(CollectiveOp::barrier, 0);
+  comm::count_collective(CollectiveOp::barrier, 0);
   {
-    const CallScope call(backend.log(), CollectiveOp::barrier, "barrier", 0, 0);
-    const WaitingScope waiting;
+    const comm::CallScope call(backend.log(), CollectiveOp::barrier, "barrier", 0, 0);
+    const comm::WaitingScope waiting;
     wait();
   }
   if (backend.is_paper()) return;
-  count_times({CollectiveOp::barrier, begin, TimePoint::on(Stream::compute(kCpu)), begin});
+  comm::count_times({CollectiveOp::barrier, begin, TimePoint::on(Stream::compute(kCpu)), begin});
 }
 
-GroupPlace paper_place(int rank, int size, std::vector<int> hosts) {
-  GroupPlace place{rank, size, rank, size, "meta"};
+comm::GroupPlace paper_place(int rank, int size, std::vector<int> hosts) {
+  comm::GroupPlace place{rank, size, rank, size, "meta"};
   place.hosts = std::move(hosts);
   return place;
 }
 
 }  // namespace
 
-Group::Group() : backend_(make_self_backend({})) {}
-Group::Group(std::shared_ptr<GroupBackend> backend) : backend_(std::move(backend)) {}
+Group::Group() : backend_(comm::make_self_backend({})) {}
+Group::Group(std::shared_ptr<comm::GroupBackend> backend) : backend_(std::move(backend)) {}
 
 Group Group::meta(int rank, int size, DeviceType planned, int ranks_per_host) {
   if (size < 1 || rank < 0 || rank >= size) {
@@ -193,13 +193,13 @@ Group Group::meta(int rank, int size, DeviceType planned, int ranks_per_host) {
   if (ranks_per_host > 0) {
     for (int r = 0; r < size; ++r) hosts.push_back(r / ranks_per_host);
   }
-  return Group(make_meta_backend(paper_place(rank, size, std::move(hosts)), planned));
+  return Group(comm::make_meta_backend(paper_place(rank, size, std::move(hosts)), planned));
 }
 
 Group Group::on_meta(Device device) const {
-  GroupPlace place = paper_place(rank(), size(), backend_->place().hosts);
+  comm::GroupPlace place = paper_place(rank(), size(), backend_->place().hosts);
   place.most_arriving = backend_->place().most_arriving;
-  return Group(make_meta_backend(std::move(place), backend_->counted_type(device)));
+  return Group(comm::make_meta_backend(std::move(place), backend_->counted_type(device)));
 }
 
 int Group::rank() const { return backend_->rank(); }
@@ -234,15 +234,15 @@ Work Group::reduce_scatter(std::string_view name, const Tensor& part, const Tens
 }
 
 void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) const {
-  const GroupCounting counting(*backend_);
+  const comm::GroupCounting counting(*backend_);
   const Call call{"all_reduce", name};
   call.require_flat("full", full, *backend_);
   call.require_wire(full.dtype(), wire);
   const Size n = full.elements();
   const Size bytes = reduce_bytes(*backend_, full.device(), n, wire) + gather_bytes(*backend_, n, full.dtype());
-  count_collective(CollectiveOp::all_reduce, bytes);
-  const CallScope scope(backend_->log(), CollectiveOp::all_reduce, name, bytes, n * dtype_bytes(wire),
-                        is_on_device(full));
+  comm::count_collective(CollectiveOp::all_reduce, bytes);
+  const comm::CallScope scope(backend_->log(), CollectiveOp::all_reduce, name, bytes, n * dtype_bytes(wire),
+                              is_on_device(full));
   const SpanScope span(Lane::reduce, name, {bytes, size(), backend_->place().stride, 2});
   const Tensor part = full.narrow(0, part_begin(n, size(), rank()), part_size(n, size(), rank()));
   const Stream stream = Stream::compute(full.device());
@@ -250,7 +250,7 @@ void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) co
   run_half(backend_, CollectiveOp::reduce_scatter,
            [&](Work::State& state) { start_reduce_scatter(state, part, full, wire, false, {}, true); });
   run_half(backend_, CollectiveOp::all_gather, [&](Work::State& state) { start_all_gather(state, full, part); });
-  if (!full.device().is_meta()) count_times({CollectiveOp::all_reduce, begin, TimePoint::on(stream), begin});
+  if (!full.device().is_meta()) comm::count_times({CollectiveOp::all_reduce, begin, TimePoint::on(stream), begin});
 }
 
 Work Group::all_to_all(std::string_view name, Device device, std::span<const Message> outgoing,
@@ -290,7 +290,7 @@ Work Group::all_to_all(std::string_view name, Device device, std::span<const Mes
     }
     for (std::size_t i = 0; i < sent.size(); ++i) {
       if (sent[i]->data() == received[i]->data()) continue;
-      copy_bytes(device, received[i]->data(), sent[i]->data(), sent[i]->bytes());
+      device::copy_bytes(device, received[i]->data(), sent[i]->data(), sent[i]->bytes());
     }
     state->transfer = backend_->all_to_all({device, pieces_of(outgoing, rank()), pieces_of(incoming, rank())});
   }
@@ -321,9 +321,9 @@ void Group::idle_barrier() const {
 }
 
 std::vector<std::string> Group::all_gather_bytes(const std::string& mine) const {
-  const GroupCounting counting(*backend_);
-  const WaitingScope waiting;
-  const CallScope call(backend_->log(), CollectiveOp::exchange, "bytes of all", 0, 0);
+  const comm::GroupCounting counting(*backend_);
+  const comm::WaitingScope waiting;
+  const comm::CallScope call(backend_->log(), CollectiveOp::exchange, "bytes of all", 0, 0);
   return backend_->all_gather_bytes(mine);
 }
 
@@ -331,9 +331,9 @@ std::string Group::broadcast_bytes(const std::string& value, int root) const {
   if (root < 0 || root >= size()) {
     Call{"broadcast_bytes", ""}.fail("root", fmt::format("0 to {}", size() - 1), std::to_string(root));
   }
-  const GroupCounting counting(*backend_);
-  const WaitingScope waiting;
-  const CallScope call(backend_->log(), CollectiveOp::exchange, "bytes of one", 0, 0);
+  const comm::GroupCounting counting(*backend_);
+  const comm::WaitingScope waiting;
+  const comm::CallScope call(backend_->log(), CollectiveOp::exchange, "bytes of one", 0, 0);
   return backend_->broadcast_bytes(value, root);
 }
 
@@ -352,7 +352,7 @@ Group Group::split(int color, std::string_view name) const {
 Group Group::split(const std::function<int(int)>& color, std::string_view name) const {
   std::vector<int> colors(static_cast<std::size_t>(size()));
   for (int r = 0; r < size(); ++r) colors[static_cast<std::size_t>(r)] = color(r);
-  const CallScope call(backend_->log(), CollectiveOp::exchange, "split", 0, 0);
+  const comm::CallScope call(backend_->log(), CollectiveOp::exchange, "split", 0, 0);
   return Group(backend_->split(colors, std::string(name)));
 }
 

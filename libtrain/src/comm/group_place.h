@@ -9,7 +9,7 @@
 
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::comm {
 
 // The ranks of a group by host. Every host has the same number, numbered one after the other:
 // rank = host * ranks + local rank.
@@ -60,4 +60,4 @@ constexpr std::uint64_t group_id(std::uint64_t parent, std::uint64_t number, std
   return id;
 }
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -10,7 +10,7 @@
 #include "device/cuda.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 // A pool of pinned memory. A returned block serves the next request of the same size.
@@ -27,7 +27,7 @@ class PinnedBuffers : public std::enable_shared_from_this<PinnedBuffers> {
         free_.erase(found);
       }
     }
-    if (!block) block = cuda::allocate_pinned(device_, std::max<Size>(bytes, 1));
+    if (!block) block = device::cuda::allocate_pinned(device_, std::max<Size>(bytes, 1));
     auto* const memory = static_cast<std::byte*>(block.get());
     return {memory, [pool = shared_from_this(), block = std::move(block), bytes](std::byte*) mutable {
               const std::lock_guard lock(pool->mutex_);
@@ -60,7 +60,7 @@ class StagedTransfer final : public Transfer {
   void wait() override {
     if (inner_) inner_->wait();
     for (const Result& result : results_) {
-      if (result.bytes > 0) cuda::copy(result.to, result.from, result.bytes, stream().cuda());
+      if (result.bytes > 0) device::cuda::copy(result.to, result.from, result.bytes, stream().cuda());
     }
     stream().synchronize();  // the next transfer may take the memory
   }
@@ -91,7 +91,7 @@ class HostStagedBackend final : public DeviceBackend {
   std::unique_ptr<Transfer> all_to_all_on_device(const AllToAllCall& call) override;
   std::unique_ptr<Transfer> broadcast_on_device(const BroadcastCall& call) override;
   void to_host(std::byte* to, const void* from, Size bytes) const {
-    if (bytes > 0) cuda::copy(to, from, bytes, compute_.cuda());
+    if (bytes > 0) device::cuda::copy(to, from, bytes, compute_.cuda());
   }
 
   Stream compute_ = Stream::compute(device());
@@ -165,6 +165,10 @@ std::unique_ptr<Transfer> HostStagedBackend::broadcast_on_device(const Broadcast
 
 }  // namespace
 
+}  // namespace lt::comm
+
+namespace lt {
+
 Group Group::through_host(Device device) const {
   require_device(device);
   if (device.type != DeviceType::cuda || backend_->is_paper()) {
@@ -172,7 +176,7 @@ Group Group::through_host(Device device) const {
                                  backend_->place().name + " and device " + to_string(device));
   }
   if (size() == 1) return *this;
-  return Group(std::make_shared<HostStagedBackend>(backend_, device));
+  return Group(std::make_shared<comm::HostStagedBackend>(backend_, device));
 }
 
 }  // namespace lt

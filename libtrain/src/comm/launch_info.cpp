@@ -16,7 +16,7 @@
 #include "libtrain/comm/world.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 struct Variables {
@@ -167,11 +167,15 @@ std::string run_of_one_hint(const LaunchInfo& info) {
                      is_slurm ? "srun -n 1, or unset SLURM_STEP_ID," : "unset WORLD_SIZE and RANK");
 }
 
+}  // namespace lt::comm
+
+namespace lt {
+
 LaunchInfo discover_ranks() {
-  for (const Variables& names : kLaunchers) {
-    if (is_complete(names)) return read_launcher(names);
+  for (const comm::Variables& names : comm::kLaunchers) {
+    if (comm::is_complete(names)) return comm::read_launcher(names);
   }
-  for (const Variables& names : kLaunchers) refuse_incomplete(names);
+  for (const comm::Variables& names : comm::kLaunchers) comm::refuse_incomplete(names);
   return {};
 }
 

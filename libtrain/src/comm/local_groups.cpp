@@ -13,7 +13,7 @@
 #include "kernels/reduce.h"
 #include "tensor/dispatch.h"
 
-namespace lt {
+namespace lt::comm {
 
 GroupBackend::Staging GroupBackend::staging(const ReduceScatterCall& call) const {
   if (size() == 1) return {};
@@ -103,19 +103,20 @@ class SelfBackend final : public LocalBackend {
 
   std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) override {
     if (call.n == 0 || call.full_N == call.part_P) return nullptr;
-    copy_bytes(call.device, call.full_N, call.part_P, call.n * dtype_bytes(call.dtype));
+    device::copy_bytes(call.device, call.full_N, call.part_P, call.n * dtype_bytes(call.dtype));
     return nullptr;
   }
 
   std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override {
     if (call.n > 0 && (call.accumulate || call.full_N != call.part_P)) {
-      dispatch(call.device, [&](auto stream) {
+      tensor::dispatch(call.device, [&](auto stream) {
         kernels::convert(stream, call.dtype, call.part_P, call.dtype, call.full_N, call.n, call.accumulate);
       });
     }
     if (call.squares != nullptr) {
-      dispatch(call.device,
-               [&](auto stream) { kernels::sum_squares(stream, call.dtype, call.squares, call.part_P, call.n); });
+      tensor::dispatch(call.device, [&](auto stream) {
+        kernels::sum_squares(stream, call.dtype, call.squares, call.part_P, call.n);
+      });
     }
     return nullptr;
   }
@@ -158,4 +159,4 @@ std::shared_ptr<GroupBackend> make_meta_backend(GroupPlace place, DeviceType pla
   return std::make_shared<MetaBackend>(std::move(place), planned);
 }
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -8,7 +8,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 
-namespace lt {
+namespace lt::comm {
 
 void MessageTransfer::wait() {
   {
@@ -64,4 +64,4 @@ std::unique_ptr<Transfer> MessageBackend::all_to_all(const AllToAllCall& call) {
   return transfer;
 }
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -8,7 +8,7 @@
 
 #include "comm/backend.h"
 
-namespace lt {
+namespace lt::comm {
 
 // The messages of one collective. Post all receives before the first send, so that messages find them waiting.
 class MessageTransfer : public Transfer {
@@ -44,4 +44,4 @@ class MessageBackend : public GroupBackend {
   virtual std::unique_ptr<MessageTransfer> next_transfer() = 0;
 };
 
-}  // namespace lt
+}  // namespace lt::comm

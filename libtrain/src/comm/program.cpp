@@ -15,7 +15,7 @@
 #include "comm/mpi/mpi_runtime.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 // The longest time that a rank takes to exit, because a peer may be gone or hang.
@@ -92,17 +92,21 @@ int run_alone(const std::function<int()>& body) {
   }
 }
 
+}  // namespace lt::comm
+
+namespace lt {
+
 int run_program(int argc, char** argv, const std::function<int(const World&)>& body, const MeetingOptions& meeting) {
   std::optional<World> world;
   try {
     world = init(argc, argv, meeting);
   } catch (...) {
-    return leave_without_world(current_error());
+    return comm::leave_without_world(comm::current_error());
   }
   try {
     return body(*world);
   } catch (...) {
-    return leave_with(*world, current_error());
+    return comm::leave_with(*world, comm::current_error());
   }
 }
 

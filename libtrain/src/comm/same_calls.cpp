@@ -10,7 +10,7 @@
 #include "io/lines.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 
 std::string LineDifference::text(const char* none) const {
   return fmt::format("{}, found on rank {} {}", first.value_or(none), rank, other.value_or(none));
@@ -18,13 +18,13 @@ std::string LineDifference::text(const char* none) const {
 
 std::optional<LineDifference> first_difference(const std::vector<std::string>& lines, const Group& group) {
   const std::string text = fmt::format("{}\n", fmt::join(lines, "\n"));
-  const auto hashes = group.all_gather_bytes(crc_text(crc32c(0, text.data(), text.size())));
+  const auto hashes = group.all_gather_bytes(io::crc_text(io::crc32c(0, text.data(), text.size())));
   const auto other =
       std::find_if(hashes.begin(), hashes.end(), [&](const std::string& hash) { return hash != hashes[0]; });
   if (other == hashes.end()) return std::nullopt;
   const auto rank = static_cast<int>(other - hashes.begin());
-  const auto first = split_lines(group.broadcast_bytes(text, 0)),
-             second = split_lines(group.broadcast_bytes(text, rank));
+  const auto first = io::split_lines(group.broadcast_bytes(text, 0)),
+             second = io::split_lines(group.broadcast_bytes(text, rank));
   std::size_t i = 0;
   while (i < std::min(first.size(), second.size()) && first[i] == second[i]) ++i;
   const auto line_of = [i](const std::vector<std::string>& all) {
@@ -43,4 +43,4 @@ void require_same_calls(const std::string& name, const std::vector<std::string>&
                    "ranks make the same collectives in the same order and sizes: model and options must be alike");
 }
 
-}  // namespace lt
+}  // namespace lt::comm

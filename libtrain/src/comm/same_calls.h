@@ -9,7 +9,7 @@
 
 #include "libtrain/comm/group.h"
 
-namespace lt {
+namespace lt::comm {
 
 // The first line in which a rank's list differs from that of rank 0; nullopt: no such line.
 struct LineDifference {
@@ -29,4 +29,4 @@ std::optional<LineDifference> first_difference(const std::vector<std::string>& l
 // differ, throws UsageError on all ranks with the first call that differs.
 void require_same_calls(const std::string& name, const std::vector<std::string>& calls, const Group& group);
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstddef>
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 struct SipState {
@@ -49,4 +49,4 @@ std::uint64_t siphash(const SipKey& key, std::string_view text) {
   return state.v0 ^ state.v1 ^ state.v2 ^ state.v3;
 }
 
-}  // namespace lt
+}  // namespace lt::comm

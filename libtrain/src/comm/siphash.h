@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <string_view>
 
-namespace lt {
+namespace lt::comm {
 
 using SipKey = std::array<std::uint8_t, 16>;
 
 std::uint64_t siphash(const SipKey& key, std::string_view text);
 
-}  // namespace lt
+}  // namespace lt::comm

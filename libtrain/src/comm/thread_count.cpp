@@ -13,7 +13,7 @@
 #include "kernels/threads.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 constexpr int kMostCores = 1 << 16;
@@ -51,9 +51,9 @@ std::string cores_text(double cores) { return fmt::format("{:g} core{}", cores, 
 
 CoreSources core_sources(const LaunchInfo& info, const std::filesystem::path& root) {
   CoreSources sources;
-  sources.kernel = kernel_identity(root);
+  sources.kernel = device::kernel_identity(root);
   sources.processors = kernels::usable_processors();
-  for (const CpuQuota& quota : cpu_quotas(root)) {
+  for (const device::CpuQuota& quota : device::cpu_quotas(root)) {
     sources.quotas.push_back({quota.group, quota.cores, "a quota of " + cores_text(quota.cores)});
   }
   sources.slurm_cpus_per_task = variable("SLURM_CPUS_PER_TASK");
@@ -111,7 +111,7 @@ ThreadCount choose_threads(const std::vector<CoreGrant>& grants, const Group& wo
   std::string own;
   for (const CoreGrant& grant : grants) own += grant.key + "\n";
   std::vector<std::vector<std::string>> keys_of_ranks;
-  for (const std::string& keys : world.all_gather_bytes(own)) keys_of_ranks.push_back(split_lines(keys));
+  for (const std::string& keys : world.all_gather_bytes(own)) keys_of_ranks.push_back(io::split_lines(keys));
   if (const std::string given = variable("OMP_NUM_THREADS"); !given.empty()) {
     std::string first = given.substr(0, given.find(','));  // OpenMP allows blanks around a number
     first.erase(first.find_last_not_of(' ') + 1);
@@ -124,4 +124,4 @@ ThreadCount choose_threads(const std::vector<CoreGrant>& grants, const Group& wo
   return chosen;
 }
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -8,7 +8,7 @@
 
 #include "libtrain/comm/world.h"
 
-namespace lt {
+namespace lt::comm {
 
 // One limit on the cores of a rank.
 struct CoreGrant {
@@ -39,4 +39,4 @@ ThreadCount thread_count(const std::vector<CoreGrant>& grants,
 // Sets the threads of this rank's kernels. Every rank must call it with its grants. OMP_NUM_THREADS, if set, wins.
 ThreadCount choose_threads(const std::vector<CoreGrant>& grants, const Group& world);
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -11,7 +11,7 @@
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 
 template <class T>
 std::string bytes_of(const T& value) {
@@ -58,4 +58,4 @@ T sum_over_ranks(const Group& group, const T& value) {
   return sum;
 }
 
-}  // namespace lt
+}  // namespace lt::comm

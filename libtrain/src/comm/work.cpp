@@ -30,7 +30,7 @@ class GivenUp {
  private:
   std::mutex mutex_;
   std::vector<std::unique_ptr<Work::State>> states_;
-  std::vector<std::shared_ptr<GroupBackend>> backends_;
+  std::vector<std::shared_ptr<comm::GroupBackend>> backends_;
 };
 
 GivenUp& given_up() {
@@ -76,8 +76,8 @@ void Work::wait() {
     if (state->sequence) state->backend->log().end(*state->sequence);
     return;
   }
-  const GroupCounting counting(*state->backend);
-  Transfer& transfer = *state->transfer;
+  const comm::GroupCounting counting(*state->backend);
+  comm::Transfer& transfer = *state->transfer;
   const TimePoint awaited = TimePoint::on(Stream::compute(transfer.device()));
   try {
     transfer.wait();
@@ -89,7 +89,7 @@ void Work::wait() {
   if (timeline != nullptr) timeline->end(state->span, end);
   if (!state->sequence) return;
   state->backend->log().end(*state->sequence);
-  count_times({state->op, transfer.begin(), end, awaited});
+  comm::count_times({state->op, transfer.begin(), end, awaited});
 }
 
 }  // namespace lt

@@ -13,15 +13,15 @@
 namespace lt {
 
 struct Work::State {
-  State(std::shared_ptr<GroupBackend> backend, CollectiveOp op, std::optional<std::uint64_t> sequence = {})
+  State(std::shared_ptr<comm::GroupBackend> backend, CollectiveOp op, std::optional<std::uint64_t> sequence = {})
       : backend(std::move(backend)), op(op), sequence(sequence) {}
 
-  std::shared_ptr<GroupBackend> backend;  // so that the communicator outlives its transfers
+  std::shared_ptr<comm::GroupBackend> backend;  // so that the communicator outlives its transfers
   CollectiveOp op;
   std::optional<std::uint64_t> sequence;  // in the log; empty for one half of a collective that is logged as a whole
   std::vector<Tensor> tensors;            // of the caller, on the CPU
   Tensor outgoing, incoming, host_sums, partials;
-  std::unique_ptr<Transfer> transfer;  // null: nothing moves
+  std::unique_ptr<comm::Transfer> transfer;  // null: nothing moves
   int exceptions = std::uncaught_exceptions();
 
   // Its span in a trace.

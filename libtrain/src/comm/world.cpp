@@ -18,12 +18,7 @@
 #include "io/standard_descriptors.h"
 #include "libtrain/error.h"
 
-namespace lt {
-namespace {
-
-constexpr std::chrono::seconds kEndDeadline{5};
-
-}  // namespace
+namespace lt::comm {
 
 World world_of_one() {
   World world;
@@ -34,29 +29,39 @@ World world_of_one() {
   return world;
 }
 
+}  // namespace lt::comm
+
+namespace lt {
+namespace {
+
+constexpr std::chrono::seconds kEndDeadline{5};
+
+}  // namespace
+
 World init(int& argc, char**& argv, const MeetingOptions& meeting) {
-  open_standard_descriptors();
+  io::open_standard_descriptors();
   World world;
   world.info_ = discover_ranks();
-  const std::vector<CoreGrant> grants = core_grants(core_sources(world.info_));
-  const bool is_without_mpi = world.info_.size > 1 && !has_mpi_launcher();
-  const std::optional<MeetingPlace> place = is_without_mpi ? meeting_place() : std::nullopt;
+  const std::vector<comm::CoreGrant> grants = comm::core_grants(comm::core_sources(world.info_));
+  const bool is_without_mpi = world.info_.size > 1 && !comm::has_mpi_launcher();
+  const std::optional<comm::MeetingPlace> place = is_without_mpi ? comm::meeting_place() : std::nullopt;
   if (place) {
-    world.group_ = Group(meet_without_mpi(*place, world.info_, meeting));
-    if (!world.info_.host_is_known) learn_host_ranks(world.info_, world.group_.all_gather_bytes(host_name()));
+    world.group_ = Group(comm::meet_without_mpi(*place, world.info_, meeting));
+    if (!world.info_.host_is_known)
+      comm::learn_host_ranks(world.info_, world.group_.all_gather_bytes(comm::host_name()));
   } else if (world.info_.size > 1) {
-    world.mpi_ = start_mpi(world.info_, argc, argv);
+    world.mpi_ = comm::start_mpi(world.info_, argc, argv);
     world.over_mpi_ = true;
-    world.group_ = Group(make_mpi_world_backend());
+    world.group_ = Group(comm::make_mpi_world_backend());
     world.info_.rank = world.group_.rank();
   }
-  world.threads_ = choose_threads(grants, world.group_);
+  world.threads_ = comm::choose_threads(grants, world.group_);
   return world;
 }
 
 Device World::device(DeviceType type) const {
   if (type != DeviceType::cuda) return {type, 0};
-  return {type, cuda::is_built() && cuda::count() == 1 ? 0 : info_.local_rank};
+  return {type, device::cuda::is_built() && device::cuda::count() == 1 ? 0 : info_.local_rank};
 }
 
 Group World::group(Device device) const {
@@ -73,9 +78,10 @@ Group World::group(Device device) const {
 }
 
 void World::abort(int exit_code) const {
-  end_by_deadline(kEndDeadline, exit_code);  // the reader of the output may be gone, and MPI may wait for the launcher
+  comm::end_by_deadline(kEndDeadline,
+                        exit_code);  // the reader of the output may be gone, and MPI may wait for the launcher
   std::fflush(nullptr);
-  if (over_mpi_) abort_mpi(exit_code);
+  if (over_mpi_) comm::abort_mpi(exit_code);
   std::_Exit(exit_code);
 }
 

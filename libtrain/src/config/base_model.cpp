@@ -23,7 +23,7 @@
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
 
-namespace lt {
+namespace lt::config {
 namespace fs = std::filesystem;
 namespace {
 
@@ -47,7 +47,7 @@ const nn::SpecField* difference_of(const nn::TransformerSpec& spec, const nn::Tr
   return found;
 }
 
-std::string value_of(const nn::TransformerSpec& spec, const nn::SpecField& field) {
+std::string text_of_field(const nn::TransformerSpec& spec, const nn::SpecField& field) {
   if (const auto* const number = std::get_if<float nn::TransformerSpec::*>(&field.member))
     return fmt::format("{}", spec.**number);  // not the digits of its double
   return checkpoint::all_fields(spec)[std::string(field.name)].dump();
@@ -133,18 +133,18 @@ void require_same_model(const Config& config) {
   constexpr const char* kLeaveOut = "leave the key out: the model is that of model.from";
   if (const nn::SpecField* const field = difference_of(spec, base, config)) {
     throw UsageError("config", key_of_field(*field),
-                     fmt::format("{}, as model.from {} has", value_of(base, *field), from), value_of(spec, *field),
-                     kLeaveOut);
+                     fmt::format("{}, as model.from {} has", text_of_field(base, *field), from),
+                     text_of_field(spec, *field), kLeaveOut);
   }
   // A folder's config.json takes the place of a preset.
   if (!checkpoint::is_hf_folder(from) || !names_preset(config)) return;
   const nn::TransformerSpec preset = nn::with_defaults(nn::preset(config.model.preset));
   if (const nn::SpecField* const field = difference_of(preset, base, {})) {
-    throw UsageError("config", "model.preset",
-                     fmt::format("the model of model.from {}, with {} {}", from, field->name, value_of(base, *field)),
-                     fmt::format("{} with {} {}", config.model.preset, field->name, value_of(preset, *field)),
-                     kLeaveOut);
+    throw UsageError(
+        "config", "model.preset",
+        fmt::format("the model of model.from {}, with {} {}", from, field->name, text_of_field(base, *field)),
+        fmt::format("{} with {} {}", config.model.preset, field->name, text_of_field(preset, *field)), kLeaveOut);
   }
 }
 
-}  // namespace lt
+}  // namespace lt::config

@@ -8,7 +8,7 @@
 #include "libtrain/config/config.h"
 #include "libtrain/nn/transformer_spec.h"
 
-namespace lt {
+namespace lt::config {
 
 // What the newest checkpoint at `path` says of its run; nullopt if none can be read, or in a Hugging Face folder.
 std::optional<checkpoint::RunState> state_at(const std::string& path);
@@ -35,4 +35,4 @@ void require_model_at(const std::string& from);
 // length and scaling of rotary positions. Names the key and both values.
 void require_same_model(const Config& config);
 
-}  // namespace lt
+}  // namespace lt::config

@@ -22,11 +22,7 @@
 #include "libtrain/nn/models.h"
 #include "nn/spec_fields.h"
 
-namespace lt {
-
-using config::Key;
-using config::schema;
-
+namespace lt::config {
 namespace {
 
 namespace fs = std::filesystem;
@@ -69,13 +65,13 @@ class Layers {
         keys_(schema(*models)),
         list_of_keys_(fmt::format("`{} train --help`", models->program)) {}
 
-  void set(const std::string& name, const config::Value& value, const std::string& source) {
+  void set(const std::string& name, const Value& value, const std::string& source) {
     const Key* key = find_key(keys_, name);
     if (key == nullptr) {
       throw UsageError("config", fmt::format("unknown key {} ({})", name, source), hint_for_key(name));
     }
     try {
-      config::assign(config_, *key, value);
+      assign(config_, *key, value);
     } catch (const UsageError& error) {
       throw error.from(source);
     }
@@ -94,7 +90,7 @@ class Layers {
     if (found == keys_.end()) {
       throw UsageError("config", fmt::format("unknown environment variable {}", variable), hint_for_variable(variable));
     }
-    set(found->full_name(), config::Text{value}, "from the environment variable " + variable);
+    set(found->full_name(), Text{value}, "from the environment variable " + variable);
   }
 
   // After the layer of `file`. If it is that of a run's folder, which may have been moved or copied, it means the run
@@ -114,8 +110,7 @@ class Layers {
       config_.origins.erase(key);
     };
     CheckpointConfig& checkpoint = config_.checkpoint;
-    if (checkpoint.dir == config::own_checkpoints(config_.run.dir))
-      forget("checkpoint.dir", checkpoint.dir, std::string());
+    if (checkpoint.dir == own_checkpoints(config_.run.dir)) forget("checkpoint.dir", checkpoint.dir, std::string());
     OptimConfig& optim = config_.optim;
     if (optim.min_lr == optim.lr / 10) forget("optim.min_lr", optim.min_lr, OptimConfig().min_lr);
     if (!config_.model.from.empty() || !is_transformer(config_)) return;
@@ -156,7 +151,7 @@ class Layers {
 
   // LTRAIN_TRAIN_SEDE is near train.seed, LTRAIN_LR near optim.lr.
   std::string hint_for_variable(const std::string& variable) const {
-    std::string name = lower_case(variable.substr(kPrefix.size()));
+    std::string name = io::lower_case(variable.substr(kPrefix.size()));
     if (is_section(keys_, name)) return fmt::format("{} is a section: {}_KEY sets its keys", name, variable);
     const std::size_t underscore = name.find('_');
     if (underscore != name.npos && is_section(keys_, name.substr(0, underscore))) name[underscore] = '.';
@@ -173,7 +168,7 @@ class Layers {
 };
 
 void add_toml(Layers& layers, const std::string& text, const std::string& file) {
-  for (const config::TomlEntry& entry : config::parse_toml(text, file)) {
+  for (const TomlEntry& entry : parse_toml(text, file)) {
     if (entry.is_section) {
       layers.require_section(entry.name, entry.source);
     } else {
@@ -204,11 +199,17 @@ std::string help_of(const Key& key) {
 
 }  // namespace
 
+bool is_transformer(const Config& config) { return config.models->transformers && own_row(config) == nullptr; }
+
+}  // namespace lt::config
+
+namespace lt {
+
 std::vector<ConfigKey> config_keys(const Models& models) {
   const Config fallbacks = default_config(models);
   std::vector<ConfigKey> made;
-  for (const Key& key : schema(*models)) {
-    made.push_back({key.full_name(), toml_text(fallbacks, key), help_of(key), key.rule.choices});
+  for (const config::Key& key : config::schema(*models)) {
+    made.push_back({key.full_name(), config::toml_text(fallbacks, key), config::help_of(key), key.rule.choices});
   }
   return made;
 }
@@ -218,8 +219,6 @@ const ModelRow* own_row(const Config& config) {
   const auto found = std::ranges::find(rows, config.model.family, &ModelRow::name);
   return found == rows.end() ? nullptr : &*found;
 }
-
-bool is_transformer(const Config& config) { return config.models->transformers && own_row(config) == nullptr; }
 
 Config default_config(const Models& models) {
   Config config;
@@ -233,27 +232,27 @@ Config default_config(const Models& models) {
 
 Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line,
                    const Models& models) {
-  Layers layers(models);
+  config::Layers layers(models);
   if (!file.empty()) {
     const std::string text = config::read_text(file);
-    add_toml(layers, text, file);
+    config::add_toml(layers, text, file);
     if (layers.is_of_earlier_version(text)) layers.keep_cleared_scaling(), layers.forget_derived();
     layers.name_run_of(file);
   }
-  add_environment(layers);
+  config::add_environment(layers);
   for (const auto& [name, value] : command_line) layers.set(name, config::Text{value}, "from the command line");
   return layers.config();
 }
 
 Config config_from_toml(const std::string& text, const std::string& source, const Models& models) {
-  Layers layers(models);
-  add_toml(layers, text, source);
+  config::Layers layers(models);
+  config::add_toml(layers, text, source);
   return layers.config();
 }
 
 Config config_of_start(const std::string& text, const std::string& source, const Models& models) {
-  Layers layers(models);
-  add_toml(layers, text, source);
+  config::Layers layers(models);
+  config::add_toml(layers, text, source);
   if (layers.is_of_earlier_version(text)) layers.keep_cleared_scaling();
   return layers.config();
 }
@@ -261,18 +260,18 @@ Config config_of_start(const std::string& text, const std::string& source, const
 std::string to_toml(const Config& config) {
   const Config unset = default_config(config.models);
   std::string text, section;
-  for (const Key& key : schema(*config.models)) {
-    if (!is_of_model(key, config)) continue;
+  for (const config::Key& key : config::schema(*config.models)) {
+    if (!config::is_of_model(key, config)) continue;
     if (key.section != section) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section = key.section);
     // data.epochs stands in place of train.steps, and a file that gives both is refused.
     const bool follows = config.data.epochs > 0 && key.full_name() == "train.steps";
     if (config.derived.contains(key.full_name())) {
-      text += fmt::format("{} = {}  # = {}\n", key.name, toml_text(unset, key), toml_text(config, key));
+      text += fmt::format("{} = {}  # = {}\n", key.name, config::toml_text(unset, key), config::toml_text(config, key));
       continue;
     }
     text += fmt::format(
         "{}{} = {}\n", follows ? "# " : "", key.name,
-        follows && config.train.steps == TrainConfig().steps ? "(from data.epochs)" : toml_text(config, key));
+        follows && config.train.steps == TrainConfig().steps ? "(from data.epochs)" : config::toml_text(config, key));
   }
   return text;
 }
@@ -281,8 +280,8 @@ std::map<std::string, std::string> flatten(const Config& given) {
   Config config = given;
   for (OptimGroupConfig& group : config.optim.groups) group.optimizer = config::optimizer_of(group, config.optim);
   std::map<std::string, std::string> values;
-  for (const Key& key : schema(*config.models)) {
-    if (is_of_model(key, config)) values.emplace(key.full_name(), toml_text(config, key));
+  for (const config::Key& key : config::schema(*config.models)) {
+    if (config::is_of_model(key, config)) values.emplace(key.full_name(), config::toml_text(config, key));
   }
   return values;
 }

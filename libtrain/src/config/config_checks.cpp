@@ -71,7 +71,7 @@ void require_decays_below_1(const Config& config) {
 }
 
 void require_in_f32(const char* key, double value, const std::string& what = {}) {
-  const std::string expected = expected_from_0(value);
+  const std::string expected = optim::expected_from_0(value);
   if (!expected.empty()) refuse(key, what + expected, text(value));
 }
 

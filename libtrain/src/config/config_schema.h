@@ -14,10 +14,10 @@
 #include "libtrain/config/config.h"
 #include "nn/spec_fields.h"
 
-namespace lt {
+namespace lt::config {
 // The key that sets the field: "model.width".
 inline std::string key_of_field(const nn::SpecField& field) { return "model." + std::string(field.name); }
-}  // namespace lt
+}  // namespace lt::config
 
 namespace lt::config {
 

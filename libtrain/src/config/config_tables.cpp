@@ -33,7 +33,7 @@ Scalar scalar_of(const Json& json) {
 }
 
 Json json_of(const std::string& text) {
-  return json_depth(text) > kMaxJsonDepth ? Json() : Json::parse(text, nullptr, false);
+  return io::json_depth(text) > io::kMaxJsonDepth ? Json() : Json::parse(text, nullptr, false);
 }
 
 // Both return nullopt if the JSON is something else.
@@ -112,7 +112,7 @@ TableFields::TableFields(const std::string& key, std::size_t element) : name_(fm
 
 std::string TableFields::text(const std::string& field, const Scalar& value) const {
   const auto* given = std::get_if<std::string>(&value);
-  if (given == nullptr || !is_utf8(*given)) fail(field, "text", value);
+  if (given == nullptr || !io::is_utf8(*given)) fail(field, "text", value);
   return *given;
 }
 
@@ -122,7 +122,7 @@ std::vector<std::string> TableFields::texts(const std::string& field, const Scal
   const std::vector<std::string> given = one != nullptr    ? std::vector{*one}
                                          : list != nullptr ? *list
                                                            : decltype(given)();
-  const auto is_text = [](const std::string& v) { return !v.empty() && is_utf8(v); };
+  const auto is_text = [](const std::string& v) { return !v.empty() && io::is_utf8(v); };
   if (given.empty() || !std::ranges::all_of(given, is_text)) fail(field, "text or a list of texts", value);
   return given;
 }

@@ -52,7 +52,7 @@ Table table_of(const toml::table& table) {
   return values;
 }
 
-Value value_of(const toml::node& node) {
+Value value_of_node(const toml::node& node) {
   const toml::array* array = node.as_array();
   if (array != nullptr && !array->empty() && array->is_homogeneous(toml::node_type::table)) {
     std::vector<Table> tables;
@@ -66,7 +66,7 @@ Value value_of(const toml::node& node) {
 }  // namespace
 
 std::string read_text(const std::string& file) {
-  FileText found = read_file(file);
+  io::FileText found = io::read_file(file);
   if (found.problem.empty()) return std::move(found.text);
   throw UsageError("config", fmt::format("{}: expected a readable file, found: {}", file, found.problem));
 }
@@ -82,10 +82,10 @@ std::vector<TomlEntry> parse_toml(const std::string& text, const std::string& fi
   std::vector<TomlEntry> entries;
   for (const auto& [name, node] : root) {
     const toml::table* section = node.as_table();
-    entries.push_back({std::string(name.str()), value_of(node), source(node), section != nullptr});
+    entries.push_back({std::string(name.str()), value_of_node(node), source(node), section != nullptr});
     if (section == nullptr) continue;
     for (const auto& [key, value] : *section) {
-      entries.push_back({fmt::format("{}.{}", name.str(), key.str()), value_of(value), source(value)});
+      entries.push_back({fmt::format("{}.{}", name.str(), key.str()), value_of_node(value), source(value)});
     }
   }
   return entries;

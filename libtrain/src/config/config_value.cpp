@@ -173,11 +173,11 @@ bool satisfies(const Rule& rule, Real value) {
 }
 bool satisfies(const Rule& rule, const std::string& value) {
   if (value.empty()) return rule.may_be_empty;
-  return is_utf8(value) &&
+  return io::is_utf8(value) &&
          (rule.choices.empty() || std::find(rule.choices.begin(), rule.choices.end(), value) != rule.choices.end());
 }
 bool satisfies(const Rule&, const std::vector<std::string>& values) {
-  return std::all_of(values.begin(), values.end(), [](const std::string& v) { return !v.empty() && is_utf8(v); });
+  return std::all_of(values.begin(), values.end(), [](const std::string& v) { return !v.empty() && io::is_utf8(v); });
 }
 
 template <class T>
@@ -218,7 +218,7 @@ std::string expected(const Rule& rule, const Value& value) {
   }
   if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, std::vector<std::string>> || HasNames<T>) {
     const auto* text = std::get_if<Text>(&value);
-    if (text != nullptr && !is_utf8(text->text)) return "text in UTF-8";
+    if (text != nullptr && !io::is_utf8(text->text)) return "text in UTF-8";
   }
   if constexpr (std::is_same_v<T, std::string>) {
     const auto* text = std::get_if<Text>(&value);

@@ -23,14 +23,14 @@
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
 
-namespace lt {
+namespace lt::config {
 namespace {
 
 // The model of the run in run.dir if it began from the present model.from, which need not be there any more.
 std::optional<nn::TransformerSpec> model_of_run(const Config& config) {
   if (config.checkpoint.resume != "auto") return std::nullopt;
   const std::string path = config.run.dir + "/config.toml";
-  const FileText text = read_file(path, /*only_regular=*/true);
+  const io::FileText text = io::read_file(path, /*only_regular=*/true);
   if (!text.problem.empty()) return std::nullopt;
   try {
     const Config of_run = config_from_toml(text.text, path, config.models);
@@ -96,7 +96,7 @@ void derive_from_keys(Config& config) {
   if (train.seq == 0 && longest > 0) derive(config, "train.seq", train.seq, longest);
   if (optim.min_lr < 0) derive(config, "optim.min_lr", optim.min_lr, optim.lr / 10);
   std::string& dir = config.checkpoint.dir;
-  if (dir.empty()) derive(config, "checkpoint.dir", dir, config::own_checkpoints(config.run.dir));
+  if (dir.empty()) derive(config, "checkpoint.dir", dir, own_checkpoints(config.run.dir));
 }
 
 // Fills in the section [model].
@@ -151,7 +151,7 @@ void fill_in(Config& config, DeviceType automatic) {
     derive<std::optional<bool>>(config, "train.cuda_graph", config.train.cuda_graph,
                                 device == DeviceType::cuda && config.parallel.backend != CommBackend::mpi);
   }
-  config::check(config);
+  check(config);
 }
 
 }  // namespace
@@ -234,4 +234,4 @@ nn::TransformerSpec model_spec(const Config& config) {
   return spec;
 }
 
-}  // namespace lt
+}  // namespace lt::config

@@ -5,7 +5,7 @@
 #include "libtrain/device/device.h"
 #include "libtrain/nn/transformer_spec.h"
 
-namespace lt {
+namespace lt::config {
 
 // The configuration with every value that follows from others, or from the machine (Config::derived), for this number
 // of ranks, and checked. train.device=auto becomes `automatic`. Throws UsageError that names the key.
@@ -21,4 +21,4 @@ Config with_accum(Config given, int ranks);
 // The transformer, whole. Throws UsageError for a model that is none.
 nn::TransformerSpec model_spec(const Config& config);
 
-}  // namespace lt
+}  // namespace lt::config

@@ -14,7 +14,7 @@
 #include "libtrain/nn/models.h"
 #include "optim/groups.h"
 
-namespace lt {
+namespace lt::config {
 namespace {
 
 [[noreturn]] void refuse(const ModelRow& row, const std::string& what) {
@@ -33,8 +33,8 @@ void require_valid_fallback(const ModelRow& row, const ModelField& field) {
   const ModelTable alone{.rows = {{.name = row.name, .fields = {field}, .make = row.make}}};
   Config config = default_config(std::make_shared<const ModelTable>(alone));
   try {
-    for (const config::Key& key : config::schema(*config.models)) {
-      if (key.name == field.name) config::assign(config, key, config::value_of(field.fallback));
+    for (const Key& key : schema(*config.models)) {
+      if (key.name == field.name) assign(config, key, value_of(field.fallback));
     }
   } catch (const UsageError& error) {
     refuse(row, error.from("its default").what());
@@ -62,9 +62,9 @@ void require_valid(const ModelTable& models) {
   if (models.rows.empty() && !models.transformers) {
     throw UsageError("models", "expected a row or transformers, found none");
   }
-  std::set<std::string> families = config::built_in_families(), keys = {"family"};
+  std::set<std::string> families = built_in_families(), keys = {"family"};
   const ModelTable without{.transformers = models.transformers};
-  for (const config::Key& key : config::schema(without)) {
+  for (const Key& key : schema(without)) {
     if (key.section == "model") keys.emplace(key.name);
   }
   std::map<std::string, ModelField> fields;
@@ -91,19 +91,13 @@ void require_valid(const ModelTable& models) {
 }
 
 void require_keys_of_model(const Config& config) {
-  for (const config::Key& key : config::schema(*config.models)) {
-    if (!config.origins.contains(key.full_name()) || config::is_of_model(key, config)) continue;
+  for (const Key& key : schema(*config.models)) {
+    if (!config.origins.contains(key.full_name()) || is_of_model(key, config)) continue;
     const ModelRow* const row = own_row(config);
     throw UsageError("config", key.full_name(),
                      "none for " + (row != nullptr ? "model.family=" + row->name : "a transformer"),
-                     config::toml_text(config, key));
+                     toml_text(config, key));
   }
-}
-
-std::unique_ptr<nn::Model> make_model(const Resolved& resolved) {
-  const ModelRow* const row = own_row(resolved.config);
-  if (row == nullptr) return nn::make_transformer(*resolved.transformer);
-  return call(*row, "a model of its function make", [&] { return row->make(resolved.config.model.own); });
 }
 
 bool has_own_batches(const Config& config) {
@@ -125,7 +119,7 @@ nn::ModelFacts facts_of(const nn::Model& model, const Resolved& resolved) {
   nn::ModelFacts facts = model.facts(resolved.step.seq);
   if (const auto* const transformer = dynamic_cast<const nn::Transformer*>(&model)) {
     facts.flops_per_token = transformer->flops_per_token(
-        resolved.step.seq, [&](const std::string& name) { return !is_frozen(resolved.optimizers, name); });
+        resolved.step.seq, [&](const std::string& name) { return !optim::is_frozen(resolved.optimizers, name); });
   }
   const ModelRow* const row = own_row(resolved.config);
   if (facts.name.empty()) facts.name = row != nullptr ? row->name : "model";
@@ -146,6 +140,16 @@ std::string model_description(const nn::Model& model, const Resolved& resolved) 
     std::visit([&](const auto& value) { json[field.name] = value; }, resolved.config.model.own.at(field.name));
   }
   return json.dump();
+}
+
+}  // namespace lt::config
+
+namespace lt {
+
+std::unique_ptr<nn::Model> make_model(const Resolved& resolved) {
+  const ModelRow* const row = own_row(resolved.config);
+  if (row == nullptr) return nn::make_transformer(*resolved.transformer);
+  return config::call(*row, "a model of its function make", [&] { return row->make(resolved.config.model.own); });
 }
 
 }  // namespace lt

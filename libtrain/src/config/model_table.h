@@ -8,7 +8,7 @@
 #include "libtrain/config/model_table.h"
 #include "libtrain/config/resolved.h"
 
-namespace lt {
+namespace lt::config {
 
 // Throws UsageError for an empty table, names that clash, and fields whose default is not valid.
 void require_valid(const ModelTable& models);
@@ -32,4 +32,4 @@ std::string model_description(const nn::Model& model, Size seq);
 // The description for plans and manifests: a JSON object, {} for a model of which nothing is known.
 std::string model_description(const nn::Model& model, const Resolved& resolved);
 
-}  // namespace lt
+}  // namespace lt::config

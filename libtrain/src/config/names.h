@@ -18,7 +18,7 @@
 #include "libtrain/optim/optimizer.h"
 #include "libtrain/parallel/strategy.h"
 
-namespace lt {
+namespace lt::config {
 
 template <class T>
 struct Named {
@@ -91,4 +91,4 @@ std::optional<T> value_named(std::string_view name) {
   return std::nullopt;
 }
 
-}  // namespace lt
+}  // namespace lt::config

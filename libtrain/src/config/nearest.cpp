@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace lt {
+namespace lt::config {
 namespace {
 
 // Section and key. Without a section: "" and the whole name.
@@ -53,4 +53,4 @@ const std::string& nearest(std::string_view name, const std::vector<std::string>
   });
 }
 
-}  // namespace lt
+}  // namespace lt::config

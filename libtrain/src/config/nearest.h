@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lt {
+namespace lt::config {
 
 // The number of insertions, deletions, replacements and swaps of neighbours that turn a into b (optimal string
 // alignment).
@@ -23,4 +23,4 @@ bool is_near(std::string_view name, std::string_view candidate);
 // Returns "did you mean X?" if the nearest candidate is near. Otherwise it names `list` and the nearest candidate.
 std::string nearest_hint(std::string_view name, const std::vector<std::string>& candidates, const std::string& list);
 
-}  // namespace lt
+}  // namespace lt::config

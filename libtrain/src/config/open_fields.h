@@ -4,7 +4,7 @@
 #include "libtrain/nn/transformer_spec.h"
 #include "nn/spec_fields.h"
 
-namespace lt {
+namespace lt::config {
 
 // True for the fields that older configurations lack: those that checkpoints may omit, the epsilon of norms and the
 // base of rotary positions.
@@ -12,4 +12,4 @@ inline bool is_left_open(const nn::SpecField& field) {
   return field.optional || field.name == "norm_eps" || field.name == "rope_base";
 }
 
-}  // namespace lt
+}  // namespace lt::config

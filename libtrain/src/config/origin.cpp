@@ -7,7 +7,7 @@
 
 #include "config/config_schema.h"
 
-namespace lt {
+namespace lt::config {
 namespace {
 
 // The section whose keys have the names of a component's fields.
@@ -30,11 +30,9 @@ std::string key_of(const UsageError& error, const ModelTable& models) {
   for (const auto& [component, field, key] : kRenamed) {
     if (component == error.component() && field == error.field()) return std::string(key);
   }
-  const std::vector<config::Key> keys = config::schema(models);
+  const std::vector<Key> keys = schema(models);
   for (const auto& row : kSections) {
-    const auto is_meant = [&](const config::Key& key) {
-      return key.section == row.section && key.name == error.field();
-    };
+    const auto is_meant = [&](const Key& key) { return key.section == row.section && key.name == error.field(); };
     if (row.component != error.component()) continue;
     if (const auto found = std::ranges::find_if(keys, is_meant); found != keys.end()) return found->full_name();
   }
@@ -63,4 +61,4 @@ void name_keys(const Config& config, const std::function<void()>& body) {
   }
 }
 
-}  // namespace lt
+}  // namespace lt::config

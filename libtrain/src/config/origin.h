@@ -8,7 +8,7 @@
 #include "libtrain/config/config.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::config {
 
 // The origin of every key of [model] where a program has made the model. All of them count, also those that are 0.
 inline constexpr const char* kFromProgram = "from the program";
@@ -20,4 +20,4 @@ inline bool is_file(std::string_view origin) { return !origin.starts_with("from 
 // field that a key sets, throws one that names the key (component "config"), and the layer that set it.
 void name_keys(const Config& config, const std::function<void()>& body);
 
-}  // namespace lt
+}  // namespace lt::config

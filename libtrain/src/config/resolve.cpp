@@ -9,7 +9,7 @@
 #include "config/resolve.h"
 #include "nn/lora.h"
 
-namespace lt {
+namespace lt::config {
 namespace {
 
 ParallelOptions parallel_options(const Config& config) {
@@ -38,13 +38,13 @@ OptimizerGroups optimizers_of(const Config& config) {
   const OptimConfig& optim = config.optim;
   OptimizerGroups made({}, optim.lr, optim.clip);
   const auto add = [&](const std::string& name, const std::string& match, double weight_decay, double lr_scale) {
-    for (const config::OptimizerChoice* choice : config::rows_of_optimizer(name)) {
+    for (const OptimizerChoice* choice : rows_of_optimizer(name)) {
       made.groups.push_back({match, choice->make(optim, weight_decay), lr_scale});
     }
   };
   for (const OptimGroupConfig& group : optim.groups) {
-    add(config::optimizer_of(group, optim), group.match,
-        group.weight_decay < 0 ? optim.weight_decay : group.weight_decay, group.lr_scale);
+    add(optimizer_of(group, optim), group.match, group.weight_decay < 0 ? optim.weight_decay : group.weight_decay,
+        group.lr_scale);
   }
   add(optim.name, "*", optim.weight_decay, 1);
   made.frozen = config.model.freeze;
@@ -90,24 +90,28 @@ Schedule schedule_of(const Config& config) {
   return {optim.schedule, optim.lr, optim.min_lr, optim.warmup, config.train.steps};
 }
 
+}  // namespace lt::config
+
+namespace lt {
+
 Resolved resolve(const Config& given, int ranks, DeviceType automatic) {
-  Config config = complete(given, ranks, automatic);
+  Config config = config::complete(given, ranks, automatic);
   const TrainConfig& train = config.train;
   Resolved resolved;
-  if (is_transformer(config)) resolved.transformer = model_spec(config);
+  if (config::is_transformer(config)) resolved.transformer = config::model_spec(config);
   resolved.weights = config.model;
-  resolved.data = data_spec(config);
-  resolved.parallel = parallel_options(config);
+  resolved.data = config::data_spec(config);
+  resolved.parallel = config::parallel_options(config);
   resolved.backend = config.parallel.backend;
   resolved.precision = train.dtype;
-  resolved.step = step_options(config);
-  resolved.optimizers = optimizers_of(config);
-  resolved.schedule = schedule_of(config);
+  resolved.step = config::step_options(config);
+  resolved.optimizers = config::optimizers_of(config);
+  resolved.schedule = config::schedule_of(config);
   resolved.max_minutes = train.max_minutes;
   resolved.evaluation = {.every = train.eval_every, .tokens = train.eval_tokens, .steps = train.eval_steps};
   resolved.sample_every = train.sample_every;
   resolved.checkpoint = config.checkpoint;
-  resolved.resume = resume_of(config.checkpoint.resume);
+  resolved.resume = config::resume_of(config.checkpoint.resume);
   resolved.record = config.record;
   resolved.watchdog = {config.watchdog.heartbeat_s, config.watchdog.collective_s, config.watchdog.init_s};
   resolved.run = config.run;

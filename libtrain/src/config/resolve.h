@@ -3,7 +3,7 @@
 
 #include "libtrain/config/resolved.h"
 
-namespace lt {
+namespace lt::config {
 
 // The dtype of parameters in use and of activations.
 DType compute_dtype(Precision precision);
@@ -11,4 +11,4 @@ DataSpec data_spec(const Config& config);
 // `config` has its derived values.
 Schedule schedule_of(const Config& config);
 
-}  // namespace lt
+}  // namespace lt::config

@@ -14,7 +14,7 @@
 #include "data/input_stream.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::data {
 namespace {
 
 // The stored bytes, piece by piece.
@@ -156,4 +156,4 @@ std::unique_ptr<InputStream> decompress_zstd(std::unique_ptr<StoredBytes> file) 
   return std::make_unique<ZstdInput>(std::move(file));
 }
 
-}  // namespace lt
+}  // namespace lt::data

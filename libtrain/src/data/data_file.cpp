@@ -12,7 +12,7 @@
 
 #include "libtrain/kernels/random.h"
 
-namespace lt {
+namespace lt::data {
 namespace {
 
 // Empty if the path is absolute, or the working folder has no name.
@@ -27,7 +27,7 @@ std::string hint_of_missing(const std::string& path) {
 
 DataFile::DataFile(std::string path, const char* kind, const char* hint) : path_(std::move(path)), hint_(hint) {
   // O_NONBLOCK: opening a FIFO does not block; it is refused below.
-  file_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  file_ = io::Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!file_.is_open() || ::fstat(file_.get(), &status) != 0) {
     const int why = errno;
@@ -71,4 +71,4 @@ void DataFile::require_size(Size bytes, const std::string& what) const {
        size_ < bytes ? "the file is truncated" : "there are trailing bytes");
 }
 
-}  // namespace lt
+}  // namespace lt::data

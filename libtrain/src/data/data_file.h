@@ -12,7 +12,7 @@
 #include "libtrain/dtype.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::data {
 
 class DataFile {
  public:
@@ -40,8 +40,8 @@ class DataFile {
  private:
   std::string path_;
   const char* hint_;
-  Descriptor file_;
+  io::Descriptor file_;
   Size size_ = 0;
 };
 
-}  // namespace lt
+}  // namespace lt::data

@@ -9,7 +9,7 @@
 #include "kernels/for_each_on_threads.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::data {
 
 DocumentReader::DocumentReader(const PrepareOptions& options, const std::vector<std::string>& paths,
                                const Tokenizer& tokenizer, const ChatTemplate* chat, const InputPosition& position)
@@ -194,4 +194,4 @@ void DocumentReader::append_conversations(const std::vector<Conversation>& conve
   piece.conversations = static_cast<Size>(all.size());
 }
 
-}  // namespace lt
+}  // namespace lt::data

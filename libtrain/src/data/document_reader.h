@@ -13,7 +13,7 @@
 #include "libtrain/tokenizer/chat.h"
 #include "libtrain/tokenizer/tokenizer.h"
 
-namespace lt {
+namespace lt::data {
 
 struct InputPosition {
   Size input = 0;   // its number
@@ -73,4 +73,4 @@ class DocumentReader {
   bool at_end_ = false;  // of the current input
 };
 
-}  // namespace lt
+}  // namespace lt::data

@@ -8,7 +8,7 @@
 
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::data {
 namespace {
 
 struct Matches {
@@ -37,4 +37,4 @@ std::vector<std::string> expand_files(const std::vector<std::string>& files) {
   return paths;
 }
 
-}  // namespace lt
+}  // namespace lt::data

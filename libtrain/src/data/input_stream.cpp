@@ -15,7 +15,7 @@
 
 #include "io/lower_case.h"
 
-namespace lt {
+namespace lt::data {
 namespace {
 
 using namespace std::string_view_literals;
@@ -169,7 +169,7 @@ Size InputStream::skip(Size bytes) {
 }
 
 std::unique_ptr<InputStream> open_input(const std::string& path, InputContent expected) {
-  const std::string name = lower_case(path);
+  const std::string name = io::lower_case(path);
   auto file = std::make_unique<StoredBytes>(path);
   std::unique_ptr<InputStream> content;
   if (name.ends_with(".gz")) {
@@ -192,7 +192,7 @@ std::string read_whole_input(const std::string& path) {
 }
 
 bool is_json_lines(const std::string& path) {
-  const std::string whole = lower_case(path);
+  const std::string whole = io::lower_case(path);
   std::string_view name = whole;
   for (const std::string_view ending : {".gz", ".zst"}) {
     if (name.ends_with(ending)) name.remove_suffix(ending.size());
@@ -200,4 +200,4 @@ bool is_json_lines(const std::string& path) {
   return name.ends_with(".jsonl") || name.ends_with(".ndjson");
 }
 
-}  // namespace lt
+}  // namespace lt::data

@@ -10,7 +10,7 @@
 #include "libtrain/dtype.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::data {
 
 // The system does not open or read a file. Its content may be good.
 struct ReadError : DataError {
@@ -35,7 +35,7 @@ class StoredBytes {
 
  private:
   std::string path_;
-  Descriptor file_;
+  io::Descriptor file_;
   Size offset_ = 0;
 };
 
@@ -64,4 +64,4 @@ std::string read_whole_input(const std::string& path);
 // case.
 bool is_json_lines(const std::string& path);
 
-}  // namespace lt
+}  // namespace lt::data

@@ -13,7 +13,7 @@
 #include "io/json_depth.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::data {
 namespace {
 
 using Json = nlohmann::json;
@@ -75,7 +75,7 @@ class TextOfField final : public nlohmann::json_sax<Json> {
 
 // The field's text in a line that is a plain object; empty where it takes more to read it, or to say what is wrong.
 std::string text_at_once(std::string_view line, const std::string& field) {
-  if (json_depth(line) > kMaxLineDepth) return {};
+  if (io::json_depth(line) > kMaxLineDepth) return {};
   TextOfField reader(field);
   const bool is_sound = Json::sax_parse(line.begin(), line.end(), &reader);
   return is_sound ? reader.take() : std::string();
@@ -182,4 +182,4 @@ Conversation conversation_of(const std::string& path, const JsonLine& line) {
   return conversation;
 }
 
-}  // namespace lt
+}  // namespace lt::data

@@ -8,7 +8,7 @@
 #include "data/json_line.h"
 #include "libtrain/tokenizer/chat.h"
 
-namespace lt {
+namespace lt::data {
 
 // The functions throw DataError that names file, line and field.
 
@@ -30,4 +30,4 @@ struct Conversation {
 // Values that are null or empty do not count.
 Conversation conversation_of(const std::string& path, const JsonLine& line);
 
-}  // namespace lt
+}  // namespace lt::data

@@ -12,7 +12,7 @@
 #include "io/utf8.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::data {
 
 void refuse_line(const std::string& path, const JsonLine& line, const std::string& what, const std::string& hint) {
   throw DataError("data", fmt::format("{}:{}: {}", path, line.number, what), hint);
@@ -76,10 +76,10 @@ std::string without_odd_numbers(std::string text) {
 
 // What a line is instead of an object.
 std::string problem_of(std::string_view line) {
-  if (const std::size_t at = valid_utf8_bytes(line); at < line.size()) {
+  if (const std::size_t at = io::valid_utf8_bytes(line); at < line.size()) {
     return fmt::format("bytes that are not UTF-8, {:#04x} at column {}", static_cast<unsigned char>(line[at]), at + 1);
   }
-  std::string problem = json_problem(without_odd_numbers(with_whole_characters(line)), kMaxLineDepth);
+  std::string problem = io::json_problem(without_odd_numbers(with_whole_characters(line)), kMaxLineDepth);
   constexpr std::string_view kLine = "line 1, ";  // of the text, which is none but this one
   if (const std::size_t at = problem.find(kLine); at != std::string::npos) problem.erase(at, kLine.size());
   return problem;
@@ -90,14 +90,14 @@ std::string hint_for(const JsonLine& line) {
   const std::size_t begin = line.text.find_first_not_of(" \t\r");
   if (line.number == 1 && begin != std::string_view::npos && line.text[begin] == '[')
     return "JSON lines are objects, one a line: `jq -c '.[]' FILE` writes those of an array so";
-  if (!is_utf8(line.text)) return "JSON is UTF-8: `iconv -f LATIN1 -t UTF-8 FILE` rewrites a file of Latin-1";
+  if (!io::is_utf8(line.text)) return "JSON is UTF-8: `iconv -f LATIN1 -t UTF-8 FILE` rewrites a file of Latin-1";
   return "";
 }
 
 }  // namespace
 
 nlohmann::json object_of(const std::string& path, const JsonLine& line) {
-  const bool is_deep = json_depth(line.text) > kMaxLineDepth;
+  const bool is_deep = io::json_depth(line.text) > kMaxLineDepth;
   const auto parsed = [](std::string_view text) {
     return nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
   };
@@ -108,4 +108,4 @@ nlohmann::json object_of(const std::string& path, const JsonLine& line) {
   return json;
 }
 
-}  // namespace lt
+}  // namespace lt::data

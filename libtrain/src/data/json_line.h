@@ -7,7 +7,7 @@
 
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::data {
 
 // A line of a file, and its number from 1.
 struct JsonLine {
@@ -26,4 +26,4 @@ inline constexpr int kMaxLineDepth = 1000;
 // for JSON of more than kMaxLineDepth levels.
 nlohmann::json object_of(const std::string& path, const JsonLine& line);
 
-}  // namespace lt
+}  // namespace lt::data

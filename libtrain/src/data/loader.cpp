@@ -17,7 +17,7 @@ void require_positive(const char* name, Size value) {
 }
 
 // Each rank scans its share of every file.
-void require_vocabulary(const Samples& samples, const BatchShape& shape) {
+void require_vocabulary(const data::Samples& samples, const BatchShape& shape) {
   for (const TokenFile& file : samples.files()) {
     file.require_below(samples.token_limit(), file.tokens() * shape.rank / shape.ranks,
                        file.tokens() * (shape.rank + 1) / shape.ranks);
@@ -38,12 +38,12 @@ TokenLoader TokenLoader::mix(const std::vector<DataSource>& sources, const Batch
   if (shape.rank < 0 || shape.rank >= shape.ranks) {
     throw UsageError("data", fmt::format("batch shape, rank: expected 0 to {}, got {}", shape.ranks - 1, shape.rank));
   }
-  const auto samples = std::make_shared<const Samples>(sources, shape.seq, options);
+  const auto samples = std::make_shared<const data::Samples>(sources, shape.seq, options);
   require_vocabulary(*samples, shape);
   return TokenLoader(shape, samples);
 }
 
-TokenLoader::TokenLoader(const BatchShape& shape, std::shared_ptr<const Samples> samples)
+TokenLoader::TokenLoader(const BatchShape& shape, std::shared_ptr<const data::Samples> samples)
     : samples_(std::move(samples)), shape_(shape) {
   const MemoryScope owner(MemoryOwner::data);
   const Shape tokens{shape.samples(), shape.seq};
@@ -97,7 +97,7 @@ Batch TokenLoader::rows(Size first, Size end) {
 }
 
 Batch TokenLoader::next() {
-  if (ahead_ == nullptr) ahead_ = std::make_unique<ReadAhead>(samples_, shape_);
+  if (ahead_ == nullptr) ahead_ = std::make_unique<data::ReadAhead>(samples_, shape_);
   ahead_->take(position_, batch_.inputs.data<std::int32_t>(), batch_.targets.data<std::int32_t>());
   find_documents();
   position_ += shape_.global_samples();

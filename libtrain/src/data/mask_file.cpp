@@ -9,7 +9,7 @@
 #include "io/presence.h"
 #include "libtrain/tensor/batch.h"
 
-namespace lt {
+namespace lt::data {
 
 MaskFile::MaskFile(const std::string& path, Size tokens)
     : file_(path, "mask file",
@@ -55,7 +55,7 @@ std::optional<std::string> mask_beside(const std::string& token_file) {
   constexpr std::string_view kEnd = ".bin";
   if (!token_file.ends_with(kEnd)) return std::nullopt;
   const std::string path = token_file.substr(0, token_file.size() - kEnd.size()) + ".mask";
-  return is_present("data", path) ? std::optional(path) : std::nullopt;
+  return io::is_present("data", path) ? std::optional(path) : std::nullopt;
 }
 
-}  // namespace lt
+}  // namespace lt::data

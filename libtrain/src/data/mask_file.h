@@ -7,7 +7,7 @@
 
 #include "data/data_file.h"
 
-namespace lt {
+namespace lt::data {
 
 class MaskFile {
  public:
@@ -28,4 +28,4 @@ class MaskFile {
 // DataError for a link to nothing.
 std::optional<std::string> mask_beside(const std::string& token_file);
 
-}  // namespace lt
+}  // namespace lt::data

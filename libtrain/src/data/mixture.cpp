@@ -8,7 +8,7 @@
 
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::data {
 namespace {
 
 constexpr double kUnit = 1e6;  // six decimals
@@ -80,4 +80,4 @@ Size Mixture::sample_of(Size source, Size count) const {
   return count / share * period_ + at;
 }
 
-}  // namespace lt
+}  // namespace lt::data

@@ -6,7 +6,7 @@
 
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::data {
 
 // The chairman assignment of Tijdeman (1980). Each source has n times its share among the first n samples, less or more
 // by less than one sample. The shares are ratios of integers, so the assignment is periodic, and one period is a table.
@@ -38,4 +38,4 @@ class Mixture {
   std::vector<Entry> table_;  // one period
 };
 
-}  // namespace lt
+}  // namespace lt::data

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-namespace lt {
+namespace lt::data {
 
 Packer::Packer(Size block_tokens, Size window_tokens, std::function<void(const Block&, bool)> emit)
     : block_tokens_(block_tokens), window_tokens_(window_tokens), emit_(std::move(emit)) {}
@@ -54,4 +54,4 @@ void Packer::pack() {
   window_begin_ = next_;
 }
 
-}  // namespace lt
+}  // namespace lt::data

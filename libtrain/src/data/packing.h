@@ -10,7 +10,7 @@
 
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::data {
 
 // A piece of a document.
 struct DocumentPiece {
@@ -41,4 +41,4 @@ class Packer {
   Size full_end_ = -1;     // where the piece that filled the last block ended
 };
 
-}  // namespace lt
+}  // namespace lt::data

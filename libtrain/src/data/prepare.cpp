@@ -24,9 +24,10 @@
 #include "libtrain/error.h"
 #include "tokenizer/tokenizer_files.h"
 
-namespace lt {
-namespace fs = std::filesystem;
+namespace lt::data {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr const char* kSpoolFolder = "/prepare.tmp";
 
@@ -104,7 +105,7 @@ std::string identity_of(const PrepareOptions& options, const std::vector<std::st
   const nlohmann::json identity = {kVersion,
                                    inputs,
                                    tokenizer.size(),
-                                   crc32c(0, tokenizer.data(), tokenizer.size()),
+                                   io::crc32c(0, tokenizer.data(), tokenizer.size()),
                                    text(options.field),
                                    text(options.text_separator),
                                    text(options.chat),
@@ -134,7 +135,7 @@ std::map<std::string, std::string> files_of(const PrepareOptions& options, const
   const fs::path json = options.tokenizer;
   std::map<std::string, std::string> files;
   const bool has_others = tokenizer.bytes_per_token() != 1 && json.filename() == "tokenizer.json";
-  if (has_others) files = read_tokenizer_files("data", json.parent_path());
+  if (has_others) files = tokenizer::read_tokenizer_files("data", json.parent_path());
   files["tokenizer.json"] = tokenizer.to_json();
   return files;
 }
@@ -142,10 +143,10 @@ std::map<std::string, std::string> files_of(const PrepareOptions& options, const
 // Throws UsageError if `out` has a file of another tokenizer: beside the tokens it would pass for one of this
 // tokenizer, or be lost. The tokenizer.json of an earlier call goes with its tokens.
 void require_no_others(const PrepareOptions& options, const std::map<std::string, std::string>& files) {
-  std::map<std::string, std::string> there = read_tokenizer_files("data", options.out);
+  std::map<std::string, std::string> there = tokenizer::read_tokenizer_files("data", options.out);
   const std::string json = options.out + "/tokenizer.json";
-  if (is_present("data", json) && !fs::exists(options.out + "/train.bin"))
-    there["tokenizer.json"] = read_file(json).text;
+  if (io::is_present("data", json) && !fs::exists(options.out + "/train.bin"))
+    there["tokenizer.json"] = io::read_file(json).text;
   for (const auto& [path, bytes] : there) {
     const auto ours = files.find(path);
     if (ours != files.end() && ours->second == bytes) continue;
@@ -242,8 +243,8 @@ void encode(const PrepareOptions& options, const std::vector<std::string>& paths
   EncodedPiece piece;
   for (Size step = 1; reader.next(piece); ++step) {
     remover.keep_if_it_fails<DataError>([&] { spool.append(piece); });
-    set_fault_step(step);
-    fault_point("prepare");
+    device::set_fault_step(step);
+    device::fault_point("prepare");
     const auto now = Clock::now();
     if (std::chrono::duration<double>(now - saved).count() >= options.save_seconds) {
       remover.keep_if_it_fails<DataError>([&] { spool.save(reader.position()); });
@@ -257,8 +258,12 @@ void encode(const PrepareOptions& options, const std::vector<std::string>& paths
 
 }  // namespace
 
+}  // namespace lt::data
+
+namespace lt {
+
 PrepareResult prepare(const PrepareOptions& given) {
-  check(given);
+  data::check(given);
   PrepareOptions options = given;
   options.tokenizer = find_tokenizer(given.tokenizer);
   const auto tokenizer = make_tokenizer(options.tokenizer);
@@ -270,26 +275,26 @@ PrepareResult prepare(const PrepareOptions& given) {
                          options.tokenizer,
                      "docs/data.md lists the names of such tokens");
   }
-  const std::vector<std::string> paths = expand_files(options.inputs);
-  require_text(options, paths);
-  require_json_lines(options, paths);
-  const std::string spool_folder = options.out + kSpoolFolder;
-  require_openable(paths, spool_folder);
-  const std::map<std::string, std::string> tokenizer_files = files_of(options, *tokenizer);
-  require_no_others(options, tokenizer_files);
+  const std::vector<std::string> paths = data::expand_files(options.inputs);
+  data::require_text(options, paths);
+  data::require_json_lines(options, paths);
+  const std::string spool_folder = options.out + data::kSpoolFolder;
+  data::require_openable(paths, spool_folder);
+  const std::map<std::string, std::string> tokenizer_files = data::files_of(options, *tokenizer);
+  data::require_no_others(options, tokenizer_files);
 
   std::error_code failed;
-  if (!fs::exists(spool_folder, failed)) require_no_tokens(options);
-  OutputFolder out(options.out);
-  Spool spool(spool_folder, identity_of(options, paths, tokenizer_files.at("tokenizer.json")),
-              {.width = tokenizer->vocab() <= 0x10000 ? 2 : 4,
-               .has_targets = chat.has_value(),
-               .has_documents = options.pack > 0},
-              [&] { require_no_tokens(options); });
-  SpoolRemover remover(spool_folder, spool);  // this process holds the lock
+  if (!data::fs::exists(spool_folder, failed)) data::require_no_tokens(options);
+  data::OutputFolder out(options.out);
+  data::Spool spool(spool_folder, data::identity_of(options, paths, tokenizer_files.at("tokenizer.json")),
+                    {.width = tokenizer->vocab() <= 0x10000 ? 2 : 4,
+                     .has_targets = chat.has_value(),
+                     .has_documents = options.pack > 0},
+                    [&] { data::require_no_tokens(options); });
+  data::SpoolRemover remover(spool_folder, spool);  // this process holds the lock
   PrepareResult result{.files = static_cast<Size>(paths.size()), .resumed = spool.resumed()};
-  remover.keep_if_it_fails<ReadError>(
-      [&] { encode(options, paths, *tokenizer, chat ? &*chat : nullptr, spool, remover); });
+  remover.keep_if_it_fails<data::ReadError>(
+      [&] { data::encode(options, paths, *tokenizer, chat ? &*chat : nullptr, spool, remover); });
   if (spool.state().tokens == 0) {
     throw DataError("data", fmt::format("{}{}: expected text, found none", options.inputs[0],
                                         options.inputs.size() > 1 ? " and the files after it" : ""));
@@ -304,9 +309,9 @@ PrepareResult prepare(const PrepareOptions& given) {
   result.bytes = spool.state().bytes;
   result.conversations = spool.state().conversations, result.untrained_conversations = spool.state().untrained;
   result.unused_fields = spool.state().unused;
-  set_fault_step(0);
+  device::set_fault_step(0);
   remover.keep_if_it_fails<DataError>(
-      [&] { write_prepared_files(options, spool, tokenizer->end_of_text(), tokenizer_files, result); });
+      [&] { data::write_prepared_files(options, spool, tokenizer->end_of_text(), tokenizer_files, result); });
   out.keep();
   return result;
 }

@@ -13,7 +13,7 @@
 #include "device/fault.h"
 #include "io/readable.h"
 
-namespace lt {
+namespace lt::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -117,18 +117,18 @@ bool is_output(std::string name) {
 
 // Removes what a killed process left under temporary names.
 void remove_temporary(const std::string& folder) {
-  for (const fs::path& path : readable_entries(folder)) {
+  for (const fs::path& path : io::readable_entries(folder)) {
     const std::string name = path.filename().string(), final_name = name.substr(0, name.find(".tmp-"));
-    if (final_name != name && is_output(final_name)) remove_pending(folder + "/" + final_name);
+    if (final_name != name && is_output(final_name)) io::remove_pending(folder + "/" + final_name);
   }
 }
 
 // A file with all its bytes on disk, which still has to be committed.
-std::unique_ptr<PendingFile> pending_file(const std::string& path, const std::string& bytes) {
+std::unique_ptr<io::PendingFile> pending_file(const std::string& path, const std::string& bytes) {
   std::error_code ignored;  // opening says what is wrong
   fs::create_directory(fs::path(path).parent_path(), ignored);
-  remove_pending(path);
-  auto file = std::make_unique<PendingFile>("data", path);
+  io::remove_pending(path);
+  auto file = std::make_unique<io::PendingFile>("data", path);
   file->write(bytes.data(), bytes.size());
   file->finish();
   return file;
@@ -137,7 +137,7 @@ std::unique_ptr<PendingFile> pending_file(const std::string& path, const std::st
 // Removes the outputs of earlier calls, which are of other text.
 void remove_others(const std::string& folder, const std::set<std::string>& written) {
   std::error_code ignored;
-  for (const fs::path& path : readable_entries(folder)) {
+  for (const fs::path& path : io::readable_entries(folder)) {
     const std::string name = path.filename().string();
     if (is_output(name) && !written.contains(name)) fs::remove(path, ignored);
   }
@@ -147,7 +147,7 @@ void remove_others(const std::string& folder, const std::set<std::string>& writt
 
 std::string token_file_in(const std::string& folder) {
   std::string first;
-  for (const fs::path& path : readable_entries(folder)) {
+  for (const fs::path& path : io::readable_entries(folder)) {
     const std::string name = path.filename().string();
     if (is_output(name) && (first.empty() || name < first)) first = name;
   }
@@ -185,15 +185,15 @@ void write_prepared_files(const PrepareOptions& options, const Spool& spool, std
     copy_tokens(spool, 0, train, train_files);
     copy_tokens(spool, train, units, val_files);
   }
-  std::vector<PendingFile*> files = train_files.finish();
-  std::vector<std::unique_ptr<PendingFile>> of_tokenizer;
+  std::vector<io::PendingFile*> files = train_files.finish();
+  std::vector<std::unique_ptr<io::PendingFile>> of_tokenizer;
   for (const auto& [path, bytes] : tokenizer_files) {
     of_tokenizer.push_back(pending_file(options.out + "/" + path, bytes));
     files.push_back(of_tokenizer.back().get());
   }
-  for (PendingFile* const file : val_files.finish()) files.push_back(file);
-  fault_point("prepare-rename");
-  for (PendingFile* const file : files) file->commit();
+  for (io::PendingFile* const file : val_files.finish()) files.push_back(file);
+  device::fault_point("prepare-rename");
+  for (io::PendingFile* const file : files) file->commit();
 
   std::set<std::string> written;
   for (const TokenFilesWriter* const each : {&train_files, &val_files}) {
@@ -204,4 +204,4 @@ void write_prepared_files(const PrepareOptions& options, const Spool& spool, std
   result.masked_tokens = train_files.masked() + val_files.masked();
 }
 
-}  // namespace lt
+}  // namespace lt::data

@@ -8,7 +8,7 @@
 #include "data/spool.h"
 #include "libtrain/data/prepare.h"
 
-namespace lt {
+namespace lt::data {
 
 // The name of a token file or mask in `folder` which write_prepared_files() would write over or remove, the first in
 // alphabetical order; empty if there is none.
@@ -19,4 +19,4 @@ std::string token_file_in(const std::string& folder);
 void write_prepared_files(const PrepareOptions& options, const Spool& spool, std::optional<std::uint32_t> end_of_text,
                           const std::map<std::string, std::string>& tokenizer_files, PrepareResult& result);
 
-}  // namespace lt
+}  // namespace lt::data

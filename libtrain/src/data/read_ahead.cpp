@@ -5,7 +5,7 @@
 #include <chrono>
 #include <system_error>
 
-namespace lt {
+namespace lt::data {
 namespace {
 
 // With 20 ms a read, so many threads read 1,600 samples a second.
@@ -113,4 +113,4 @@ void ReadAhead::work() {
   }
 }
 
-}  // namespace lt
+}  // namespace lt::data

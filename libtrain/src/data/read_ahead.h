@@ -13,7 +13,7 @@
 #include "data/samples.h"
 #include "libtrain/tensor/batch.h"
 
-namespace lt {
+namespace lt::data {
 
 // One thread serves a file system that answers at once. Threads are added while take() has to wait, so that several
 // reads are in flight and their latencies overlap.
@@ -59,4 +59,4 @@ class ReadAhead {
   bool is_paused_ = false, is_stopped_ = false;
 };
 
-}  // namespace lt
+}  // namespace lt::data

@@ -10,7 +10,7 @@
 #include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
 
-namespace lt {
+namespace lt::data {
 namespace {
 
 std::vector<double> weights_of(const std::vector<DataSource>& sources) {
@@ -36,7 +36,7 @@ Samples::Samples(const std::vector<DataSource>& sources, Size seq, const DataOpt
     }
     Source& source = sources_.emplace_back(static_cast<Size>(files_.size()), std::vector<Size>{0});
     const std::vector<std::string> paths = expand_files(given.files);
-    allow_descriptors(2 * paths.size());  // each may have a mask
+    io::allow_descriptors(2 * paths.size());  // each may have a mask
     for (const std::string& path : paths) {
       const TokenFile& file = files_.emplace_back(path, options.format);
       if (file.tokens() < seq + 1) {
@@ -118,8 +118,12 @@ void Samples::find_documents(const std::int32_t* inputs, std::int32_t* starts) c
   }
 }
 
+}  // namespace lt::data
+
+namespace lt {
+
 Size count_samples(const std::vector<DataSource>& sources, Size seq, TokenFormat format) {
-  return Samples(sources, seq, {.format = format}).per_epoch();
+  return data::Samples(sources, seq, {.format = format}).per_epoch();
 }
 
 }  // namespace lt

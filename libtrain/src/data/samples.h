@@ -8,7 +8,7 @@
 #include "data/mixture.h"
 #include "libtrain/data/data.h"
 
-namespace lt {
+namespace lt::data {
 
 class Samples {
  public:
@@ -54,4 +54,4 @@ class Samples {
   std::vector<Source> sources_;
 };
 
-}  // namespace lt
+}  // namespace lt::data

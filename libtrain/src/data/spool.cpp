@@ -20,7 +20,7 @@
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::data {
 namespace {
 
 constexpr const char *kTokens = "tokens", *kTargets = "targets", *kDocuments = "documents", *kState = "state.json";
@@ -40,8 +40,8 @@ auto numbers_of(State& state) {
                                                                           {"untrained", &state.untrained}}};
 }
 
-Descriptor open_spool_file(const std::string& path) {
-  return Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+io::Descriptor open_spool_file(const std::string& path) {
+  return io::Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ Spool::Spool(const std::string& folder, std::string identity, const SpoolShape& 
   lock_ = open_spool_file(path("lock"));
   require(lock_.is_open(), "lock", "cannot open");
   const bool is_locked = ::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0, is_taken = !is_locked && errno == EWOULDBLOCK;
-  require(is_locked || is_taken || lacks_locks(errno), "lock", "cannot lock");
+  require(is_locked || is_taken || io::lacks_locks(errno), "lock", "cannot lock");
   // Another process may have removed the folder between the opening and the lock.
   struct stat held {
   }, there{};
@@ -71,10 +71,10 @@ Spool::Spool(const std::string& folder, std::string identity, const SpoolShape& 
     state_ = {};
     ::unlink(path(kState).c_str());
   }
-  remove_pending(path(kState));
+  io::remove_pending(path(kState));
   const auto open_at = [&](bool wanted, const char* name, Size bytes) {
-    if (!wanted) return Descriptor();
-    Descriptor file = open_spool_file(path(name));
+    if (!wanted) return io::Descriptor();
+    io::Descriptor file = open_spool_file(path(name));
     require(file.is_open(), name, "cannot open");
     require(::ftruncate(file.get(), bytes) == 0 && ::lseek(file.get(), 0, SEEK_END) >= 0, name, "cannot truncate");
     return file;
@@ -87,7 +87,7 @@ Spool::Spool(const std::string& folder, std::string identity, const SpoolShape& 
 // Whether there is a state of the same identity, with its files.
 bool Spool::load() {
   if (identity_.empty()) return false;
-  const auto json = nlohmann::json::parse(read_file(path(kState), true).text, nullptr, false);
+  const auto json = nlohmann::json::parse(io::read_file(path(kState), true).text, nullptr, false);
   if (!json.is_object() || json.value("identity", nlohmann::json()) != identity_) return false;
   for (const auto& [name, number] : numbers_of(state_)) {
     const auto found = json.find(name);
@@ -140,17 +140,17 @@ void Spool::append(const EncodedPiece& piece) {
 
 void Spool::save(const InputPosition& position) {
   state_.position = position;
-  const auto flush = [&](const Descriptor& file, const char* name) {
+  const auto flush = [&](const io::Descriptor& file, const char* name) {
     if (file.is_open()) require(::fdatasync(file.get()) == 0, name, "cannot fsync");
   };
   flush(tokens_, kTokens), flush(targets_, kTargets), flush(documents_, kDocuments);
   nlohmann::json json = {{"identity", identity_}, {"highest", state_.highest}, {"unused", state_.unused}};
   for (const auto& [name, number] : numbers_of(state_)) json[name] = *number;
-  write_whole_file("data", path(kState), json.dump() + "\n");
+  io::write_whole_file("data", path(kState), json.dump() + "\n");
   saved_ = true;
 }
 
-void Spool::read(const Descriptor& file, const char* name, Size offset, void* to, std::size_t bytes) const {
+void Spool::read(const io::Descriptor& file, const char* name, Size offset, void* to, std::size_t bytes) const {
   if (file.read_at(to, bytes, offset) == bytes) return;
   require(errno == 0, name, "cannot read");
   throw DataError("data", fmt::format("{}: was shortened while it was in use", path(name)));
@@ -172,4 +172,4 @@ void Spool::read_documents(Size begin, std::span<std::uint64_t> to) const {
   read(documents_, kDocuments, begin * 8, to.data(), to.size() * 8);
 }
 
-}  // namespace lt
+}  // namespace lt::data

@@ -18,7 +18,7 @@
 #include "data/document_reader.h"
 #include "io/descriptor.h"
 
-namespace lt {
+namespace lt::data {
 
 struct SpoolShape {
   int width = 4;  // bytes a token
@@ -57,14 +57,14 @@ class Spool {
   bool load();
   // Throws DataError with the system's reason unless done.
   void require(bool done, const char* name, const char* what) const;
-  void read(const Descriptor& file, const char* name, Size offset, void* to, std::size_t bytes) const;
+  void read(const io::Descriptor& file, const char* name, Size offset, void* to, std::size_t bytes) const;
 
   std::string folder_, identity_;
   SpoolShape shape_;
   SpoolState state_;
   bool resumed_ = false, saved_ = false;
-  Descriptor lock_, tokens_, targets_, documents_;
+  io::Descriptor lock_, tokens_, targets_, documents_;
   std::vector<unsigned char> bytes_;
 };
 
-}  // namespace lt
+}  // namespace lt::data

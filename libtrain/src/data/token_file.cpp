@@ -13,11 +13,11 @@
 namespace lt {
 
 struct TokenFile::Content {
-  DataFile file;
+  data::DataFile file;
   Size begin = 0;  // byte offset of the first token
   Size count = 0;
   int width = 2;
-  std::optional<MaskFile> mask;
+  std::optional<data::MaskFile> mask;
 
   explicit Content(const std::string& path)
       : file(path, "token file", "`ltrain prepare` writes token files; the format raw16 is uint16 without a header") {}
@@ -30,32 +30,32 @@ struct TokenFile::Content {
   void with_tokens(Size first, Size last, const Use& use) const {
     std::vector<unsigned char> bytes(static_cast<std::size_t>((last - first) * width));
     file.read(begin + first * width, (last - first) * width, bytes.data());
-    width == 2 ? use([p = bytes.data()](Size i) { return load_u16(p + 2 * i); })
-               : use([p = bytes.data()](Size i) { return load_u32(p + 4 * i); });
+    width == 2 ? use([p = bytes.data()](Size i) { return data::load_u16(p + 2 * i); })
+               : use([p = bytes.data()](Size i) { return data::load_u32(p + 4 * i); });
   }
 };
 
 void TokenFile::Content::read_header() {
-  unsigned char header[kTokenHeaderBytes] = {};
-  file.read(0, std::min(file.size(), kTokenHeaderBytes), header);
+  unsigned char header[data::kTokenHeaderBytes] = {};
+  file.read(0, std::min(file.size(), data::kTokenHeaderBytes), header);
   // Check the magic number first: it gives the best error for a text file passed by mistake, however short.
-  const auto field = [&](Size offset) { return static_cast<std::int32_t>(load_u32(header + offset)); };
-  const TokenEncoding* encoding = nullptr;
+  const auto field = [&](Size offset) { return static_cast<std::int32_t>(data::load_u32(header + offset)); };
+  const data::TokenEncoding* encoding = nullptr;
   if (file.size() >= 4) {
-    for (const TokenEncoding& e : kTokenEncodings) encoding = e.magic == field(0) ? &e : encoding;
+    for (const data::TokenEncoding& e : data::kTokenEncodings) encoding = e.magic == field(0) ? &e : encoding;
     if (encoding == nullptr) {
-      file.fail(0, "expected magic number {} (uint16) or {} (uint32), found {}", kTokenEncodings[0].magic,
-                kTokenEncodings[1].magic, field(0));
+      file.fail(0, "expected magic number {} (uint16) or {} (uint32), found {}", data::kTokenEncodings[0].magic,
+                data::kTokenEncodings[1].magic, field(0));
     }
   }
-  if (file.size() < kTokenHeaderBytes) {
-    file.fail(file.size(), "expected a header of {} bytes, found {} bytes", kTokenHeaderBytes, file.size());
+  if (file.size() < data::kTokenHeaderBytes) {
+    file.fail(file.size(), "expected a header of {} bytes, found {} bytes", data::kTokenHeaderBytes, file.size());
   }
   if (field(4) != encoding->version) {
     file.fail(4, "expected version {} with magic number {}, found {}", encoding->version, encoding->magic, field(4));
   }
   if (field(8) < 0) file.fail(8, "expected a token count of at least 0, found {}", field(8));
-  begin = kTokenHeaderBytes, width = encoding->width, count = field(8);
+  begin = data::kTokenHeaderBytes, width = encoding->width, count = field(8);
   file.require_size(begin + count * width, fmt::format("{} tokens", count));
 }
 
@@ -72,7 +72,7 @@ TokenFile::TokenFile(const std::string& path, TokenFormat format) {
   } else {
     content->read_header();
   }
-  if (const auto mask = mask_beside(path)) content->mask.emplace(*mask, content->count);
+  if (const auto mask = data::mask_beside(path)) content->mask.emplace(*mask, content->count);
   content_ = content;
 }
 

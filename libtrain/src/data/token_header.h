@@ -8,7 +8,7 @@
 
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::data {
 
 inline constexpr Size kTokenHeaderBytes = 1024;
 inline constexpr Size kMostTokens = 2147483647;  // of a file: the count in a header is an int32
@@ -31,4 +31,4 @@ inline void store_uint(unsigned char* p, std::uint32_t value, int width) {
   for (int b = 0; b < width; ++b) p[b] = static_cast<unsigned char>(value >> (8 * b));
 }
 
-}  // namespace lt
+}  // namespace lt::data

@@ -10,12 +10,12 @@
 #include "libtrain/data/data.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::data {
 namespace {
 
 constexpr std::size_t kChunkTokens = std::size_t{1} << 18;
 
-void write_header(PendingFile& file, std::int32_t magic, std::int32_t version, Size tokens) {
+void write_header(io::PendingFile& file, std::int32_t magic, std::int32_t version, Size tokens) {
   std::vector<unsigned char> bytes(kTokenHeaderBytes, 0);
   store_uint(bytes.data(), static_cast<std::uint32_t>(magic), 4);
   store_uint(bytes.data() + 4, static_cast<std::uint32_t>(version), 4);
@@ -23,7 +23,7 @@ void write_header(PendingFile& file, std::int32_t magic, std::int32_t version, S
   file.write(bytes.data(), bytes.size());
 }
 
-void write_token_header(PendingFile& file, const std::string& path, Size tokens, bool narrow) {
+void write_token_header(io::PendingFile& file, const std::string& path, Size tokens, bool narrow) {
   if (tokens > kMostTokens) {
     throw DataError("data",
                     fmt::format("{}: expected at most {} tokens in one file, got {}", path, kMostTokens, tokens));
@@ -32,7 +32,7 @@ void write_token_header(PendingFile& file, const std::string& path, Size tokens,
   write_header(file, encoding.magic, encoding.version, tokens);
 }
 
-void write_tokens(PendingFile& file, std::span<const std::uint32_t> tokens, bool narrow) {
+void write_tokens(io::PendingFile& file, std::span<const std::uint32_t> tokens, bool narrow) {
   const int width = narrow ? 2 : 4;
   std::vector<unsigned char> bytes;
   for (std::size_t begin = 0; begin < tokens.size(); begin += kChunkTokens) {
@@ -75,7 +75,7 @@ void TokenFileWriter::flush_mask() {
   mask_bytes_.clear();
 }
 
-std::vector<PendingFile*> TokenFileWriter::finish() {
+std::vector<io::PendingFile*> TokenFileWriter::finish() {
   if (left_ != 0) throw InternalError("data", fmt::format("{}.bin: {} tokens are missing", stem_, left_));
   tokens_.finish();
   if (masked_ == 0) return {&tokens_};
@@ -92,7 +92,7 @@ std::vector<std::string> TokenFileWriter::paths() const {
 
 TokenFilesWriter::TokenFilesWriter(const std::string& folder, const std::string& kind, const std::vector<Size>& lengths,
                                    bool narrow, bool may_mask) {
-  allow_descriptors(2 * lengths.size());
+  io::allow_descriptors(2 * lengths.size());
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     const std::string name = i == 0 ? kind : fmt::format("{}-{:05}", kind, i);
     files_.push_back(std::make_unique<TokenFileWriter>(folder + "/" + name, lengths[i], narrow, may_mask));
@@ -110,10 +110,10 @@ void TokenFilesWriter::write(std::span<const std::uint32_t> tokens, std::span<co
   }
 }
 
-std::vector<PendingFile*> TokenFilesWriter::finish() {
-  std::vector<PendingFile*> all;
+std::vector<io::PendingFile*> TokenFilesWriter::finish() {
+  std::vector<io::PendingFile*> all;
   for (const auto& file : files_) {
-    for (PendingFile* const each : file->finish()) all.push_back(each);
+    for (io::PendingFile* const each : file->finish()) all.push_back(each);
   }
   return all;
 }
@@ -132,11 +132,15 @@ Size TokenFilesWriter::masked() const {
   return all;
 }
 
+}  // namespace lt::data
+
+namespace lt {
+
 void write_token_file(const std::string& path, const std::vector<std::uint32_t>& tokens) {
   const bool narrow = std::all_of(tokens.begin(), tokens.end(), [](std::uint32_t token) { return token <= 0xffff; });
-  PendingFile file("data", path);
-  write_token_header(file, path, static_cast<Size>(tokens.size()), narrow);
-  write_tokens(file, tokens, narrow);
+  io::PendingFile file("data", path);
+  data::write_token_header(file, path, static_cast<Size>(tokens.size()), narrow);
+  data::write_tokens(file, tokens, narrow);
   file.commit();
 }
 

@@ -11,7 +11,7 @@
 #include "io/file.h"
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::data {
 
 // One token file of a length that is known before, and its mask.
 class TokenFileWriter {
@@ -24,7 +24,7 @@ class TokenFileWriter {
   void write(std::span<const std::uint32_t> tokens, std::span<const std::uint8_t> targets);
   Size tokens_left() const { return left_; }
   // The files, with all their bytes on disk; the mask only if a token is no target. Each still has to be committed.
-  std::vector<PendingFile*> finish();
+  std::vector<io::PendingFile*> finish();
   // The paths of what finish() returned.
   std::vector<std::string> paths() const;
   Size masked() const { return masked_; }
@@ -35,8 +35,8 @@ class TokenFileWriter {
   std::string stem_;
   bool narrow_;
   Size left_;
-  PendingFile tokens_;
-  std::optional<PendingFile> mask_;
+  io::PendingFile tokens_;
+  std::optional<io::PendingFile> mask_;
   Size masked_ = 0;
   unsigned char bits_ = 0;  // of the byte of the mask that is not complete
   int bit_ = 0;
@@ -50,7 +50,7 @@ class TokenFilesWriter {
                    bool may_mask);
 
   void write(std::span<const std::uint32_t> tokens, std::span<const std::uint8_t> targets);
-  std::vector<PendingFile*> finish();
+  std::vector<io::PendingFile*> finish();
   std::vector<std::string> paths() const;
   Size masked() const;
 
@@ -59,4 +59,4 @@ class TokenFilesWriter {
   std::size_t at_ = 0;
 };
 
-}  // namespace lt
+}  // namespace lt::data

@@ -10,7 +10,7 @@
 
 #include "libtrain/device/phase.h"
 
-namespace lt {
+namespace lt::device {
 namespace {
 
 constexpr std::chrono::seconds kLeaveDeadline{10};
@@ -62,4 +62,4 @@ void BackgroundThread::work(const std::shared_ptr<Queue>& queue) {
   queue->changed.notify_all();
 }
 
-}  // namespace lt
+}  // namespace lt::device

@@ -5,7 +5,7 @@
 #include <memory>
 #include <thread>
 
-namespace lt {
+namespace lt::device {
 
 class BackgroundThread {
  public:
@@ -29,4 +29,4 @@ class BackgroundThread {
   std::thread thread_;
 };
 
-}  // namespace lt
+}  // namespace lt::device

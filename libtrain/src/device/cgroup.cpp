@@ -8,7 +8,7 @@
 #include <sstream>
 #include <system_error>
 
-namespace lt {
+namespace lt::device {
 namespace {
 
 namespace fs = std::filesystem;
@@ -105,4 +105,4 @@ std::vector<CpuQuota> cpu_quotas(const fs::path& root) {
   return quotas;
 }
 
-}  // namespace lt
+}  // namespace lt::device

@@ -8,7 +8,7 @@
 
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::device {
 
 // The folders of the process's own group and of its ancestors, up to the outermost visible one. Any of them may hold a
 // limit. Version 1 has separate folders per controller ("cpu", "memory"), and `controller` selects them; the folders of
@@ -28,4 +28,4 @@ std::optional<Size> memory_limit_bytes(const std::filesystem::path& root = "/");
 // All limits of this process on processor time.
 std::vector<CpuQuota> cpu_quotas(const std::filesystem::path& root = "/");
 
-}  // namespace lt
+}  // namespace lt::device

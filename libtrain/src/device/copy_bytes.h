@@ -5,7 +5,7 @@
 
 #include "device/cuda.h"
 
-namespace lt {
+namespace lt::device {
 
 // Stream-ordered on CUDA, immediate on the CPU.
 inline void copy_bytes(const Stream& stream, void* to, const void* from, Size bytes) {
@@ -17,4 +17,4 @@ inline void copy_bytes(Device device, void* to, const void* from, Size bytes) {
   copy_bytes(Stream::compute(device), to, from, bytes);
 }
 
-}  // namespace lt
+}  // namespace lt::device

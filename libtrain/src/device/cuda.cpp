@@ -14,7 +14,7 @@
 #include "device/wait_checks.h"
 #include "libtrain/error.h"
 
-namespace lt::cuda {
+namespace lt::device::cuda {
 namespace {
 
 // Per-device state. It lives until the process ends, when the driver reclaims it.
@@ -78,16 +78,16 @@ std::shared_ptr<void> owned_pinned(int device, void* memory, Release release) {
 }
 
 std::shared_ptr<void> allocate_pinned_pages(int device, Size bytes) {
-  void* const pages = map_pages(bytes);
+  void* const pages = device::map_pages(bytes);
   try {
     register_pages(device, pages, bytes);
   } catch (...) {
-    unmap_pages(pages, bytes);
+    device::unmap_pages(pages, bytes);
     throw;
   }
   return owned_pinned(device, pages, [bytes](void* memory) {
     cudaHostUnregister(memory);
-    unmap_pages(memory, bytes);
+    device::unmap_pages(memory, bytes);
   });
 }
 
@@ -103,7 +103,7 @@ bool is_reached(cudaError_t answer, const char* call) {
 
 void synchronize(cudaEvent_t event) {
   if (captures) return LT_CUDA(cudaEventSynchronize(event));
-  wait_until([=] { return is_reached(cudaEventQuery(event), "cudaEventQuery"); });
+  device::wait_until([=] { return is_reached(cudaEventQuery(event), "cudaEventQuery"); });
 }
 
 }  // namespace
@@ -242,7 +242,7 @@ bool is_event_reached(EventHandle event) {
 
 void synchronize_stream(CudaStream stream) {
   if (captures) return LT_CUDA(cudaStreamSynchronize(stream_of(stream.handle)));
-  wait_until([=] { return is_reached(cudaStreamQuery(stream_of(stream.handle)), "cudaStreamQuery"); });
+  device::wait_until([=] { return is_reached(cudaStreamQuery(stream_of(stream.handle)), "cudaStreamQuery"); });
 }
 
 void synchronize_streams(int device) {
@@ -323,7 +323,7 @@ std::shared_ptr<void> allocate_pinned(int device, Size bytes) {
 }
 
 std::shared_ptr<void> pin(int device, void* memory, Size bytes) {
-  make_present(memory, bytes);
+  device::make_present(memory, bytes);
   register_pages(device, memory, bytes);
   return owned_pinned(device, memory, [](void* pinned) { cudaHostUnregister(pinned); });
 }
@@ -382,4 +382,4 @@ void copy(void* to, const void* from, Size bytes, CudaStream stream) {
   LT_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_of(stream.handle)));
 }
 
-}  // namespace lt::cuda
+}  // namespace lt::device::cuda

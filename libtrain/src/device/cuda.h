@@ -12,7 +12,7 @@
 #include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
-namespace lt::cuda {
+namespace lt::device::cuda {
 
 bool is_built();
 // Why device `index` cannot be used; empty if it can.
@@ -90,4 +90,4 @@ bool is_capturing(CudaStream stream);
 // Copies in stream order. If either side is pageable host memory, the call waits for earlier work on the stream.
 void copy(void* to, const void* from, Size bytes, CudaStream stream);
 
-}  // namespace lt::cuda
+}  // namespace lt::device::cuda

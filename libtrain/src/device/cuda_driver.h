@@ -5,7 +5,7 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
-namespace lt::cuda {
+namespace lt::device::cuda {
 
 // The driver's function `name` as of CUDA 12.0, or null.
 template <class Function>
@@ -16,4 +16,4 @@ Function driver_function(const char* name) {
   return code == cudaSuccess ? reinterpret_cast<Function>(function) : nullptr;
 }
 
-}  // namespace lt::cuda
+}  // namespace lt::device::cuda

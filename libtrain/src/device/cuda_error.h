@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-namespace lt::cuda {
+namespace lt::device::cuda {
 
 // Throws an InternalError with the call and CUDA's error text.
 [[noreturn]] void fail(cudaError_t code, const char* call);
@@ -11,6 +11,6 @@ inline void check(cudaError_t code, const char* call) {
   if (code != cudaSuccess) fail(code, call);
 }
 
-}  // namespace lt::cuda
+}  // namespace lt::device::cuda
 
-#define LT_CUDA(call) ::lt::cuda::check((call), #call)
+#define LT_CUDA(call) ::lt::device::cuda::check((call), #call)

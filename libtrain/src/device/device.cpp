@@ -16,10 +16,10 @@ std::string to_string(Device device) {
   return "?";
 }
 
-bool has_device(DeviceType type) { return type != DeviceType::cuda || cuda::is_built(); }
+bool has_device(DeviceType type) { return type != DeviceType::cuda || device::cuda::is_built(); }
 
 DeviceType best_device() {
-  static const bool has_cuda = cuda::is_built() && cuda::why_not(0).empty();
+  static const bool has_cuda = device::cuda::is_built() && device::cuda::why_not(0).empty();
   return has_cuda ? DeviceType::cuda : DeviceType::cpu;
 }
 
@@ -28,52 +28,52 @@ void require_device(Device device) {
   // Cached: asking the driver takes time, and every tensor needs the answer.
   thread_local int known = -1;
   if (device.index == known) return;
-  if (const std::string reason = cuda::why_not(device.index); !reason.empty()) {
+  if (const std::string reason = device::cuda::why_not(device.index); !reason.empty()) {
     throw UsageError("device", "device " + to_string(device) + " " + reason, "choose cpu");
   }
   known = device.index;
 }
 
 Stream::Stream(Device device) : device_(device) {
-  if (device.type == DeviceType::cuda) handle_ = cuda::create_stream(device.index);
+  if (device.type == DeviceType::cuda) handle_ = device::cuda::create_stream(device.index);
 }
 
 Stream Stream::urgent(Device device) {
   Stream stream;
   stream.device_ = device;
-  if (device.type == DeviceType::cuda) stream.handle_ = cuda::create_stream(device.index, true);
+  if (device.type == DeviceType::cuda) stream.handle_ = device::cuda::create_stream(device.index, true);
   return stream;
 }
 
 Stream Stream::compute(Device device) {
   Stream stream;
   stream.device_ = device;
-  if (device.type == DeviceType::cuda) stream.handle_ = cuda::compute_stream(device.index);
+  if (device.type == DeviceType::cuda) stream.handle_ = device::cuda::compute_stream(device.index);
   return stream;
 }
 
 void Stream::wait(const Event& event) const {
-  if (handle_ && event.handle_) cuda::wait(cuda(), {event.handle_.get()});
+  if (handle_ && event.handle_) device::cuda::wait(cuda(), {event.handle_.get()});
 }
 
 void Stream::synchronize() const {
-  if (handle_) cuda::synchronize_stream(cuda());
+  if (handle_) device::cuda::synchronize_stream(cuda());
 }
 
 void Event::record(const Stream& stream) {
   if (stream.device().type != DeviceType::cuda) return;
-  if (!handle_) handle_ = cuda::create_event(stream.device().index);
-  cuda::record({handle_.get()}, stream.cuda());
+  if (!handle_) handle_ = device::cuda::create_event(stream.device().index);
+  device::cuda::record({handle_.get()}, stream.cuda());
 }
 
 void Event::synchronize() const {
-  if (handle_) cuda::synchronize_event({handle_.get()});
+  if (handle_) device::cuda::synchronize_event({handle_.get()});
 }
 
 TimePoint TimePoint::on(const Stream& stream) {
   TimePoint point;
   if (stream.device().type == DeviceType::cuda) {
-    point.event_ = cuda::record_timed(stream.cuda());
+    point.event_ = device::cuda::record_timed(stream.cuda());
   } else {
     point.time_ = std::chrono::steady_clock::now();
   }
@@ -81,10 +81,10 @@ TimePoint TimePoint::on(const Stream& stream) {
 }
 
 double TimePoint::ms_since(const TimePoint& earlier) const {
-  if (event_) return cuda::elapsed_ms({earlier.event_.get()}, {event_.get()});
+  if (event_) return device::cuda::elapsed_ms({earlier.event_.get()}, {event_.get()});
   return std::chrono::duration<double, std::milli>(time_ - earlier.time_).count();
 }
 
-bool TimePoint::is_over() const { return !event_ || cuda::is_event_reached({event_.get()}); }
+bool TimePoint::is_over() const { return !event_ || device::cuda::is_event_reached({event_.get()}); }
 
 }  // namespace lt

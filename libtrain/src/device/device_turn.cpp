@@ -3,7 +3,7 @@
 
 #include <map>
 
-namespace lt {
+namespace lt::device {
 namespace {
 
 std::recursive_mutex& turn_of(int device) {
@@ -19,4 +19,4 @@ DeviceTurn::DeviceTurn(Device device) {
   if (device.type == DeviceType::cuda) lock_ = std::unique_lock(turn_of(device.index));
 }
 
-}  // namespace lt
+}  // namespace lt::device

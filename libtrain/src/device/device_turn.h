@@ -6,7 +6,7 @@
 
 #include "libtrain/device/device.h"
 
-namespace lt {
+namespace lt::device {
 
 // Blocks while another thread holds the device's lock. Recursive.
 class DeviceTurn {
@@ -17,4 +17,4 @@ class DeviceTurn {
   std::unique_lock<std::recursive_mutex> lock_;
 };
 
-}  // namespace lt
+}  // namespace lt::device

@@ -20,7 +20,7 @@
 #include "device/cuda.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::device {
 namespace {
 
 enum Action : unsigned { kKill, kStop, kSegv, kExit, kSleep, kNan, kNoSpace, kInputOutput, kOom, kDeviceSleep };
@@ -221,4 +221,4 @@ bool fault_in_this_step() {
                      [](const Fault& fault) { return fault.point->inside_step && fault.step == current_step; });
 }
 
-}  // namespace lt
+}  // namespace lt::device

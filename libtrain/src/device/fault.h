@@ -9,7 +9,7 @@
 
 #include "libtrain/device/device.h"
 
-namespace lt {
+namespace lt::device {
 
 // Reads LTRAIN_FAULT and arms the faults of `rank`. Without the variable, points do nothing. Throws UsageError for
 // unknown values.
@@ -30,4 +30,4 @@ bool fault_in_this_step();
 // How often faults have struck since they were armed.
 int fault_hits();
 
-}  // namespace lt
+}  // namespace lt::device

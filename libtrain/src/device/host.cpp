@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-namespace lt {
+namespace lt::device {
 
 std::string kernel_identity(const std::filesystem::path& root) {
   std::string identity;
@@ -15,4 +15,4 @@ std::string kernel_identity(const std::filesystem::path& root) {
   return host;
 }
 
-}  // namespace lt
+}  // namespace lt::device

@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <string>
 
-namespace lt {
+namespace lt::device {
 
 // Returns the same text for all processes under one kernel, in any container, and a different text after each boot: the
 // boot id, or the host name if the boot id cannot be read.
 std::string kernel_identity(const std::filesystem::path& root = "/");
 
-}  // namespace lt
+}  // namespace lt::device

@@ -15,7 +15,7 @@
 
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::device {
 namespace {
 
 // Calls touch(offset) for each page. madvise(MADV_POPULATE_WRITE) would hold the lock that every mmap() of the process
@@ -63,4 +63,4 @@ void make_present(void* memory, Size bytes) {
   for_each_page(bytes, [&](Size at) { values[at] = values[at]; });
 }
 
-}  // namespace lt
+}  // namespace lt::device

@@ -4,7 +4,7 @@
 
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::device {
 
 // Returns zeros, in huge pages where the kernel allows them, all present. Throws InternalError if the addresses cannot
 // be mapped. If memory runs out while pages are touched, the kernel ends the process.
@@ -15,4 +15,4 @@ void unmap_pages(void* memory, Size bytes);
 // may write to them meanwhile.
 void make_present(void* memory, Size bytes);
 
-}  // namespace lt
+}  // namespace lt::device

@@ -2,7 +2,7 @@
 #include "device/cuda.h"
 #include "libtrain/error.h"
 
-namespace lt::cuda {
+namespace lt::device::cuda {
 namespace {
 
 [[noreturn]] void not_built() { throw InternalError("device", "CUDA is not in this build"); }
@@ -44,4 +44,4 @@ GraphNodeKind kind_of_node(void*) { not_built(); }
 bool is_capturing(CudaStream) { not_built(); }
 void copy(void*, const void*, Size, CudaStream) { not_built(); }
 
-}  // namespace lt::cuda
+}  // namespace lt::device::cuda

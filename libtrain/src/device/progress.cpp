@@ -10,7 +10,7 @@
 
 #include "device/cuda.h"
 
-namespace lt {
+namespace lt::device {
 namespace {
 
 struct PhaseRow {
@@ -110,19 +110,7 @@ Phase most_patient_phase() {
 std::string_view to_string(Phase phase) { return row_of(phase).name; }
 double patience(Phase phase) { return row_of(phase).patience; }
 
-PhaseScope::PhaseScope(Phase phase, Device device) : counts_(!in_background && !device.is_meta()) {
-  previous_ = counts_ ? enter(phase) : phase;
-}
-PhaseScope::~PhaseScope() {
-  if (counts_) enter(previous_);
-}
-
-BackgroundScope::BackgroundScope() : previous_(in_background) { in_background = true; }
-BackgroundScope::~BackgroundScope() { in_background = previous_; }
 bool is_in_background() { return in_background; }
-
-AwaitBackgroundScope::AwaitBackgroundScope() { ++waits_for_background; }
-AwaitBackgroundScope::~AwaitBackgroundScope() { --waits_for_background; }
 
 void count_progress() {
   if (!in_background || waits_for_background > 0) progress_count.fetch_add(1, std::memory_order_relaxed);
@@ -165,5 +153,22 @@ Progress read_progress() {
   progress.awaits_background = waits_for_background > 0;
   return progress;
 }
+
+}  // namespace lt::device
+
+namespace lt {
+
+PhaseScope::PhaseScope(Phase phase, Device device) : counts_(!device::in_background && !device.is_meta()) {
+  previous_ = counts_ ? device::enter(phase) : phase;
+}
+PhaseScope::~PhaseScope() {
+  if (counts_) device::enter(previous_);
+}
+
+BackgroundScope::BackgroundScope() : previous_(device::in_background) { device::in_background = true; }
+BackgroundScope::~BackgroundScope() { device::in_background = previous_; }
+
+AwaitBackgroundScope::AwaitBackgroundScope() { ++device::waits_for_background; }
+AwaitBackgroundScope::~AwaitBackgroundScope() { --device::waits_for_background; }
 
 }  // namespace lt

@@ -7,7 +7,7 @@
 #include "libtrain/device/device.h"
 #include "libtrain/device/phase.h"
 
-namespace lt {
+namespace lt::device {
 
 inline constexpr int kPhases = 12;
 // "forward", "evaluation"; "no phase" for none.
@@ -41,4 +41,4 @@ bool is_in_background();
 // Call this before launching a graph on a CUDA stream. The stream counts the launch when it reaches this point.
 void count_launch(const Stream& stream);
 
-}  // namespace lt
+}  // namespace lt::device

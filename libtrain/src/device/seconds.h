@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-namespace lt {
+namespace lt::device {
 
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -17,4 +17,4 @@ inline double since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-}  // namespace lt
+}  // namespace lt::device

@@ -9,7 +9,7 @@
 
 #include "device/progress.h"
 
-namespace lt {
+namespace lt::device {
 namespace {
 
 using WaitClock = std::chrono::steady_clock;
@@ -65,4 +65,4 @@ void wait_until(const std::function<bool()>& ready) {
   }
 }
 
-}  // namespace lt
+}  // namespace lt::device

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace lt {
+namespace lt::device {
 
 // During its lifetime, long waits of the creating thread call `check`, which throws if the wait cannot end, and must
 // not wait for a device itself. May end on any thread, but not inside a check.
@@ -28,4 +28,4 @@ class WaitCheck {
 // Returns once ready() is true. Exceptions from ready() and from the checks pass through. The newest check runs first.
 void wait_until(const std::function<bool()>& ready);
 
-}  // namespace lt
+}  // namespace lt::device

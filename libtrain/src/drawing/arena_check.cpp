@@ -5,7 +5,7 @@
 
 #include "drawing/arena_drawing.h"
 
-namespace lt {
+namespace lt::drawing {
 namespace {
 
 constexpr std::string_view kOpening = "<svg class=\"arena\" xmlns=\"http://www.w3.org/2000/svg\" ";
@@ -60,4 +60,4 @@ bool is_arena_svg(const std::string& text) {
   return open == 0;
 }
 
-}  // namespace lt
+}  // namespace lt::drawing

@@ -12,12 +12,8 @@
 #include "drawing/text.h"
 #include "drawing/ticks.h"
 
-namespace lt {
+namespace lt::drawing {
 namespace {
-
-using namespace arena;
-using drawing::bytes_text;
-using drawing::escaped;
 
 constexpr std::size_t kBlocks = 4000;   // drawn at most; about 1.2 MB
 constexpr std::size_t kOperation = 80;  // characters of an operation's name that are shown
@@ -53,7 +49,7 @@ Scales scales_of(const MemoryPlan& plan) {
     s.unit *= 1024;
     s.unit_name = name;
   }
-  s.y_ticks = drawing::outer_ticks({0, static_cast<double>(plan.packing.bytes) / s.unit}, 5);
+  s.y_ticks = outer_ticks({0, static_cast<double>(plan.packing.bytes) / s.unit}, 5);
   return s;
 }
 
@@ -146,4 +142,4 @@ std::string arena_svg(const MemoryPlan& plan) {
   return out + "</svg>\n";
 }
 
-}  // namespace lt
+}  // namespace lt::drawing

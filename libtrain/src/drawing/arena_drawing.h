@@ -5,7 +5,7 @@
 
 #include "libtrain/memory/memory_plan.h"
 
-namespace lt {
+namespace lt::drawing {
 
 // Returns a stand-alone SVG with one rectangle per block, in the colour of its owner. Vertically it spans the block's
 // bytes from its offset up, horizontally the time from allocation to free; hovering shows the values. The SVG has its
@@ -17,4 +17,4 @@ std::string arena_svg(const MemoryPlan& plan);
 // untrusted writers before embedding them in a page.
 bool is_arena_svg(const std::string& text);
 
-}  // namespace lt
+}  // namespace lt::drawing

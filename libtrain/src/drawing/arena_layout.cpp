@@ -10,10 +10,8 @@
 #include "drawing/ticks.h"
 #include "libtrain/memory/memory.h"
 
-namespace lt::arena {
+namespace lt::drawing {
 namespace {
-
-using drawing::escaped;
 
 std::string text_at(double x, double y, const std::string& text, const char* anchor = "") {
   return fmt::format("<text{} x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", anchor, x, y, escaped(text));
@@ -58,15 +56,15 @@ Head draw_head(const Texts& texts, const std::string& note, const std::vector<st
 
 std::string draw_axes(const Texts& texts, const Scales& scales) {
   std::string out;
-  const auto y_texts = drawing::tick_texts(scales.y_ticks);
+  const auto y_texts = tick_texts(scales.y_ticks);
   for (std::size_t i = 0; i < y_texts.size(); ++i) {
     const double y = scales.y(scales.y_ticks[i] * scales.unit) + 4 * texts.size;
     out += text_at(kLeft - 6, y, y_texts[i], " class=\"arena-end\"");
   }
-  const auto ticks = drawing::inner_ticks({0, scales.end}, static_cast<int>(10 / texts.size), true);
-  const auto x_texts = drawing::tick_texts(ticks);
+  const auto ticks = inner_ticks({0, scales.end}, static_cast<int>(10 / texts.size), true);
+  const auto x_texts = tick_texts(ticks);
   for (std::size_t i = 0; i < ticks.size(); ++i) {
-    const double half = drawing::text_width(x_texts[i]) * texts.size / 2;
+    const double half = text_width(x_texts[i]) * texts.size / 2;
     out += text_at(std::min(scales.x(ticks[i]), kWidth - half), scales.bottom + 1.1 * texts.line(), x_texts[i],
                    " class=\"arena-mid\"");
   }
@@ -74,4 +72,4 @@ std::string draw_axes(const Texts& texts, const Scales& scales) {
                        "allocations and frees, in their order", " class=\"arena-mid\"");
 }
 
-}  // namespace lt::arena
+}  // namespace lt::drawing

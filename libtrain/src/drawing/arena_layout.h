@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace lt::arena {
+namespace lt::drawing {
 
 inline constexpr double kWidth = 860, kHeight = 720;
 inline constexpr double kLeft = 84, kRight = 844;  // edges of the area between the axes
@@ -44,4 +44,4 @@ Head draw_head(const Texts& texts, const std::string& note, const std::vector<st
 // The markup of both axes' ticks and the name of the x axis.
 std::string draw_axes(const Texts& texts, const Scales& scales);
 
-}  // namespace lt::arena
+}  // namespace lt::drawing

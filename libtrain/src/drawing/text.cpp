@@ -23,7 +23,7 @@ std::string printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {
     const char c = text[0];
-    const std::size_t length = utf8_length(text);
+    const std::size_t length = io::utf8_length(text);
     const bool control = static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t';
     if (length == 0 || control || c == 0x7F) {
       out += control && c == '\r' ? "" : "\xEF\xBF\xBD";

@@ -72,7 +72,7 @@ struct Generator::Impl {
   };
   // The tokens of a step on the host, as `found`.
   struct Picked {
-    HostStage tokens;
+    tensor::HostStage tokens;
     Event is_there;
   };
 
@@ -90,7 +90,8 @@ struct Generator::Impl {
         found(Tensor::zeros({rows}, DType::i32, device)),
         logits(Tensor::empty({rows, 1, given.spec().vocab}, like.dtype(), device)),
         memory(device),
-        picked{Picked{HostStage(device, found.bytes()), {}}, Picked{HostStage(device, found.bytes()), {}}} {
+        picked{Picked{tensor::HostStage(device, found.bytes()), {}},
+               Picked{tensor::HostStage(device, found.bytes()), {}}} {
     if (options.repetition_penalty == 1) return;
     seen = Tensor::zeros({rows, model.spec().vocab}, DType::u8, device);
     marks.emplace(device, model.spec().vocab);
@@ -126,9 +127,9 @@ struct Generator::Impl {
   }
 
   // Rehearses a pass over new tokens on a meta model of the same shape.
-  StepMemory::Rehearsal rehearsal() const {
+  parallel::StepMemory::Rehearsal rehearsal() const {
     return [this](const std::string& name, const Batch& shapes) {
-      const UncountedMemoryScope no_memory;
+      const memory::UncountedMemoryScope no_memory;
       const Device meta = meta_for(device);
       const auto twin = nn::make_transformer(model.spec());
       twin->materialize(meta, like.dtype(), 0);
@@ -136,7 +137,7 @@ struct Generator::Impl {
       nn::DecodeState on_meta = twin->decode_state(count, capacity);
       if (shapes.inputs.dim(1) == 1) on_meta.lengths = Tensor::empty({count}, DType::i32, meta);
       const Tensor to = Tensor::empty({count, 1, model.spec().vocab}, like.dtype(), meta);
-      return record_memory_plan(name, meta, [&] { copy(to, twin->logits(shapes.inputs, &on_meta)); });
+      return memory::record_memory_plan(name, meta, [&] { copy(to, twin->logits(shapes.inputs, &on_meta)); });
     };
   }
 
@@ -185,7 +186,7 @@ struct Generator::Impl {
 
   void pick() {
     const auto values = [](const Tensor& x) { return x.data<std::int32_t>(); };
-    dispatch(device, [&](auto s) {
+    tensor::dispatch(device, [&](auto s) {
       kernels::pick_tokens(s, {.dtype = logits.dtype(),
                                .R = rows(),
                                .V = model.spec().vocab,
@@ -213,7 +214,7 @@ struct Generator::Impl {
     const Stream stream = Stream::compute(device);
     memory.prepare("decode", {ids, {}}, rehearsal());  // must not happen during the capture
     memory.reserve();
-    const StepGraph::Key key{"decode", memory.arena_number()};
+    const parallel::StepGraph::Key key{"decode", memory.arena_number()};
     if (!graph || graph->key() != key) {
       graph.reset();
       graph.emplace(key, stream, [this] { decode(), pick(); });
@@ -293,7 +294,7 @@ struct Generator::Impl {
     }
     timing.decode_tokens += decoded;
     receive();
-    (unread.empty() ? timing.decode_s : timing.prefill_s) += seconds_since(start);
+    (unread.empty() ? timing.decode_s : timing.prefill_s) += device::seconds_since(start);
     return tokens;
   }
 
@@ -330,11 +331,11 @@ struct Generator::Impl {
   std::vector<RowText> texts;
   nn::DecodeState state;
   Tensor ids, lengths, picks, found, logits, seen;  // found: ids, but -1 where no logit was finite
-  StepMemory memory;
+  parallel::StepMemory memory;
   std::array<Picked, 2> picked;     // by steps in turn
   Size enqueued = 0, received = 0;  // steps
-  std::optional<HostStage> marks;
-  std::optional<StepGraph> graph;
+  std::optional<tensor::HostStage> marks;
+  std::optional<parallel::StepGraph> graph;
   int eager_steps = 0;
   Tokens tokens;
   GenerationTiming timing;
@@ -349,7 +350,7 @@ void Generator::append(Size row, const Tokens& tokens) {
   impl_->append(impl_->row(row), tokens);
 }
 const Generator::Tokens& Generator::step() {
-  const DeviceTurn turn(impl_->device);
+  const device::DeviceTurn turn(impl_->device);
   return impl_->step();
 }
 void Generator::end(Size row) { impl_->row(row).has_ended = true; }

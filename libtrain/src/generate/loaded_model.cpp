@@ -21,8 +21,7 @@
 #include "libtrain/tensor/autograd.h"
 #include "nn/lora.h"
 
-namespace lt {
-
+namespace lt::generator {
 namespace {
 
 checkpoint::ModelDescription description_of(const std::string& step_directory, const checkpoint::RunState& state) {
@@ -47,7 +46,7 @@ Tensor on_device(const Tensor& values, Device device) {
 ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, const LoadOptions& options) {
   const checkpoint::RunState state = checkpoint::read_state(step_directory);
   const checkpoint::ModelDescription description = description_of(step_directory, state);
-  const Config config = config_of(state);
+  const Config config = config::config_of(state);
   loaded.seq = description.seq == 0 ? description.spec.max_seq : description.seq;
   loaded.separates_documents = config.data.documents == Documents::mask;
   loaded.read_raw16 = config.data.format == TokenFormat::raw16;
@@ -62,7 +61,7 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
   const auto kinds = checkpoint::weight_kinds(step_directory, options.weights);
   const std::optional<checkpoint::BaseWeights> base =
       checkpoint::base_of(state, step_directory, description.spec, options.base);
-  const DType dtype = options.dtype ? *options.dtype : compute_dtype(config.train.dtype);
+  const DType dtype = options.dtype ? *options.dtype : config::compute_dtype(config.train.dtype);
   loaded.model->materialize_buffers(options.device, dtype);
   const MemoryScope owner(MemoryOwner::parameters);
   std::vector<StateRange> beneath;
@@ -84,6 +83,24 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
 
 }  // namespace
 
+BatchLoss loss_of(nn::Transformer& model, const Batch& batch) {
+  const TapeScope no_recording(nullptr);
+  const Device device = model.all_parameters().front().parameter->tensor().device();
+  const std::int32_t* const targets = batch.targets.data<std::int32_t>();
+  const Size ignored = std::count(targets, targets + batch.targets.elements(), kIgnoredTarget);
+  const Tensor loss =
+      model.loss(batch.map([&](const Tensor& all) { return all.defined() ? on_device(all, device) : all; }));
+  return {loss.item(), static_cast<double>(batch.targets.elements() - ignored)};
+}
+
+std::vector<BatchLoss> gather_losses(const BatchLoss& own, const Group& group) {
+  return comm::gather_values(group, own);
+}
+
+}  // namespace lt::generator
+
+namespace lt {
+
 LoadedModel load_model(const std::string& directory, const LoadOptions& options) {
   require_device(options.device);
   LoadedModel loaded;
@@ -91,7 +108,7 @@ LoadedModel load_model(const std::string& directory, const LoadOptions& options)
   // Each candidate describes its own model.
   for (const checkpoint::Listing& candidate : checkpoint::candidates(directory, checkpoint::kAnyRun)) {
     ShardMap map;
-    if (candidate.valid) map = make_model(loaded, candidate.path, options);
+    if (candidate.valid) map = generator::make_model(loaded, candidate.path, options);
     found = checkpoint::load_newest({candidate}, map, Group(), &loaded.passed_over);
     if (!found.folder.empty()) break;
   }
@@ -109,17 +126,5 @@ LoadedModel load_model(const std::string& directory, const LoadOptions& options)
   loaded.directory = found.folder;
   return loaded;
 }
-
-BatchLoss loss_of(nn::Transformer& model, const Batch& batch) {
-  const TapeScope no_recording(nullptr);
-  const Device device = model.all_parameters().front().parameter->tensor().device();
-  const std::int32_t* const targets = batch.targets.data<std::int32_t>();
-  const Size ignored = std::count(targets, targets + batch.targets.elements(), kIgnoredTarget);
-  const Tensor loss =
-      model.loss(batch.map([&](const Tensor& all) { return all.defined() ? on_device(all, device) : all; }));
-  return {loss.item(), static_cast<double>(batch.targets.elements() - ignored)};
-}
-
-std::vector<BatchLoss> gather_losses(const BatchLoss& own, const Group& group) { return gather_values(group, own); }
 
 }  // namespace lt

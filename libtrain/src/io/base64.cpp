@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lt {
+namespace lt::io {
 namespace {
 
 constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -43,4 +43,4 @@ std::optional<std::string> from_base64(std::string_view text) {
   return bytes;
 }
 
-}  // namespace lt
+}  // namespace lt::io

@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-namespace lt {
+namespace lt::io {
 
 std::string to_base64(std::string_view bytes);
 // Returns nullopt for text that to_base64() does not write.
 std::optional<std::string> from_base64(std::string_view text);
 
-}  // namespace lt
+}  // namespace lt::io

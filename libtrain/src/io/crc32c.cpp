@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace lt {
+namespace lt::io {
 namespace {
 
 constexpr std::uint32_t kPolynomial = 0x82f63b78u;  // without x^32
@@ -109,4 +109,4 @@ std::string crc_text(std::uint32_t crc) {
   return text;
 }
 
-}  // namespace lt
+}  // namespace lt::io

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace lt {
+namespace lt::io {
 
 // The checksum of a sequence whose checksum is `before` (0 if empty), followed by `bytes` bytes at `data`.
 std::uint32_t crc32c(std::uint32_t before, const void* data, std::size_t bytes);
@@ -18,4 +18,4 @@ std::uint32_t crc32c_concat(std::uint32_t crc_a, std::uint32_t crc_b, std::uint6
 // Eight lower-case hexadecimal digits, as in manifests.
 std::string crc_text(std::uint32_t crc);
 
-}  // namespace lt
+}  // namespace lt::io

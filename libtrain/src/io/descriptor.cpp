@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cerrno>
 
-namespace lt {
+namespace lt::io {
 
 bool Descriptor::close() {
   const int fd = std::exchange(fd_, -1);
@@ -48,4 +48,4 @@ void allow_descriptors(std::size_t count) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-}  // namespace lt
+}  // namespace lt::io

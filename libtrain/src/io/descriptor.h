@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace lt {
+namespace lt::io {
 
 class Descriptor {
  public:
@@ -38,4 +38,4 @@ class Descriptor {
 // them. All calls add up, beside 1,024 others. Past the limit, what opens a descriptor reports it.
 void allow_descriptors(std::size_t count);
 
-}  // namespace lt
+}  // namespace lt::io

@@ -8,7 +8,7 @@
 
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::io {
 
 void fill_random(void* bytes, std::size_t count) {
   for (auto* p = static_cast<char*>(bytes); count > 0;) {
@@ -26,4 +26,4 @@ std::string random_hex(std::size_t digits) {
   return text;
 }
 
-}  // namespace lt
+}  // namespace lt::io

@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <string>
 
-namespace lt {
+namespace lt::io {
 
 // Fills `count` bytes with random bits. Throws InternalError if the kernel provides none.
 void fill_random(void* bytes, std::size_t count);
 // Returns `digits` random hexadecimal digits.
 std::string random_hex(std::size_t digits);
 
-}  // namespace lt
+}  // namespace lt::io

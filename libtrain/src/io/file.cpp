@@ -16,7 +16,7 @@
 #include "io/readable.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::io {
 namespace {
 
 const std::string kPendingMark = ".tmp-";
@@ -149,4 +149,4 @@ std::string AppendFile::read(Size begin, Size count) const {
   return bytes;
 }
 
-}  // namespace lt
+}  // namespace lt::io

@@ -10,7 +10,7 @@
 #include "io/entropy.h"
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::io {
 
 // Creates a file for reading and writing. It must not exist yet: an existing file or link of this name is never
 // followed or overwritten. On failure the result is not open, and errno holds the reason. The caller must rename the
@@ -95,4 +95,4 @@ class AppendFile {
   bool torn_ = false;  // a partial record may follow them
 };
 
-}  // namespace lt
+}  // namespace lt::io

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace lt {
+namespace lt::io {
 
 // `path` with `suffix` at the end of its name. A name that would become too long loses its last characters.
 inline std::filesystem::path with_suffix(const std::filesystem::path& path, std::string_view suffix) {
@@ -19,4 +19,4 @@ inline std::filesystem::path with_suffix(const std::filesystem::path& path, std:
   return path.parent_path() / name.append(suffix);
 }
 
-}  // namespace lt
+}  // namespace lt::io

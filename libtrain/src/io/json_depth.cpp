@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace lt {
+namespace lt::io {
 
 int json_depth(std::string_view text) {
   int depth = 0, deepest = 0;
@@ -24,4 +24,4 @@ int json_depth(std::string_view text) {
   return deepest;
 }
 
-}  // namespace lt
+}  // namespace lt::io

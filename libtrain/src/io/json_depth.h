@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace lt {
+namespace lt::io {
 
 // More than this library ever writes.
 inline constexpr int kMaxJsonDepth = 32;
@@ -12,4 +12,4 @@ inline constexpr int kMaxJsonDepth = 32;
 // The deepest nesting of arrays and objects. For text that is not JSON the result is arbitrary.
 int json_depth(std::string_view text);
 
-}  // namespace lt
+}  // namespace lt::io

@@ -10,7 +10,7 @@
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::io {
 
 // Throws DataError of this component for a file that cannot be read, is no JSON, or has more levels or larger numbers
 // than any that this library writes.
@@ -28,4 +28,4 @@ inline nlohmann::ordered_json read_json_file(const std::string& component, const
   }
 }
 
-}  // namespace lt
+}  // namespace lt::io

@@ -10,7 +10,7 @@
 #include "io/json_depth.h"
 #include "io/utf8.h"
 
-namespace lt {
+namespace lt::io {
 
 // "JSON nested more than 32 levels deep", "broken JSON at line 3, column 5: ...", "broken JSON: number overflow ...",
 // or the type of JSON that is no object. For messages: it parses the text once more.
@@ -31,4 +31,4 @@ inline std::string json_problem(std::string_view text, int most_levels = kMaxJso
   }
 }
 
-}  // namespace lt
+}  // namespace lt::io

@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-namespace lt {
+namespace lt::io {
 
 // True if flock() failed with this errno because the file system or the kernel has no locks. Callers continue without.
 inline bool lacks_locks(int error) {
@@ -11,4 +11,4 @@ inline bool lacks_locks(int error) {
   return error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL || error == kNotSupported;
 }
 
-}  // namespace lt
+}  // namespace lt::io

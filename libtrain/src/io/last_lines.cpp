@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace lt {
+namespace lt::io {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{64} << 10;  // bytes
@@ -45,4 +45,4 @@ std::optional<LastLines::Line> LastLines::next() {
   return line;
 }
 
-}  // namespace lt
+}  // namespace lt::io

@@ -7,7 +7,7 @@
 
 #include "io/descriptor.h"
 
-namespace lt {
+namespace lt::io {
 
 class LastLines {
  public:
@@ -30,4 +30,4 @@ class LastLines {
   bool ended_;
 };
 
-}  // namespace lt
+}  // namespace lt::io

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace lt {
+namespace lt::io {
 
 inline std::vector<std::string> split_lines(const std::string& text) {
   std::istringstream stream(text);
@@ -14,4 +14,4 @@ inline std::vector<std::string> split_lines(const std::string& text) {
   return lines;
 }
 
-}  // namespace lt
+}  // namespace lt::io

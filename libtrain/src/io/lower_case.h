@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-namespace lt {
+namespace lt::io {
 
 inline std::string lower_case(std::string text) {
   std::ranges::transform(text, text.begin(),
@@ -12,4 +12,4 @@ inline std::string lower_case(std::string text) {
   return text;
 }
 
-}  // namespace lt
+}  // namespace lt::io

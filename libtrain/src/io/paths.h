@@ -6,7 +6,7 @@
 #include <string>
 #include <system_error>
 
-namespace lt {
+namespace lt::io {
 
 // The absolute path, in which links are followed as far as it exists. Never throws.
 inline std::string canonical_path(const std::string& path) {
@@ -26,4 +26,4 @@ inline bool is_within(const std::string& path, const std::string& folder) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-}  // namespace lt
+}  // namespace lt::io

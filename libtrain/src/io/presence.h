@@ -8,7 +8,7 @@
 
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::io {
 
 // The status of `path`; not_found if nothing has that name. Throws DataError of this component for a link to nothing,
 // and if the system does not say. Messages name the path by `name`; empty: as it is.
@@ -33,4 +33,4 @@ inline bool is_present(const std::string& component, const std::filesystem::path
   return std::filesystem::exists(status_of(component, path, name));
 }
 
-}  // namespace lt
+}  // namespace lt::io

@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-namespace lt {
+namespace lt::io {
 
 bool write_console(const std::string& text) {
   if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return true;
@@ -16,4 +16,4 @@ bool write_console(const std::string& text) {
 
 void outlive_readers() { std::signal(SIGPIPE, SIG_IGN); }
 
-}  // namespace lt
+}  // namespace lt::io

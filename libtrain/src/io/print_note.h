@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace lt {
+namespace lt::io {
 
 // Writes to standard output at once. What cannot be written is dropped. Returns whether all was written.
 bool write_console(const std::string& text);
@@ -27,4 +27,4 @@ void print_done(fmt::format_string<Args...> format, Args&&... args) {
   write_console(fmt::format(format, std::forward<Args>(args)...));
 }
 
-}  // namespace lt
+}  // namespace lt::io

@@ -9,7 +9,7 @@
 
 #include "io/whole_file.h"
 
-namespace lt {
+namespace lt::io {
 
 inline std::string readable_text(const std::filesystem::path& path) { return read_file(path.string()).text; }
 
@@ -23,4 +23,4 @@ inline std::vector<std::filesystem::path> readable_entries(const std::filesystem
   return entries;
 }
 
-}  // namespace lt
+}  // namespace lt::io

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace lt {
+namespace lt::io {
 
 // The word as a POSIX shell takes it, in single quotes where it needs them.
 inline std::string shell_word(const std::string& word) {
@@ -14,4 +14,4 @@ inline std::string shell_word(const std::string& word) {
   return text + "'";
 }
 
-}  // namespace lt
+}  // namespace lt::io

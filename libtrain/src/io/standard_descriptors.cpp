@@ -6,7 +6,7 @@
 
 #include <initializer_list>
 
-namespace lt {
+namespace lt::io {
 
 void open_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -16,4 +16,4 @@ void open_standard_descriptors() {
   }
 }
 
-}  // namespace lt
+}  // namespace lt::io

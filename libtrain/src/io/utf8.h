@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace lt {
+namespace lt::io {
 
 // Returns the length in bytes of the first character of `text`, or 0 if it is invalid. `text` must not be empty.
 // Follows Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.
@@ -83,4 +83,4 @@ inline std::string repaired_utf8(std::string_view text) {
   return repaired;
 }
 
-}  // namespace lt
+}  // namespace lt::io

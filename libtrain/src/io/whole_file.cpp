@@ -13,7 +13,7 @@
 #include "io/descriptor.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::io {
 
 FileText read_file(const std::string& path, bool only_regular, std::size_t most_bytes) {
   constexpr std::size_t kLeast = 4096;
@@ -45,4 +45,4 @@ std::string read_whole_file(const std::string& component, const std::string& pat
   return std::move(file.text);
 }
 
-}  // namespace lt
+}  // namespace lt::io

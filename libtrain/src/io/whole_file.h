@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-namespace lt {
+namespace lt::io {
 
 struct FileText {
   std::string text;
@@ -18,4 +18,4 @@ FileText read_file(const std::string& path, bool only_regular = false, std::size
 // read_file() for callers that cannot continue without the file. Throws DataError with the component `component`.
 std::string read_whole_file(const std::string& component, const std::string& path);
 
-}  // namespace lt
+}  // namespace lt::io

@@ -19,7 +19,7 @@
 #include "memory/poison.h"
 #include "memory/workspace.h"
 
-namespace lt {
+namespace lt::memory {
 namespace {
 
 // Large blocks are aligned to and backed by huge pages, so that a pass over an activation causes fewer TLB misses.
@@ -55,7 +55,7 @@ class CachingAllocator : public Allocator {
   }
 
   void* allocate(Size bytes) override {
-    if (fault_fails_allocation()) throw no_memory(bytes);
+    if (device::fault_fails_allocation()) throw no_memory(bytes);
     bool keeps_too_much = false;
     {
       const std::lock_guard lock(mutex_);
@@ -175,11 +175,11 @@ MetaAllocator& meta_allocator() {
 // them.
 class CudaAllocator final : public CachingAllocator {
  public:
-  explicit CudaAllocator(int device) : device_(device) { cuda::make_workspace(device); }
+  explicit CudaAllocator(int device) : device_(device) { make_workspace(device); }
 
  private:
-  void* take_from_system(Size bytes) override { return cuda::allocate(device_, bytes); }
-  void give_to_system(void* block, Size) override { cuda::deallocate(device_, block); }
+  void* take_from_system(Size bytes) override { return device::cuda::allocate(device_, bytes); }
+  void give_to_system(void* block, Size) override { device::cuda::deallocate(device_, block); }
 
   int device_;
 };
@@ -216,4 +216,4 @@ Size meta_rounding_bytes() { return meta_allocator().rounding_bytes(); }
 
 Size system_allocations() { return asked_system; }
 
-}  // namespace lt
+}  // namespace lt::memory

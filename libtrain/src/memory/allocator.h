@@ -3,7 +3,7 @@
 
 #include "libtrain/memory/memory.h"
 
-namespace lt {
+namespace lt::memory {
 
 // Allocates blocks of one device. Thread-safe.
 class Allocator {
@@ -31,4 +31,4 @@ Size meta_rounding_bytes();
 // How often the allocators have requested memory from the system since the start.
 Size system_allocations();
 
-}  // namespace lt
+}  // namespace lt::memory

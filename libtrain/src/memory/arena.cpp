@@ -5,7 +5,7 @@
 #include "memory/ledger.h"
 #include "memory/poison.h"
 
-namespace lt {
+namespace lt::memory {
 namespace {
 
 std::string describe(const Lifetime& entry) {
@@ -97,4 +97,4 @@ void Replay::finish() const {
   }
 }
 
-}  // namespace lt
+}  // namespace lt::memory

@@ -8,7 +8,7 @@
 #include "libtrain/memory/memory_plan.h"
 #include "memory/buffer.h"
 
-namespace lt {
+namespace lt::memory {
 
 // Runs `body` and records when this thread allocates and frees which blocks on `device`. Meanwhile blocks come from the
 // device's allocator. Throws UsageError if a block outlives the body.
@@ -91,4 +91,4 @@ void Arena::run(std::shared_ptr<const MemoryPlan> plan, F&& body) const {
   replay->finish();
 }
 
-}  // namespace lt
+}  // namespace lt::memory

@@ -5,11 +5,11 @@
 #include "memory/poison.h"
 #include "profile/work_count.h"
 
-namespace lt {
+namespace lt::memory {
 Buffer::Buffer(Size bytes, Device device)
     : bytes_(occupied_bytes(bytes)), device_(device), owner_(Context::current().owner) {
   if (bytes_ == 0) return;
-  if (owner_ == MemoryOwner::activations) count_traffic(2 * bytes_);
+  if (owner_ == MemoryOwner::activations) profile::count_traffic(2 * bytes_);
   const Context& context = Context::current();
   if (context.blocks != nullptr && context.blocks_device == device) {
     const BlockSource::Block block = context.blocks->allocate(bytes_, owner_);
@@ -32,4 +32,4 @@ Buffer::~Buffer() {
   }
 }
 
-}  // namespace lt
+}  // namespace lt::memory

@@ -9,7 +9,7 @@
 #include "libtrain/memory/memory.h"
 #include "memory/allocator.h"
 
-namespace lt {
+namespace lt::memory {
 
 // Provides the blocks for the Buffers of one thread, in the order of their requests.
 class BlockSource {
@@ -66,4 +66,4 @@ class Buffer {
   bool counted_ = false;
 };
 
-}  // namespace lt
+}  // namespace lt::memory

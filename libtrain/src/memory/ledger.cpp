@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-namespace lt {
+namespace lt::memory {
 namespace {
 
 Size& held(MemoryUse& use, MemoryOwner owner) { return use.by_owner[static_cast<std::size_t>(owner)]; }
@@ -57,17 +57,21 @@ void ledger_move(Device device, MemoryOwner from, MemoryOwner to, Size bytes) {
   });
 }
 
+}  // namespace lt::memory
+
+namespace lt {
+
 MemoryUse memory_live(Device device) {
-  return locked(device, [](Ledger& entry) { return entry.live; });
+  return memory::locked(device, [](memory::Ledger& entry) { return entry.live; });
 }
 MemoryUse memory_peak(Device device) {
-  return locked(device, [](Ledger& entry) { return entry.peak; });
+  return memory::locked(device, [](memory::Ledger& entry) { return entry.peak; });
 }
 MemoryUse memory_peak_by_owner(Device device) {
-  return locked(device, [](Ledger& entry) { return entry.peak_by_owner; });
+  return memory::locked(device, [](memory::Ledger& entry) { return entry.peak_by_owner; });
 }
 void reset_memory_peak(Device device) {
-  locked(device, [](Ledger& entry) { entry.peak = entry.peak_by_owner = entry.live; });
+  memory::locked(device, [](memory::Ledger& entry) { entry.peak = entry.peak_by_owner = entry.live; });
 }
 
 }  // namespace lt

@@ -8,7 +8,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-namespace lt {
+namespace lt::memory {
 
 #ifdef __SANITIZE_ADDRESS__
 inline void poison(void* block, Size bytes) { __asan_poison_memory_region(block, static_cast<std::size_t>(bytes)); }
@@ -18,4 +18,4 @@ inline void poison(void*, Size) {}
 inline void unpoison(void*, Size) {}
 #endif
 
-}  // namespace lt
+}  // namespace lt::memory

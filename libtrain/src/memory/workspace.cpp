@@ -10,7 +10,7 @@
 #include "libtrain/error.h"
 #include "memory/ledger.h"
 
-namespace lt::cuda {
+namespace lt::memory {
 namespace {
 
 struct Workspace {
@@ -19,11 +19,11 @@ struct Workspace {
 };
 
 std::byte* workspace(int device) {
-  static auto& workspaces = *new std::array<Workspace, kMostDevices>;
+  static auto& workspaces = *new std::array<Workspace, device::cuda::kMostDevices>;
   Workspace& entry = workspaces[static_cast<std::size_t>(device)];
   std::call_once(entry.once, [&] {
     const Size bytes = workspace_bytes(DeviceType::cuda);
-    entry.memory = static_cast<std::byte*>(allocate(device, bytes));
+    entry.memory = static_cast<std::byte*>(device::cuda::allocate(device, bytes));
     ledger_add({DeviceType::cuda, device}, MemoryOwner::workspace, bytes);
   });
   return entry.memory;
@@ -43,4 +43,4 @@ std::byte* scratch(CudaStream stream, Size bytes) {
 
 std::byte* product_workspace(CudaStream stream) { return workspace(stream.device) + kScratchBytes; }
 
-}  // namespace lt::cuda
+}  // namespace lt::memory

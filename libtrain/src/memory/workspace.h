@@ -7,7 +7,7 @@
 #include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
-namespace lt::cuda {
+namespace lt::memory {
 
 inline constexpr Size kScratchBytes = Size{64} << 20, kProductWorkspaceBytes = Size{32} << 20;
 constexpr Size workspace_bytes(DeviceType type) {
@@ -22,4 +22,4 @@ std::byte* scratch(CudaStream stream, Size bytes);
 // Returns kProductWorkspaceBytes bytes, for cuBLASLt.
 std::byte* product_workspace(CudaStream stream);
 
-}  // namespace lt::cuda
+}  // namespace lt::memory

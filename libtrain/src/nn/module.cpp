@@ -43,7 +43,7 @@ Buffer::Buffer(std::string name, const Tensor& values) : name_(std::move(name)) 
     throw UsageError("nn", "buffer " + name_ + ": expected values on the CPU, got " +
                                (values.defined() ? "a tensor on " + to_string(values.device()) : "none"));
   }
-  const UncountedMemoryScope uncounted;
+  const memory::UncountedMemoryScope uncounted;
   values_ = Tensor::empty(values.shape(), values.dtype(), kCpu);
   copy(values_, values);
 }
@@ -145,7 +145,7 @@ void Model::materialize(Device device, DType dtype, std::uint64_t seed) {
 
 void initial_values(const Tensor& values, const std::string& name, Init init, std::uint64_t seed, Size begin) {
   if (init.deviation == 0) return fill(values, init.mean);
-  dispatch(values.device(), [&](auto stream) {
+  tensor::dispatch(values.device(), [&](auto stream) {
     kernels::fill_normal(stream, values.dtype(), values.data(), derive_key(seed, name),
                          static_cast<std::uint64_t>(begin), values.elements(), init.mean, init.deviation);
   });

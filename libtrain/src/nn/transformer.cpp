@@ -57,7 +57,7 @@ Tensor Transformer::loss(const Batch& batch) {
 }
 
 Tensor Transformer::logits(const Tensor& tokens, DecodeState* state) {
-  const DeviceTurn turn(tokens.defined() ? tokens.device() : kCpu);
+  const device::DeviceTurn turn(tokens.defined() ? tokens.device() : kCpu);
   const TapeScope no_recording(nullptr);
   if (state != nullptr) {
     for (ops::KvCache& cache : state->layers) cache.length = state->length, cache.lengths = state->lengths;

@@ -40,7 +40,7 @@ struct UnitNode final : TapeNode {
   }
 
   void run_forward_again() {
-    const ActivityScope activity(Activity::recompute);
+    const profile::ActivityScope activity(Activity::recompute);
     const ForwardScope first_context(context);
     const TapeScope recording(&tape);
     const Tensor again = body();
@@ -81,7 +81,7 @@ Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
     const TapeScope no_recording(nullptr);
     output = output_of(body, name);
     output.require_values();  // while the unit's parameters are here
-    TensorStorage::forget(output);
+    tensor::TensorStorage::forget(output);
   } else {
     auto node = std::make_shared<UnitNode>(observer_, index, info, mode);
     if (mode == Recompute::full) {

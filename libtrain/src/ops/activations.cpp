@@ -88,12 +88,12 @@ struct Activate final : Function {
       if (defers_ && x_.slot() != nullptr) return x_.slot()->add(deferred_gradient(dy, x_.get().detach()));
     }
     GradientOutput dx(x_.slot(), dy.dtype(), x_.reusable());
-    dispatch(dy.device(), [&](auto s) { Kernels::backward(s, dx.data(), dx.accumulate(), dy, x_.get()); });
+    tensor::dispatch(dy.device(), [&](auto s) { Kernels::backward(s, dx.data(), dx.accumulate(), dy, x_.get()); });
     dx.finish();
   }
 
   static void write(const Tensor& y, const Tensor& x) {
-    dispatch(y.device(), [&](auto s) { Kernels::forward(s, y, x); });
+    tensor::dispatch(y.device(), [&](auto s) { Kernels::forward(s, y, x); });
   }
 
   static Tensor deferred_output(const Tensor& x, const Shape& y_shape) {
@@ -103,20 +103,20 @@ struct Activate final : Function {
     };
     const auto write_quantized = [x](const Tensor& values, const Tensor& scales) {
       x.require_values();
-      dispatch(values.device(), [&](auto s) { Kernels::quantize(s, values, scales, x); });
+      tensor::dispatch(values.device(), [&](auto s) { Kernels::quantize(s, values, scales, x); });
     };
-    return TensorStorage::deferred(y_shape, x.dtype(), x.device(), {write_values, write_quantized});
+    return tensor::TensorStorage::deferred(y_shape, x.dtype(), x.device(), {write_values, write_quantized});
   }
 
   // `x` has no slot, so that the slot does not own itself.
   static Tensor deferred_gradient(const Tensor& dy, const Tensor& x) {
     const auto write_values = [dy, x](const Tensor& dx) {
-      dispatch(dx.device(), [&](auto s) { Kernels::backward(s, dx.data(), false, dy, x); });
+      tensor::dispatch(dx.device(), [&](auto s) { Kernels::backward(s, dx.data(), false, dy, x); });
     };
     const auto write_quantized = [dy, x](const Tensor& values, const Tensor& scales) {
-      dispatch(values.device(), [&](auto s) { Kernels::quantize_gradient(s, values, scales, dy, x); });
+      tensor::dispatch(values.device(), [&](auto s) { Kernels::quantize_gradient(s, values, scales, dy, x); });
     };
-    return TensorStorage::deferred(x.shape(), x.dtype(), x.device(), {write_values, write_quantized});
+    return tensor::TensorStorage::deferred(x.shape(), x.dtype(), x.device(), {write_values, write_quantized});
   }
 };
 

@@ -54,7 +54,7 @@ struct AdaptedLinear final : Function {
                              .dtype = dy.dtype(),
                              .out = dy.dtype()});
     });
-    dispatch(dy.device(), [&](auto s) {
+    tensor::dispatch(dy.device(), [&](auto s) {
       kernels::scale(s, dinner.dtype(), dinner.data(), dinner.data(), adapter_.scale, dinner.elements(), false);
     });
     add_parameter_gradients(a_.slot(), nullptr, dinner, x_);

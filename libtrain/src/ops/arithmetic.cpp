@@ -16,7 +16,8 @@ struct Add final : Function {
   Tensor forward(const Tensor& a, const Tensor& b) {
     const Tensor y = Tensor::empty(broadcast_shape("add", a, b), a.dtype(), a.device());
     const auto space = space_of(y.shape(), y, a, b);
-    dispatch(y.device(), [&](auto stream) { kernels::add(stream, y.dtype(), space, y.data(), a.data(), b.data()); });
+    tensor::dispatch(y.device(),
+                     [&](auto stream) { kernels::add(stream, y.dtype(), space, y.data(), a.data(), b.data()); });
     a_ = a.gradient_slot(), b_ = b.gradient_slot();
     return y;
   }
@@ -39,7 +40,7 @@ struct Add final : Function {
 // be summed, or another dtype. Otherwise it has the dtype of dy.
 Tensor unreduced_gradient(const Slot& slot, const Tensor& dy) {
   const bool last = slot->shape == dy.shape() && slot->dtype == dy.dtype();
-  return Tensor::empty(dy.shape(), last ? dy.dtype() : gradient_dtype(dy.dtype()), dy.device());
+  return Tensor::empty(dy.shape(), last ? dy.dtype() : kernels::gradient_dtype(dy.dtype()), dy.device());
 }
 
 // Returns `x` itself if it has `dtype`, else a copy that has.
@@ -64,8 +65,8 @@ struct Mul final : Function {
 
   static void multiply(const Tensor& y, const Tensor& a, const Tensor& b) {
     const auto space = space_of(y.shape(), y, a, b);
-    dispatch(y.device(),
-             [&](auto stream) { kernels::mul(stream, y.dtype(), space, y.data(), a.data(), b.data(), false); });
+    tensor::dispatch(y.device(),
+                     [&](auto stream) { kernels::mul(stream, y.dtype(), space, y.data(), a.data(), b.data(), false); });
   }
 
   void backward(const Tensor& dy) override {
@@ -82,7 +83,7 @@ struct Mul final : Function {
 template <class Kernel>
 void run(const Tensor& y, const Tensor& a, const Tensor& b, Kernel kernel) {
   const auto space = space_of(y.shape(), y, a, b);
-  dispatch(y.device(), [&](auto stream) { kernel(stream, y.dtype(), space, y.data(), a.data(), b.data()); });
+  tensor::dispatch(y.device(), [&](auto stream) { kernel(stream, y.dtype(), space, y.data(), a.data(), b.data()); });
 }
 
 struct Div final : Function {
@@ -157,7 +158,7 @@ struct Where final : Function {
 
   // An undefined a or b stands for zeros.
   void select(const Tensor& y, const Tensor& a, const Tensor& b) const {
-    dispatch(y.device(), [&](auto s) {
+    tensor::dispatch(y.device(), [&](auto s) {
       kernels::select(s, y.dtype(), y.data(), condition_.template data<std::int32_t>(),
                       a.defined() ? a.data() : nullptr, b.defined() ? b.data() : nullptr, y.elements());
     });
@@ -183,14 +184,15 @@ struct Scale final : Function {
   Tensor forward(const Tensor& x, double alpha) {
     x_ = x.gradient_slot(), alpha_ = alpha;
     const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-    dispatch(y.device(),
-             [&](auto stream) { kernels::scale(stream, y.dtype(), y.data(), x.data(), alpha, x.elements(), false); });
+    tensor::dispatch(y.device(), [&](auto stream) {
+      kernels::scale(stream, y.dtype(), y.data(), x.data(), alpha, x.elements(), false);
+    });
     return y;
   }
 
   void backward(const Tensor& dy) override {
     GradientOutput dx(x_, dy.dtype());
-    dispatch(dy.device(), [&](auto stream) {
+    tensor::dispatch(dy.device(), [&](auto stream) {
       kernels::scale(stream, dy.dtype(), dx.data(), dy.data(), alpha_, dy.elements(), dx.accumulate());
     });
     dx.finish();

@@ -39,9 +39,9 @@ struct Attention final : Function {
     qkv_ = qkv, heads_ = heads, window_ = window, document_starts_ = document_starts;
     const auto shape = shape_of(qkv, heads, window);
     const Tensor out = Tensor::empty(with_last(qkv, shape.H * shape.D), qkv.dtype(), qkv.device());
-    count_attention_forward(2 * product_flops(shape));
-    lse_ = Tensor::empty({shape.B, shape.H, shape.T}, gradient_dtype(qkv.dtype()), qkv.device());
-    dispatch(out.device(), [&](auto s) {
+    profile::count_attention_forward(2 * product_flops(shape));
+    lse_ = Tensor::empty({shape.B, shape.H, shape.T}, kernels::gradient_dtype(qkv.dtype()), qkv.device());
+    tensor::dispatch(out.device(), [&](auto s) {
       kernels::attention_forward(s, {.dtype = out.dtype(),
                                      .shape = shape,
                                      .scale = scale_of(heads),
@@ -57,7 +57,7 @@ struct Attention final : Function {
   void backward(const Tensor& dy) override {
     const Tensor& qkv = qkv_.get();
     const auto shape = shape_of(qkv, heads_, window_);
-    count_attention_backward(5 * product_flops(shape));
+    profile::count_attention_backward(5 * product_flops(shape));
     const Tensor dqkv = Tensor::empty(qkv.shape(), qkv.dtype(), qkv.device());
     const bool deterministic = Context::current().kernels.deterministic;
     const Tensor workspace = [&] {
@@ -66,7 +66,7 @@ struct Attention final : Function {
                                                                deterministic, document_starts_.defined());
       return Tensor::empty({bytes}, DType::u8, qkv.device());
     }();
-    dispatch(dy.device(), [&](auto s) {
+    tensor::dispatch(dy.device(), [&](auto s) {
       kernels::attention_backward(s, {.dtype = qkv.dtype(),
                                       .shape = shape,
                                       .scale = scale_of(heads_),
@@ -133,7 +133,7 @@ Tensor attention_cached(Tensor qkv, const Heads& heads, KvCache& cache, Size win
     return Tensor::empty({bytes}, DType::u8, qkv.device());
   }();
   const auto numbers = [](const Tensor& x) { return x.defined() ? x.data<std::int32_t>() : nullptr; };
-  dispatch(out.device(), [&](auto s) {
+  tensor::dispatch(out.device(), [&](auto s) {
     kernels::attention_cached(s, {.dtype = out.dtype(),
                                   .shape = shape,
                                   .scale = scale_of(heads),

@@ -44,8 +44,8 @@ void reduce_to_slot(const Slot& slot, Tensor gradient) {
     const kernels::MiddleShape m = middle_of(gradient, i);
     Shape reduced = gradient.shape();
     reduced[i] = 1;
-    const Tensor sum = Tensor::empty(reduced, gradient_dtype(gradient.dtype()), gradient.device());
-    dispatch(sum.device(), [&](auto stream) {
+    const Tensor sum = Tensor::empty(reduced, kernels::gradient_dtype(gradient.dtype()), gradient.device());
+    tensor::dispatch(sum.device(), [&](auto stream) {
       kernels::sum_middle(stream, sum.dtype(), sum.data(), gradient.dtype(), gradient.data(), m, false);
     });
     gradient = sum;
@@ -57,8 +57,8 @@ Tensor expanded(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   const Tensor y = Tensor::empty(shape, x.dtype(), x.device());
   const auto space = space_of(shape, y, x, x);
-  dispatch(y.device(),
-           [&](auto stream) { kernels::copy_strided(stream, y.dtype(), space, y.data(), x.data(), false); });
+  tensor::dispatch(y.device(),
+                   [&](auto stream) { kernels::copy_strided(stream, y.dtype(), space, y.data(), x.data(), false); });
   return y;
 }
 

@@ -15,8 +15,9 @@ struct Cast final : Function {
   Tensor forward(const Tensor& x, DType dtype) {
     x_ = x.gradient_slot();
     const Tensor y = Tensor::empty(x.shape(), dtype, x.device());
-    dispatch(y.device(),
-             [&](auto s) { kernels::convert(s, y.dtype(), y.data(), x.dtype(), x.data(), x.elements(), false); });
+    tensor::dispatch(y.device(), [&](auto s) {
+      kernels::convert(s, y.dtype(), y.data(), x.dtype(), x.data(), x.elements(), false);
+    });
     return y;
   }
 
@@ -24,7 +25,7 @@ struct Cast final : Function {
   void backward(const Tensor& dy) override {
     if (x_ == nullptr) return;
     const auto [dx, accumulate] = x_->next();
-    dispatch(dy.device(), [&, dx = dx, accumulate = accumulate](auto s) {
+    tensor::dispatch(dy.device(), [&, dx = dx, accumulate = accumulate](auto s) {
       kernels::convert(s, dx.dtype(), dx.data(), dy.dtype(), dy.data(), dy.elements(), accumulate);
     });
   }

@@ -43,8 +43,8 @@ void require_i32(std::string_view op, std::string_view argument, const Tensor& t
 
 kernels::IdCheck require_ids(std::string_view op, std::string_view argument, const Tensor& ids, Size V,
                              bool may_ignore) {
-  if (IdChecks* const checks = IdChecks::on(ids.device())) {
-    kernels::IdCheck check = checks->add(use_of(op, argument, ids, V, checks), ids);
+  if (tensor::IdChecks* const checks = tensor::IdChecks::on(ids.device())) {
+    kernels::IdCheck check = checks->add(tensor::use_of(op, argument, ids, V, checks), ids);
     check.may_ignore = may_ignore;
     return check;
   }
@@ -58,9 +58,9 @@ kernels::IdCheck require_ids(std::string_view op, std::string_view argument, con
   if (outside == 0) return {};
   Size first = 0;
   while (!is_outside(first)) ++first;
-  const IdChecks* const of_step = Context::current().ids;
-  refuse_id(use_of(op, argument, ids, V, of_step), first + (of_step != nullptr ? of_step->position_of(ids) : 0),
-            values[first]);
+  const tensor::IdChecks* const of_step = Context::current().ids;
+  tensor::refuse_id(tensor::use_of(op, argument, ids, V, of_step),
+                    first + (of_step != nullptr ? of_step->position_of(ids) : 0), values[first]);
 }
 
 void require_shape(std::string_view op, std::string_view argument, const Tensor& tensor, const Shape& shape) {

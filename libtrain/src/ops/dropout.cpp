@@ -19,7 +19,7 @@ struct Dropout final : Function {
   Tensor forward(const Tensor& x, float p, std::uint64_t key, const kernels::FirstElement& first) {
     x_ = x.gradient_slot(), p_ = p, key_ = key, first_ = first;
     const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-    dispatch(y.device(), [&](auto s) {
+    tensor::dispatch(y.device(), [&](auto s) {
       kernels::dropout(s, {y.dtype(), x.elements(), y.data(), x.data(), p, key, first});
     });
     return y;
@@ -27,7 +27,7 @@ struct Dropout final : Function {
 
   void backward(const Tensor& dy) override {
     GradientOutput dx(x_, dy.dtype());
-    dispatch(dy.device(), [&](auto s) {
+    tensor::dispatch(dy.device(), [&](auto s) {
       kernels::dropout(s, {.dtype = dy.dtype(),
                            .N = dy.elements(),
                            .y_N = dx.data(),

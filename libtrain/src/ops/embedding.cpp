@@ -28,7 +28,7 @@ struct Embedding final : Function {
     std::vector<Size> sizes(ids.shape().begin(), ids.shape().end());
     sizes.push_back(C);
     const Tensor y = Tensor::empty(Shape(std::span<const Size>(sizes)), table.dtype(), table.device());
-    dispatch(y.device(), [&](auto s) {
+    tensor::dispatch(y.device(), [&](auto s) {
       kernels::embedding_forward(s, {.dtype = y.dtype(),
                                      .M = ids.elements(),
                                      .T = T_,
@@ -49,10 +49,10 @@ struct Embedding final : Function {
     // Positions of documents are summed as tokens are.
     const bool sums_rows = table_ != nullptr || (positions_ != nullptr && document_starts_.defined());
     if (sums_rows) kernels::require_embedding_ids(target_of(dy.device()), ids_.elements());
-    const DType sums = gradient_dtype(dy.dtype());
+    const DType sums = kernels::gradient_dtype(dy.dtype());
     GradientOutput dtable(table_, sums), dpositions(positions_, sums);
     const Size V = table_ != nullptr ? table_->shape[0] : 0, max_T = positions_ != nullptr ? positions_->shape[0] : 0;
-    dispatch(dy.device(), [&](auto s) {
+    tensor::dispatch(dy.device(), [&](auto s) {
       kernels::embedding_backward(s, {.dtype = dy.dtype(),
                                       .M = ids_.elements(),
                                       .T = T_,

@@ -21,8 +21,8 @@ Tensor multiply_normed(const Tensor& x, const Tensor& norm_weight, float eps, co
                        bool gated) {
   const Size columns = weight.dim(0) / (gated ? 2 : 1);
   const Tensor y = Tensor::empty(with_last(x, columns), x.dtype(), x.device());
-  count_product(rows(x), weight.dim(0), weight.dim(1));
-  dispatch(x.device(), [&]<class S>(S s) {
+  profile::count_product(rows(x), weight.dim(0), weight.dim(1));
+  tensor::dispatch(x.device(), [&]<class S>(S s) {
     if constexpr (std::is_same_v<S, CudaStream>) {
       kernels::multiply_few_rows(s, {.dtype = x.dtype(),
                                      .M = rows(x),

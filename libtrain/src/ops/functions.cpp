@@ -29,13 +29,14 @@ struct ElementwiseFunction final : Function {
   bool is_cheap() const override { return true; }
   void recompute(const Tensor& y) override {
     const Tensor& x = x_.get();
-    dispatch(y.device(),
-             [&](auto s) { kernels::function_forward(s, kFunction, y.dtype(), y.data(), x.data(), y.elements()); });
+    tensor::dispatch(y.device(), [&](auto s) {
+      kernels::function_forward(s, kFunction, y.dtype(), y.data(), x.data(), y.elements());
+    });
   }
 
   void backward(const Tensor& dy) override {
     GradientOutput dx(x_.slot(), dy.dtype(), x_.reusable());
-    dispatch(dy.device(), [&](auto s) {
+    tensor::dispatch(dy.device(), [&](auto s) {
       kernels::function_backward(s, kFunction, dy.dtype(), dx.data(), dy.data(), x_.get().data(), dy.elements(),
                                  dx.accumulate());
     });

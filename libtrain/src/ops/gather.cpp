@@ -19,15 +19,15 @@ struct Gather final : Function {
   Tensor forward(const Tensor& x, const kernels::MiddleShape& m, Size K, const Tensor& index) {
     x_ = x.gradient_slot(), index_ = index, m_ = m, K_ = K;
     const Tensor y = Tensor::empty(index.shape(), x.dtype(), x.device());
-    dispatch(y.device(), [&](auto s) {
+    tensor::dispatch(y.device(), [&](auto s) {
       kernels::gather(s, y.dtype(), y.data(), x.data(), index.template data<std::int32_t>(), m, K);
     });
     return y;
   }
 
   void backward(const Tensor& dy) override {
-    GradientOutput dx(x_, gradient_dtype(dy.dtype()));
-    dispatch(dy.device(), [&](auto s) {
+    GradientOutput dx(x_, kernels::gradient_dtype(dy.dtype()));
+    tensor::dispatch(dy.device(), [&](auto s) {
       kernels::gather_backward(s, dy.dtype(), dx.data(), dx.accumulate(), dy.data(),
                                index_.template data<std::int32_t>(), m_, K_);
     });

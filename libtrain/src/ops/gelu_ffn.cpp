@@ -42,7 +42,7 @@ struct GeluFfn final : Function {
     if (!hidden_.defined()) recompute_hidden();
     add_parameter_gradients(down_.slot(), down_bias_, dy, hidden_);
     const Tensor dpre = hidden_;
-    count_traffic(2 * dpre.bytes());
+    profile::count_traffic(2 * dpre.bytes());
     multiply(dy.device(), {.M = rows(dy),
                            .N = dpre.dim(-1),
                            .K = dy.dim(-1),
@@ -58,10 +58,11 @@ struct GeluFfn final : Function {
   }
 
   void recompute_hidden() {
-    const ActivityScope activity(Activity::recompute);
+    const profile::ActivityScope activity(Activity::recompute);
     hidden_ = Tensor::empty(pre_.shape(), pre_.dtype(), pre_.device());
-    dispatch(pre_.device(),
-             [&](auto s) { kernels::gelu_forward(s, pre_.dtype(), hidden_.data(), pre_.data(), pre_.elements()); });
+    tensor::dispatch(pre_.device(), [&](auto s) {
+      kernels::gelu_forward(s, pre_.dtype(), hidden_.data(), pre_.data(), pre_.elements());
+    });
   }
 };
 

@@ -38,7 +38,7 @@ struct HeadCrossEntropy final : Function {
     terms_ = {options.z_loss, options.label_smoothing};
     M_ = rows(x), V_ = weight.dim(0), C_ = weight.dim(1);
     computed_ = options.gradient.has_value();
-    const DType sums = gradient_dtype(x.dtype());
+    const DType sums = kernels::gradient_dtype(x.dtype());
     const Tensor losses = Tensor::empty({M_}, sums, x.device());
     lse_ = Tensor::empty({M_}, sums, x.device());
     const Tensor loss = Tensor::empty({}, sums, x.device());
@@ -53,12 +53,12 @@ struct HeadCrossEntropy final : Function {
                                                .targets_M = targets.template data<std::int32_t>() + begin,
                                                .terms = terms_,
                                                .check = check.after(begin)};
-      if (!computed_) return dispatch(x.device(), [&](auto s) { kernels::cross_entropy_forward(s, chunk); });
+      if (!computed_) return tensor::dispatch(x.device(), [&](auto s) { kernels::cross_entropy_forward(s, chunk); });
       const kernels::CrossEntropyBackward gradient = logits_gradient(begin, count, logits, *options.gradient);
-      dispatch(x.device(), [&](auto s) { kernels::cross_entropy_in_place(s, chunk, gradient); });
+      tensor::dispatch(x.device(), [&](auto s) { kernels::cross_entropy_in_place(s, chunk, gradient); });
       add_products(begin, count, logits, dx_, false);
     });
-    dispatch(x.device(), [&](auto s) {
+    tensor::dispatch(x.device(), [&](auto s) {
       kernels::sum_all(s, sums, loss.data(), losses.data(), M_, 1.0 / static_cast<double>(M_),
                        weight_data(target_weight_));
     });
@@ -74,7 +74,7 @@ struct HeadCrossEntropy final : Function {
     if (x_.slot() != nullptr) dx = x_.slot()->next();
     for_each_chunk([&](Size begin, Size count, const Tensor& logits) {
       const kernels::CrossEntropyBackward gradient = logits_gradient(begin, count, logits, {1, dy});
-      dispatch(dy.device(), [&](auto s) { kernels::cross_entropy_backward(s, gradient); });
+      tensor::dispatch(dy.device(), [&](auto s) { kernels::cross_entropy_backward(s, gradient); });
       add_products(begin, count, logits, dx.dst, dx.accumulate);
     });
   }
@@ -88,7 +88,7 @@ struct HeadCrossEntropy final : Function {
     for (Size begin = 0; begin < M_; begin += chunk) {
       const Size count = std::min(chunk, M_ - begin);
       const Tensor logits = buffer.narrow(0, 0, count);
-      count_traffic(logits.bytes());  // read for the losses
+      profile::count_traffic(logits.bytes());  // read for the losses
       multiply(x.device(), {.M = count,
                             .N = V_,
                             .K = C_,
@@ -105,7 +105,7 @@ struct HeadCrossEntropy final : Function {
   // The pass that overwrites the logits of rows [begin, begin + count) with their gradient.
   kernels::CrossEntropyBackward logits_gradient(Size begin, Size count, const Tensor& logits,
                                                 const LossGradient& seed) {
-    count_traffic(2 * logits.bytes());
+    profile::count_traffic(2 * logits.bytes());
     return {.dtype = logits.dtype(),
             .M = count,
             .V = V_,
@@ -170,7 +170,7 @@ Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& t
   require_targets("head_cross_entropy", targets, "x", x, options);
   const kernels::IdCheck check =
       require_ids("head_cross_entropy", "targets", targets, weight.dim(0), options.may_ignore);
-  if (options.gradient) options.gradient->require_for(gradient_dtype(x.dtype()), x.device());
+  if (options.gradient) options.gradient->require_for(kernels::gradient_dtype(x.dtype()), x.device());
   const bool is_first = options.started_from == nullptr || *options.started_from == nullptr;
   const bool has_gradients = options.takes_gradients == nullptr || *options.takes_gradients;
   const bool computes_gradients = options.gradient && is_first && has_gradients && Context::current().tape != nullptr &&

@@ -22,18 +22,18 @@ kernels::Gemm linear_product(const Tensor& y, const Tensor& x, const Tensor& wei
 }
 
 void multiply(Device device, const kernels::Gemm& product) {
-  product.dtype == DType::e4m3 ? count_quantized_product(product.M, product.N, product.K)
-                               : count_product(product.M, product.N, product.K);
+  product.dtype == DType::e4m3 ? profile::count_quantized_product(product.M, product.N, product.K)
+                               : profile::count_product(product.M, product.N, product.K);
   kernels::Gemm set = product;
   set.settings = Context::current().kernels;
-  dispatch(device, [&](auto s) { kernels::gemm(s, set); });
+  tensor::dispatch(device, [&](auto s) { kernels::gemm(s, set); });
 }
 
 void add_parameter_gradients(const Slot& weight, const Slot& bias, const Tensor& dy, const Saved& x) {
   const GradientTarget db = bias != nullptr ? bias->next() : GradientTarget{{}, false};
   // The product can also compute db, but only in a parameter gradient's dtype and without accumulating.
   const bool together =
-      weight != nullptr && bias != nullptr && !db.accumulate && db.dst.dtype() == gradient_dtype(dy.dtype());
+      weight != nullptr && bias != nullptr && !db.accumulate && db.dst.dtype() == kernels::gradient_dtype(dy.dtype());
   if (weight != nullptr) {
     const GradientTarget dw = weight->next();
     multiply(dy.device(), {.M = dy.dim(-1),
@@ -49,7 +49,7 @@ void add_parameter_gradients(const Slot& weight, const Slot& bias, const Tensor&
                            .sum_a_M = together ? db.dst.data() : nullptr});
   }
   if (bias == nullptr || together) return;
-  dispatch(dy.device(), [&](auto s) {
+  tensor::dispatch(dy.device(), [&](auto s) {
     kernels::sum_rows(s, db.dst.dtype(), db.dst.data(), dy.dtype(), dy.data(), rows(dy), dy.dim(-1), db.accumulate);
   });
 }

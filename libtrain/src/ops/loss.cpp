@@ -20,12 +20,12 @@ struct CrossEntropy final : Function {
                  const kernels::IdCheck& check) {
     logits_ = logits, targets_ = targets, weight_ = weight_of(options, targets);
     terms_ = {options.z_loss, options.label_smoothing};
-    const DType sums = gradient_dtype(logits.dtype());
+    const DType sums = kernels::gradient_dtype(logits.dtype());
     const Size M = rows(logits);
     lse_ = Tensor::empty({M}, sums, logits.device());
     const Tensor losses = Tensor::empty({M}, sums, logits.device());
     const Tensor loss = Tensor::empty({}, sums, logits.device());
-    dispatch(logits.device(), [&](auto s) {
+    tensor::dispatch(logits.device(), [&](auto s) {
       kernels::cross_entropy_forward(s, {.dtype = logits.dtype(),
                                          .M = M,
                                          .V = logits.dim(-1),
@@ -44,7 +44,7 @@ struct CrossEntropy final : Function {
     const Tensor& logits = logits_.get();
     const Size M = rows(logits);
     GradientOutput dlogits(logits_.slot(), logits.dtype());
-    dispatch(logits.device(), [&](auto s) {
+    tensor::dispatch(logits.device(), [&](auto s) {
       kernels::cross_entropy_backward(s, {.dtype = logits.dtype(),
                                           .M = M,
                                           .V = logits.dim(-1),

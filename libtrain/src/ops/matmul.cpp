@@ -27,10 +27,10 @@ struct MatMul final : Function {
   }
 
   void run(kernels::Gemm g, const Tensor& d, const Tensor& a, const Tensor& b, bool accumulate) const {
-    count_product(g.M, g.N, g.K, batch_);
+    profile::count_product(g.M, g.N, g.K, batch_);
     g.batch = batch_, g.dtype = a.dtype(), g.out = d.dtype(), g.accumulate = accumulate;
     g.settings = Context::current().kernels;
-    dispatch(d.device(), [&](auto stream) {
+    tensor::dispatch(d.device(), [&](auto stream) {
       g.a = a.data(), g.b = b.data(), g.d = d.data();
       kernels::gemm(stream, g);
     });

@@ -15,13 +15,13 @@ template <class Norm>
 Tensor deferred(const Norm& norm) {
   const auto copy = std::make_shared<Norm>(norm);
   const Tensor& x = norm.x_.get();
-  return TensorStorage::deferred(
+  return tensor::TensorStorage::deferred(
       x.shape(), x.dtype(), x.device(),
       {.values = [copy](const Tensor& y) { copy->recompute(y); },
        .quantized = [copy](const Tensor& values, const Tensor& scales) { copy->quantize(values, scales); }});
 }
 
-Tensor statistics(const Tensor& x) { return Tensor::empty({rows(x)}, gradient_dtype(x.dtype()), x.device()); }
+Tensor statistics(const Tensor& x) { return Tensor::empty({rows(x)}, kernels::gradient_dtype(x.dtype()), x.device()); }
 
 struct LayerNorm final : Function {
   const char* name() const override { return "layer_norm"; }
@@ -44,13 +44,14 @@ struct LayerNorm final : Function {
   bool is_cheap() const override { return true; }
   void recompute(const Tensor& y) override {
     const kernels::LayerNormForward norm = call(y.data());
-    dispatch(y.device(),
-             [&](auto s) { defers_ ? kernels::write_layer_norm(s, norm) : kernels::layer_norm_forward(s, norm); });
+    tensor::dispatch(y.device(), [&](auto s) {
+      defers_ ? kernels::write_layer_norm(s, norm) : kernels::layer_norm_forward(s, norm);
+    });
   }
   void quantize(const Tensor& values, const Tensor& scales) const {
     const kernels::LayerNormForward norm = call(nullptr);
-    dispatch(values.device(),
-             [&](auto s) { kernels::quantize_layer_norm(s, values.data<e4m3>(), scales.data<float>(), norm); });
+    tensor::dispatch(values.device(),
+                     [&](auto s) { kernels::quantize_layer_norm(s, values.data<e4m3>(), scales.data<float>(), norm); });
   }
   kernels::LayerNormForward call(void* y) const {
     const Tensor& x = x_.get();
@@ -69,9 +70,9 @@ struct LayerNorm final : Function {
   void backward(const Tensor& dy) override {
     const Tensor &x = x_.get(), &w = weight_.get();
     const DType dtype = dy.dtype();
-    GradientOutput dw(weight_.slot(), gradient_dtype(dtype)), db(bias_.slot(), gradient_dtype(dtype)),
+    GradientOutput dw(weight_.slot(), kernels::gradient_dtype(dtype)), db(bias_.slot(), kernels::gradient_dtype(dtype)),
         dx(x_.slot(), dtype);
-    dispatch(dy.device(), [&](auto s) {
+    tensor::dispatch(dy.device(), [&](auto s) {
       kernels::layer_norm_backward(s, {.dtype = dtype,
                                        .R = rows(x),
                                        .C = x.dim(-1),
@@ -112,13 +113,13 @@ struct RmsNorm final : Function {
   bool is_cheap() const override { return true; }
   void recompute(const Tensor& y) override {
     const kernels::RmsNormForward norm = call(y.data());
-    dispatch(y.device(),
-             [&](auto s) { defers_ ? kernels::write_rms_norm(s, norm) : kernels::rms_norm_forward(s, norm); });
+    tensor::dispatch(y.device(),
+                     [&](auto s) { defers_ ? kernels::write_rms_norm(s, norm) : kernels::rms_norm_forward(s, norm); });
   }
   void quantize(const Tensor& values, const Tensor& scales) const {
     const kernels::RmsNormForward norm = call(nullptr);
-    dispatch(values.device(),
-             [&](auto s) { kernels::quantize_rms_norm(s, values.data<e4m3>(), scales.data<float>(), norm); });
+    tensor::dispatch(values.device(),
+                     [&](auto s) { kernels::quantize_rms_norm(s, values.data<e4m3>(), scales.data<float>(), norm); });
   }
   kernels::RmsNormForward call(void* y) const {
     const Tensor& x = x_.get();
@@ -135,8 +136,8 @@ struct RmsNorm final : Function {
   void backward(const Tensor& dy) override {
     const Tensor &x = x_.get(), &w = weight_.get();
     const DType dtype = dy.dtype();
-    GradientOutput dw(weight_.slot(), gradient_dtype(dtype)), dx(x_.slot(), dtype);
-    dispatch(dy.device(), [&](auto s) {
+    GradientOutput dw(weight_.slot(), kernels::gradient_dtype(dtype)), dx(x_.slot(), dtype);
+    tensor::dispatch(dy.device(), [&](auto s) {
       kernels::rms_norm_backward(s, {.dtype = dtype,
                                      .R = rows(x),
                                      .C = x.dim(-1),

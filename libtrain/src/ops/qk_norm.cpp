@@ -20,9 +20,9 @@ struct QkNorm final : Function {
   Tensor forward(const Tensor& qkv, const Heads& heads, const Tensor& q_weight, const Tensor& k_weight, float eps) {
     qkv_ = qkv, q_weight_ = q_weight, k_weight_ = k_weight, heads_ = heads;
     const kernels::QkNormShape s = shape();
-    rstd_ = Tensor::empty({s.rows, s.heads()}, gradient_dtype(qkv.dtype()), qkv.device());
+    rstd_ = Tensor::empty({s.rows, s.heads()}, kernels::gradient_dtype(qkv.dtype()), qkv.device());
     const Tensor y = Tensor::empty(qkv.shape(), qkv.dtype(), qkv.device());
-    dispatch(y.device(), [&](auto stream) {
+    tensor::dispatch(y.device(), [&](auto stream) {
       kernels::qk_norm_forward(stream, {.dtype = y.dtype(),
                                         .shape = s,
                                         .y = y.data(),
@@ -37,8 +37,9 @@ struct QkNorm final : Function {
 
   void backward(const Tensor& dy) override {
     const Tensor &x = qkv_.get(), &wq = q_weight_.get(), &wk = k_weight_.get();
-    GradientOutput dwq(q_weight_.slot(), gradient_dtype(dy.dtype())), dwk(k_weight_.slot(), gradient_dtype(dy.dtype()));
-    dispatch(dy.device(), [&](auto stream) {
+    GradientOutput dwq(q_weight_.slot(), kernels::gradient_dtype(dy.dtype())),
+        dwk(k_weight_.slot(), kernels::gradient_dtype(dy.dtype()));
+    tensor::dispatch(dy.device(), [&](auto stream) {
       kernels::qk_norm_backward(stream, {.dtype = dy.dtype(),
                                          .shape = shape(),
                                          .dx = dy.data(),  // in place

@@ -20,8 +20,8 @@ Quantized transposed(const Tensor& values, const Tensor& row_scales, const Tenso
   const Size R = rows(values), C = values.dim(-1);
   Quantized y{Tensor::empty({C, R}, DType::e4m3, values.device()), scales};
   // Through tiles it runs at three quarters of memory's rate.
-  if (values.dtype() == DType::e4m3) count_traffic(y.values.bytes() / 2);
-  dispatch(values.device(), [&](auto s) {
+  if (values.dtype() == DType::e4m3) profile::count_traffic(y.values.bytes() / 2);
+  tensor::dispatch(values.device(), [&](auto s) {
     kernels::quantize_transposed(s, {.y_CR = y.values.data<e4m3>(),
                                      .scale = scales.data<float>(),
                                      .dtype = values.dtype(),
@@ -62,12 +62,13 @@ bool multiplies_in_fp8(const Tensor& x, const Tensor& weight) {
 bool should_defer(const Tensor& x, Size C) { return is_in_fp8(x) && can_be_quantized(rows(x), C); }
 
 Quantized quantize_rows(const Tensor& x) {
-  if (const TensorStorage::Rows* const rows = TensorStorage::rows(x)) return {rows->values, rows->scales};
+  if (const tensor::TensorStorage::Rows* const rows = tensor::TensorStorage::rows(x))
+    return {rows->values, rows->scales};
   const Size R = rows(x), C = x.dim(-1);
   Quantized y{Tensor::empty({R, C}, DType::e4m3, x.device()), Tensor::empty({R}, DType::f32, x.device())};
-  if (TensorStorage::quantize(x, y.values, y.scales)) return y;
+  if (tensor::TensorStorage::quantize(x, y.values, y.scales)) return y;
   x.require_values();
-  dispatch(x.device(), [&](auto s) {
+  tensor::dispatch(x.device(), [&](auto s) {
     kernels::quantize_rows(s, y.values.data<e4m3>(), y.scales.data<float>(), x.data<bf16>(), R, C);
   });
   return y;
@@ -75,7 +76,7 @@ Quantized quantize_rows(const Tensor& x) {
 
 void find_largest(const std::vector<LargestOf>& all) {
   if (all.empty()) return;
-  dispatch(all.front().scale.device(), [&](auto s) {
+  tensor::dispatch(all.front().scale.device(), [&](auto s) {
     std::vector<kernels::LargestScale> scales;
     for (const LargestOf& one : all) {
       scales.push_back(
@@ -90,7 +91,7 @@ Quantized transpose(const Quantized& x, const Tensor& scale, const GradientTarge
 }
 
 Quantized transpose(const Tensor& weight, const Tensor& row_scales, const Tensor& scale) {
-  const TensorStorage::Rows* const rows = TensorStorage::rows(weight);
+  const tensor::TensorStorage::Rows* const rows = tensor::TensorStorage::rows(weight);
   if (rows == nullptr) weight.require_values();
   return transposed(rows != nullptr ? rows->values : weight, row_scales, scale);
 }

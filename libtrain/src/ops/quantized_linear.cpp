@@ -70,7 +70,7 @@ struct QuantizedLinear final : Function {
     const bool has_weight = weight_.slot() != nullptr;
     const bool sums_rows = has_weight && bias_ != nullptr && bias_->dtype == DType::f32;
     if (has_weight && !rows_.defined()) {
-      const ActivityScope activity(Activity::recompute);
+      const profile::ActivityScope activity(Activity::recompute);
       rows_ = quantize_rows(x_.handle());
     }
     const TransposeScales scales = transpose_scales(dy_rows);
@@ -79,7 +79,7 @@ struct QuantizedLinear final : Function {
       dy.require_values();
       add_parameter_gradients(nullptr, bias_, dy, {});
     }
-    if (residual_ == nullptr) TensorStorage::forget(dy);  // what it would be made of is not needed any more
+    if (residual_ == nullptr) tensor::TensorStorage::forget(dy);  // what it would be made of is not needed any more
     if (x_slot_ != nullptr) {
       const GradientTarget dx = x_slot_->next();
       const Tensor& weight = weight_.handle();

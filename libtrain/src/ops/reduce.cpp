@@ -22,10 +22,11 @@ struct SumMiddle final : Function {
   Tensor forward(const Tensor& x, const MiddleShape& m, const Shape& shape, double factor) {
     x_ = x.gradient_slot(), m_ = m, factor_ = factor;
     const Tensor y = Tensor::empty(shape, x.dtype(), x.device());
-    const bool exact = factor == 1 || gradient_dtype(x.dtype()) == x.dtype();
-    const Tensor sum = exact ? y : Tensor::empty(shape, gradient_dtype(x.dtype()), x.device());
-    dispatch(y.device(),
-             [&](auto stream) { kernels::sum_middle(stream, sum.dtype(), sum.data(), x.dtype(), x.data(), m, false); });
+    const bool exact = factor == 1 || kernels::gradient_dtype(x.dtype()) == x.dtype();
+    const Tensor sum = exact ? y : Tensor::empty(shape, kernels::gradient_dtype(x.dtype()), x.device());
+    tensor::dispatch(y.device(), [&](auto stream) {
+      kernels::sum_middle(stream, sum.dtype(), sum.data(), x.dtype(), x.data(), m, false);
+    });
     multiply(sum, sum, factor);
     if (!exact) copy(y, sum);
     return y;
@@ -33,8 +34,9 @@ struct SumMiddle final : Function {
 
   static void multiply(const Tensor& y, const Tensor& x, double factor) {
     if (factor == 1) return;
-    dispatch(y.device(),
-             [&](auto stream) { kernels::scale(stream, y.dtype(), y.data(), x.data(), factor, y.elements(), false); });
+    tensor::dispatch(y.device(), [&](auto stream) {
+      kernels::scale(stream, y.dtype(), y.data(), x.data(), factor, y.elements(), false);
+    });
   }
 
   // Every element of the reduced dimension receives the same gradient.
@@ -46,7 +48,7 @@ struct SumMiddle final : Function {
     space.out = {m_.R * m_.I, m_.I, 1};
     space.a = {m_.I, 0, 1};
     GradientOutput dx(x_, dy.dtype());
-    dispatch(dy.device(), [&](auto stream) {
+    tensor::dispatch(dy.device(), [&](auto stream) {
       kernels::copy_strided(stream, dy.dtype(), space, dx.data(), dy.data(), dx.accumulate());
     });
     dx.finish();
@@ -55,8 +57,9 @@ struct SumMiddle final : Function {
 
 Tensor cumulated(const Tensor& x, const MiddleShape& m, bool reverse) {
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-  dispatch(y.device(),
-           [&](auto stream) { kernels::cumulative_sum(stream, y.dtype(), y.data(), x.data(), m, reverse, false); });
+  tensor::dispatch(y.device(), [&](auto stream) {
+    kernels::cumulative_sum(stream, y.dtype(), y.data(), x.data(), m, reverse, false);
+  });
   return y;
 }
 

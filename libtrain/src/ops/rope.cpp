@@ -30,7 +30,7 @@ struct Rope final : Function {
   }
 
   void rotate(const Tensor& y, const Tensor& x, bool inverse) const {
-    dispatch(y.device(), [&](auto s) {
+    tensor::dispatch(y.device(), [&](auto s) {
       kernels::rope(s, {.dtype = y.dtype(),
                         .B = x.dim(0),
                         .T = x.dim(1),

@@ -16,15 +16,15 @@ struct Softmax final : Function {
   Tensor forward(const Tensor& x) {
     x_ = x.gradient_slot();
     const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-    dispatch(y.device(),
-             [&](auto s) { kernels::softmax_forward(s, y.dtype(), y.data(), x.data(), rows(x), x.dim(-1)); });
+    tensor::dispatch(y.device(),
+                     [&](auto s) { kernels::softmax_forward(s, y.dtype(), y.data(), x.data(), rows(x), x.dim(-1)); });
     y_ = y.detach();
     return y;
   }
 
   void backward(const Tensor& dy) override {
     GradientOutput dx(x_, dy.dtype());
-    dispatch(dy.device(), [&](auto s) {
+    tensor::dispatch(dy.device(), [&](auto s) {
       kernels::softmax_backward(s, dy.dtype(), dx.data(), dy.data(), y_.data(), rows(dy), dy.dim(-1), dx.accumulate());
     });
     dx.finish();

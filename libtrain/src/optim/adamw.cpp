@@ -12,14 +12,14 @@
 namespace lt {
 
 AdamW::operator Optimizer() const {
-  require_from_0("AdamW::weight_decay", weight_decay);
+  optim::require_from_0("AdamW::weight_decay", weight_decay);
   if (!(eps > 0)) {
     throw UsageError("optim", fmt::format("AdamW::eps: expected a number above 0, got {}", eps));
   }
   const kernels::AdamWFactors factors{beta1, beta2, eps, weight_decay};
   Optimizer row{"adamw", {{"m", state_dtype}, {"v", state_dtype}}, {beta1, beta2}, {}, lr, clip, masters, {}};
   row.update = [factors](const UpdateRange& range) {
-    dispatch(range.weights.device(), [&](auto stream) {
+    tensor::dispatch(range.weights.device(), [&](auto stream) {
       kernels::AdamWRange arrays{
           range.weights.data(), range.states[0].data(),   range.states[1].data(), range.gradient.data<float>(), nullptr,
           DType::bf16,          range.weights.elements(), range.decayed};

@@ -10,7 +10,7 @@
 namespace lt {
 
 Optimizer averaged(Optimizer row, double decay) {
-  require_whole(row);  // the functions below hide one that is missing
+  optim::require_whole(row);  // the functions below hide one that is missing
   const std::size_t states = row.states.size();
   const int bias = static_cast<int>(row.betas.size());
   const auto d = static_cast<float>(decay);
@@ -25,8 +25,8 @@ Optimizer averaged(Optimizer row, double decay) {
   const auto with_average = [=](auto update) {
     return [=, update = without_average(std::move(update))](const UpdateRange& range) {
       update(range);
-      count_traffic(range.weights.bytes());  // reads the weights once more; the caller counts the states
-      dispatch(range.weights.device(), [&](auto stream) {
+      profile::count_traffic(range.weights.bytes());  // reads the weights once more; the caller counts the states
+      tensor::dispatch(range.weights.device(), [&](auto stream) {
         kernels::ema_update(stream, range.states[states].template data<float>(), range.weights.dtype(),
                             range.weights.data(), range.weights.elements(), static_cast<double>(d), bias,
                             range.numbers);

@@ -7,7 +7,7 @@
 #include "libtrain/error.h"
 #include "optim/row.h"
 
-namespace lt {
+namespace lt::optim {
 namespace {
 
 // Members of OptimizerGroups.
@@ -26,24 +26,6 @@ void require_match(const char* field, const std::string& pattern, const std::vec
 }
 
 }  // namespace
-
-// On a mismatch the last star takes one more character.
-bool matches(std::string_view pattern, std::string_view name) {
-  std::size_t p = 0, n = 0, star = pattern.npos, taken = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++, taken = n;
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p, ++n;
-    } else if (star != pattern.npos) {
-      p = star + 1, n = ++taken;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
 
 void require_whole(const OptimizerGroups& groups, const std::vector<GroupMember>& parameters) {
   if (groups.groups.empty() || static_cast<int>(groups.groups.size()) > kMaxOptimizerGroups) {
@@ -143,6 +125,28 @@ std::vector<StateKind> state_kinds(const OptimizerGroups& groups, const std::vec
         });
   }
   return kinds;
+}
+
+}  // namespace lt::optim
+
+namespace lt {
+
+// On a mismatch the last star takes one more character.
+bool matches(std::string_view pattern, std::string_view name) {
+  std::size_t p = 0, n = 0, star = pattern.npos, taken = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++, taken = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p, ++n;
+    } else if (star != pattern.npos) {
+      p = star + 1, n = ++taken;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
 }
 
 }  // namespace lt

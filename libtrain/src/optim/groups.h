@@ -6,7 +6,7 @@
 
 #include "libtrain/optim/optimizer_groups.h"
 
-namespace lt {
+namespace lt::optim {
 
 // The properties of a parameter that decide its group.
 struct GroupMember {
@@ -30,4 +30,4 @@ DType weight_dtype(const OptimizerGroups& groups, DType compute);
 // if some parameter lacks it.
 std::vector<StateKind> state_kinds(const OptimizerGroups& groups, const std::vector<GroupMember>& parameters);
 
-}  // namespace lt
+}  // namespace lt::optim

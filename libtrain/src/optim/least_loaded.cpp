@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace lt {
+namespace lt::optim {
 
 std::vector<int> LeastLoaded::assign(const std::vector<double>& costs) {
   std::vector<std::size_t> order(costs.size());
@@ -19,4 +19,4 @@ std::vector<int> LeastLoaded::assign(const std::vector<double>& costs) {
   return bins;
 }
 
-}  // namespace lt
+}  // namespace lt::optim

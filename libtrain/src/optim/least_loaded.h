@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace lt {
+namespace lt::optim {
 
 // Assigns the largest cost first, each to the least loaded bin. It decides from costs alone, so all ranks decide alike.
 class LeastLoaded {
@@ -18,4 +18,4 @@ class LeastLoaded {
   std::vector<double> loads_;
 };
 
-}  // namespace lt
+}  // namespace lt::optim

@@ -12,24 +12,24 @@
 namespace lt {
 
 Muon::operator Optimizer() const {
-  require_from_0("Muon::weight_decay", weight_decay);
+  optim::require_from_0("Muon::weight_decay", weight_decay);
   if (!(momentum >= 0 && momentum < 1)) {
     throw UsageError("optim", "Muon::momentum: expected a number in [0, 1), got " + std::to_string(momentum));
   }
   Optimizer row{.name = "muon", .states = {{"momentum", state_dtype}}, .lr = lr, .clip = clip, .masters = masters};
   MatrixUpdate& update = row.matrices.emplace();
   update.begin = [momentum = momentum](const UpdateRange& range) {
-    dispatch(range.gradient.device(), [&](auto stream) {
+    tensor::dispatch(range.gradient.device(), [&](auto stream) {
       const kernels::MuonDirection arrays{range.states[0].data(), range.states[0].dtype(), range.gradient.data<float>(),
                                           range.direction.data(), range.direction.dtype(), range.gradient.elements(),
                                           range.rounding};
       kernels::muon_direction(stream, arrays, momentum, range.numbers);
     });
   };
-  update.transform = orthogonalise;
-  update.room_bytes = orthogonalise_room_bytes;
+  update.transform = optim::orthogonalise;
+  update.room_bytes = optim::orthogonalise_room_bytes;
   update.end = [weight_decay = weight_decay](const UpdateRange& range) {
-    dispatch(range.weights.device(), [&](auto stream) {
+    tensor::dispatch(range.weights.device(), [&](auto stream) {
       kernels::MuonUpdate arrays{
           range.weights.data(), range.weights.dtype(),    range.direction.data(), range.direction.dtype(), nullptr,
           DType::bf16,          range.weights.elements(), range.rounding};
@@ -37,7 +37,7 @@ Muon::operator Optimizer() const {
       kernels::muon_update(stream, arrays, weight_decay, range.numbers);
     });
   };
-  update.flops = orthogonalise_flops;
+  update.flops = optim::orthogonalise_flops;
   return row;
 }
 

@@ -14,7 +14,7 @@
 #include "profile/work_count.h"
 #include "tensor/dispatch.h"
 
-namespace lt {
+namespace lt::optim {
 namespace {
 
 constexpr int kSteps = 5;
@@ -157,9 +157,9 @@ void orthogonalise(std::span<const Tensor> directions, std::span<const MatrixSta
   const Shares shares(stacks, dtype);
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
     for (const std::size_t i : shares.stacks[lane]) {
-      count_products(orthogonalise_flops(stacks[i]));
-      count_traffic(3 * directions[i].bytes());  // two reads and one write before the products
-      dispatch(lanes[lane].stream, [&](auto stream) {
+      profile::count_products(orthogonalise_flops(stacks[i]));
+      profile::count_traffic(3 * directions[i].bytes());  // two reads and one write before the products
+      tensor::dispatch(lanes[lane].stream, [&](auto stream) {
         for (const Run& run : runs_of(stacks[i])) {
           transform(stream, run, dtype,
                     static_cast<std::byte*>(directions[i].data()) + run.first * run.columns * dtype_bytes(dtype),
@@ -180,4 +180,4 @@ double orthogonalise_flops(const MatrixStack& stack) {
   return flops;
 }
 
-}  // namespace lt
+}  // namespace lt::optim

@@ -3,7 +3,7 @@
 
 #include "libtrain/optim/optimizer.h"
 
-namespace lt {
+namespace lt::optim {
 
 // Replaces each r x c matrix X in each of `directions` [rows, columns] by 0.2 sqrt(max(r, c)) O. O is the result of
 // five steps that start from X / (|X|_F + 1e-7):
@@ -16,4 +16,4 @@ void orthogonalise(std::span<const Tensor> directions, std::span<const MatrixSta
 std::array<Size, kTransformLanes> orthogonalise_room_bytes(std::span<const MatrixStack> stacks, DType dtype);
 double orthogonalise_flops(const MatrixStack& stack);
 
-}  // namespace lt
+}  // namespace lt::optim

@@ -9,7 +9,7 @@
 #include "libtrain/error.h"
 #include "libtrain/tensor/shard_map.h"
 
-namespace lt {
+namespace lt::optim {
 
 void require_whole(const Optimizer& row) {
   const auto require = [&](bool holds, const std::string& expected) {
@@ -54,4 +54,4 @@ bool rounds_stochastically(const Optimizer& row) {
   return !row.masters || std::any_of(row.states.begin(), row.states.end(), is_bf16);
 }
 
-}  // namespace lt
+}  // namespace lt::optim

@@ -5,7 +5,7 @@
 
 #include "libtrain/optim/optimizer.h"
 
-namespace lt {
+namespace lt::optim {
 
 // Throws UsageError that names the field if the row is incomplete or invalid.
 void require_whole(const Optimizer& row);
@@ -19,4 +19,4 @@ void require_from_0(const std::string& field, double value, const std::string& w
 // Whether weights or states are bf16.
 bool rounds_stochastically(const Optimizer& row);
 
-}  // namespace lt
+}  // namespace lt::optim

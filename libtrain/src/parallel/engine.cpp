@@ -36,22 +36,22 @@ namespace lt {
 Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const OptimizerGroups& optimizers,
                const StepOptions& step) {
   collectively(world, [&] {
-    require_named_units(model);
-    require_whole(optimizers, members_of(model));
-    require_trainable(world, parallel, step);
+    parallel::require_named_units(model);
+    optim::require_whole(optimizers, parallel::members_of(model));
+    parallel::require_trainable(world, parallel, step);
   });
-  require_same_settings(model, world, parallel, optimizers, step);
-  std::optional<Sharding> sharding = make_sharding(world, parallel, step);
+  parallel::require_same_settings(model, world, parallel, optimizers, step);
+  std::optional<parallel::Sharding> sharding = parallel::make_sharding(world, parallel, step);
   try {
     collectively(sharding->control,
                  [&] { impl_ = std::make_unique<Impl>(model, *sharding, parallel, optimizers, step); });
     collectively(sharding->control, [&] {
-      const DeviceTurn turn(step.device);
+      const device::DeviceTurn turn(step.device);
       impl_->make_shared();
       if (step.initial_weights) {
-        for (ShardedUnit& unit : impl_->units) unit.initialise(step.seed);
+        for (parallel::ShardedUnit& unit : impl_->units) unit.initialise(step.seed);
       }
-      trim(step.device);
+      memory::trim(step.device);
     });
   } catch (const Error& error) {
     // All ranks are here, and nothing is under way between them. So they free their groups together, which destructors
@@ -59,8 +59,8 @@ Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& para
     if (error.shared()) impl_.reset(), sharding.reset();
     throw;
   }
-  const DeviceTurn turn(step.device);
-  for (ShardedUnit& unit : impl_->units) unit.start_update_gather();
+  const device::DeviceTurn turn(step.device);
+  for (parallel::ShardedUnit& unit : impl_->units) unit.start_update_gather();
 }
 
 Engine::~Engine() = default;
@@ -75,9 +75,9 @@ StepResult Engine::step(const Batch& batch) {
   const BatchShape shape = batch_shape();
   impl.require_samples(batch, shape);
   impl.require_targets(batch.targets);
-  if (!impl.options.device.is_meta()) begin_step(impl.steps + 1);
+  if (!impl.options.device.is_meta()) device::begin_step(impl.steps + 1);
   const PhaseScope phase(Phase::step, impl.options.device);
-  const DeviceTurn turn(impl.options.device);
+  const device::DeviceTurn turn(impl.options.device);
   impl.require_sound();
   impl.bind_model_again();
   impl.make_ready(impl.step_slots[static_cast<std::size_t>(impl.steps_of_engine % 2)], batch);
@@ -120,17 +120,17 @@ void Engine::Impl::train(const Batch& given) {
     const auto rows = [&](const Tensor& all) { return all.defined() ? all.narrow(0, row, options.micro_batch) : all; };
     ids.begin_at_sample(row, options.micro_batch);
     const Tensor loss = forward_and_backward(batch.map(rows), micro, target_weight);
-    dispatch(options.device, [&](auto stream) {
+    tensor::dispatch(options.device, [&](auto stream) {
       kernels::keep_loss(stream, own_losses.narrow(0, micro, 1).template data<float>(), loss.dtype(), loss.data(),
                          ids.word());
     });
   }
   schedule->finish_reductions();
   end_gathers();
-  average_losses(scalars.losses, scalars.outcome.member(&StepReport::loss));
+  average_losses(scalars.losses, scalars.outcome.member(&parallel::StepReport::loss));
   update();
   if (!options.cuda_graph) return;
-  for (ShardedUnit& unit : units) unit.finish_early_gather();  // a graph ends only when all its work is done
+  for (parallel::ShardedUnit& unit : units) unit.finish_early_gather();  // a graph ends only when all its work is done
 }
 
 Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const Tensor& target_weight) {
@@ -158,19 +158,19 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
   Tape tape;
   Tensor result;
   {
-    const ActivityScope activity(Activity::forward);
+    const profile::ActivityScope activity(Activity::forward);
     const PhaseScope phase(Phase::forward, options.device);
-    fault_point("forward");
+    device::fault_point("forward");
     const TapeScope recording(&tape);
     result = in_f32(model.loss(rows));
     if (!takes_terms) require_no_terms();
     if (started_from != nullptr && started_from != result.gradient_slot()) leave_gradients_to_backward();
-    if (fault_makes_nan("forward")) fill(result, std::numeric_limits<double>::quiet_NaN());
+    if (device::fault_makes_nan("forward")) fill(result, std::numeric_limits<double>::quiet_NaN());
   }
   schedule->end_pass();
-  const ActivityScope activity(Activity::backward);
+  const profile::ActivityScope activity(Activity::backward);
   const PhaseScope phase(Phase::backward, options.device);
-  fault_point("backward");
+  device::fault_point("backward");
   lt::backward(tape, result, seed_gradient);
   return result.detach().view({1});
 }
@@ -189,14 +189,14 @@ void Engine::Impl::begin_gathers() {
 }
 
 void Engine::Impl::end_gathers() {
-  for (ShardedUnit& unit : units) unit.end_gathers();
+  for (parallel::ShardedUnit& unit : units) unit.end_gathers();
 }
 
 void Engine::Impl::average_losses(const Tensor& all, const Tensor& mean) {
-  const ActivityScope activity(Activity::reduce_exposed);
+  const profile::ActivityScope activity(Activity::reduce_exposed);
   const Size own = all.elements() / control.size();
   control.all_gather("loss", all, all.narrow(0, own * control.rank(), own)).wait();
-  dispatch(options.device, [&](auto stream) {
+  tensor::dispatch(options.device, [&](auto stream) {
     kernels::sum_all(stream, DType::f32, mean.data(), all.data(), all.elements(),
                      1.0 / static_cast<double>(all.elements()));
   });
@@ -208,20 +208,20 @@ void Engine::Impl::update() {
   const PhaseScope phase(Phase::update, options.device);
   const Size count = static_cast<Size>(units.size());
   {
-    const ActivityScope activity(Activity::optimizer);
+    const profile::ActivityScope activity(Activity::optimizer);
     const Tensor own = scalars.partials.narrow(0, count * sharding.reduce.rank(), count);
-    for (const ShardedUnit& unit : units) {
+    for (const parallel::ShardedUnit& unit : units) {
       if (unit.is_trained()) unit.sum_squares();
     }
-    const ActivityScope waiting(Activity::reduce_exposed);
+    const profile::ActivityScope waiting(Activity::reduce_exposed);
     sharding.reduce.all_gather("norm", scalars.partials, own).wait();
   }
-  const ActivityScope activity(Activity::optimizer);
+  const profile::ActivityScope activity(Activity::optimizer);
   pass_update_gate();
-  fault_point("optimizer", Stream::compute(options.device));
+  device::fault_point("optimizer", Stream::compute(options.device));
   const StepNumbers* const numbers = scalars.update.get();
-  scaling.copy_scale(scalars.outcome.member(&StepReport::loss_scale));
-  dispatch(options.device, [&](auto stream) {
+  scaling.copy_scale(scalars.outcome.member(&parallel::StepReport::loss_scale));
+  tensor::dispatch(options.device, [&](auto stream) {
     kernels::step_numbers(stream,
                           {.numbers_G = scalars.update.get(),
                            .norm = &scalars.outcome.get()->norm,
@@ -238,22 +238,22 @@ void Engine::Impl::update() {
   // Matrices: while the owners transform those of one unit, those of the next are in flight to their owners, and those
   // of the one before are in flight back.
   std::array<Size, kTransformLanes> room_bytes{};
-  for (const ShardedUnit& unit : units) {
+  for (const parallel::ShardedUnit& unit : units) {
     for (std::size_t lane = 0; lane < room_bytes.size(); ++lane) {
       room_bytes[lane] = std::max(room_bytes[lane], unit.room_bytes()[lane]);
     }
   }
-  const TransformScope scope(sharding, room_bytes);
+  const parallel::TransformScope scope(sharding, room_bytes);
   updating = true;
   const auto at = [&](Size i, auto&& stage) {
     if (i >= 0 && i < count) stage(units[static_cast<std::size_t>(i)]);
   };
   for (Size i = 0; i < count + 3; ++i) {
-    count_progress(options.device);
-    at(i, [&](ShardedUnit& unit) { unit.begin_update(numbers); });
-    at(i - 1, [&](ShardedUnit& unit) { unit.transform_matrices(scope.lanes()); });
-    at(i - 2, [&](ShardedUnit& unit) { unit.return_matrices(); });
-    at(i - 3, [&](ShardedUnit& unit) { unit.end_update(numbers); });
+    device::count_progress(options.device);
+    at(i, [&](parallel::ShardedUnit& unit) { unit.begin_update(numbers); });
+    at(i - 1, [&](parallel::ShardedUnit& unit) { unit.transform_matrices(scope.lanes()); });
+    at(i - 2, [&](parallel::ShardedUnit& unit) { unit.return_matrices(); });
+    at(i - 3, [&](parallel::ShardedUnit& unit) { unit.end_update(numbers); });
   }
   updating = false;
 }
@@ -270,7 +270,7 @@ kernels::GroupRates Engine::Impl::group_rates() const {
 
 void Engine::Impl::pass_update_gate() {
   if (!update_gate) return;
-  const ActivityScope activity(Activity::checkpoint);
+  const profile::ActivityScope activity(Activity::checkpoint);
   Stream::compute(options.device).wait(*update_gate);
   update_gate.reset();
 }
@@ -279,7 +279,7 @@ void Engine::Impl::pass_update_gate() {
 // does a step beside a copy of the state: launching a graph of some thousand nodes waits until the copy has ended.
 bool Engine::Impl::runs_as_graph(const Batch& batch) const {
   if (!options.cuda_graph || options.device.is_meta() || steps_of_engine < 2 ||
-      Context::current().timeline != nullptr || update_gate || fault_in_this_step()) {
+      Context::current().timeline != nullptr || update_gate || device::fault_in_this_step()) {
     return false;
   }
   const auto without_graph = [](const char* reason) {
@@ -290,19 +290,21 @@ bool Engine::Impl::runs_as_graph(const Batch& batch) const {
     return without_graph("loss() makes tensors from values of the host; nn::Buffer keeps them on the device");
   }
   for (const Tensor* values : {&batch.inputs, &batch.targets, &batch.document_starts}) {
-    if (values->defined() && is_on(*values, options.device)) return without_graph("batches are not on the CPU");
+    if (values->defined() && parallel::is_on(*values, options.device))
+      return without_graph("batches are not on the CPU");
   }
   return true;
 }
 
 void Engine::Impl::run_graph(const Pass& pass, const Batch& batch, const std::string& key) {
   const Stream stream = Stream::compute(options.device);
-  for (ShardedUnit& unit : units) unit.finish_early_gather();  // of parameters that are new from outside of a step
-  const StepGraph::Key conditions{shapes_of(batch), rehearsals.memory().arena_number()};
+  for (parallel::ShardedUnit& unit : units)
+    unit.finish_early_gather();  // of parameters that are new from outside of a step
+  const parallel::StepGraph::Key conditions{parallel::shapes_of(batch), rehearsals.memory().arena_number()};
   // A graph always begins with the late gathers, and leaves behind parameters that are not gathered yet. An evaluation
   // before it may have gathered them.
   const auto defer_late_gathers = [&] {
-    for (ShardedUnit& unit : units) unit.defer_late_gather();
+    for (parallel::ShardedUnit& unit : units) unit.defer_late_gather();
   };
   if (!slot->graph || slot->graph->key() != conditions) {
     slot->graph.reset();

@@ -16,11 +16,11 @@ namespace lt {
 std::vector<BatchLoss> Engine::evaluate(const Batch& batch) {
   Impl& impl = *impl_;
   const PhaseScope phase(Phase::evaluation, impl.options.device);
-  const DeviceTurn turn(impl.options.device);
+  const device::DeviceTurn turn(impl.options.device);
   impl.require_sound();
   // A rank that knows its shapes would not take part in the rehearsal of one that does not.
-  const std::string shapes = shapes_of(batch);
-  if (const auto found = first_difference({shapes.empty() ? "none" : shapes.substr(1)}, impl.control)) {
+  const std::string shapes = parallel::shapes_of(batch);
+  if (const auto found = comm::first_difference({shapes.empty() ? "none" : shapes.substr(1)}, impl.control)) {
     throw UsageError("engine", "evaluate(): expected a batch of the same shapes on all ranks, " + found->text("none"),
                      "fill the last batch up with samples whose targets are kIgnoredTarget");
   }
@@ -49,7 +49,7 @@ void Engine::Impl::evaluate(const Batch& given) {
   const Tensor& targets = batch.targets;
   copy(own.narrow(0, 0, 1), in_f32(model.loss(batch)).view({1}));
   if (targets.defined() && targets.dtype() == DType::i32) {
-    dispatch(options.device, [&](auto stream) {
+    tensor::dispatch(options.device, [&](auto stream) {
       kernels::count_targets(stream, counted.template data<float>(), targets.template data<std::int32_t>(),
                              targets.elements());
     });
@@ -58,7 +58,7 @@ void Engine::Impl::evaluate(const Batch& given) {
   }
   schedule->end_pass();
   end_gathers();
-  const ActivityScope activity(Activity::reduce_exposed);
+  const profile::ActivityScope activity(Activity::reduce_exposed);
   control.all_gather("loss", all, own).wait();
   if (options.device.is_meta()) return;
   const std::vector<float> values = all.to_vector<float>();
@@ -67,7 +67,7 @@ void Engine::Impl::evaluate(const Batch& given) {
 
 void Engine::with_parameters(const std::function<void()>& body) {
   Impl& impl = *impl_;
-  const DeviceTurn turn(impl.options.device);
+  const device::DeviceTurn turn(impl.options.device);
   impl.require_sound();
   const ContextScope scope(impl.context(Context::current()));
   const ContextMemberScope<&Context::ids> ids(nullptr);  // what the body looks up is not a step's
@@ -79,16 +79,16 @@ void Engine::with_parameters(const std::function<void()>& body) {
       engine.bind_model();  // the body may have used another engine of the model
       // Gathers that failed are not waited for: a peer may be gone.
       if (gathering) engine.failed = true;
-      for (ShardedUnit& unit : engine.units) gathering ? unit.abandon() : unit.release();
+      for (parallel::ShardedUnit& unit : engine.units) gathering ? unit.abandon() : unit.release();
     }
   } restore{impl};
   impl.bind_model_again();
   collectively(impl.control, [&] {
-    for (ShardedUnit& unit : impl.units) unit.make_room();
+    for (parallel::ShardedUnit& unit : impl.units) unit.make_room();
   });
   restore.gathering = true;
-  for (ShardedUnit& unit : impl.units) unit.start_gather();
-  for (ShardedUnit& unit : impl.units) unit.finish_gather();
+  for (parallel::ShardedUnit& unit : impl.units) unit.start_gather();
+  for (parallel::ShardedUnit& unit : impl.units) unit.finish_gather();
   restore.gathering = false;
   impl.lends_parameters = true;
   impl.model.set_observer(nullptr);

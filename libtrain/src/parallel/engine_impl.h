@@ -28,7 +28,7 @@ namespace lt {
 
 struct Engine::Impl {
   // Makes everything that needs no other rank: it contains no collective. Call make_shared() next.
-  Impl(nn::Model& model_, const Sharding& sharding_, const ParallelOptions& parallel_,
+  Impl(nn::Model& model_, const parallel::Sharding& sharding_, const ParallelOptions& parallel_,
        const OptimizerGroups& optimizers_, const StepOptions& options_)
       : model(model_),
         parallel(parallel_),
@@ -44,7 +44,7 @@ struct Engine::Impl {
       units.emplace_back(info.name, info.module->parameters(info.name), control.size(), sharding, optimizers,
                          matrix_owners, options.seed, gathers_late);
     }
-    schedule = std::make_unique<UnitSchedule>(units, model.units(), parallel, sharding);
+    schedule = std::make_unique<parallel::UnitSchedule>(units, model.units(), parallel, sharding);
     bind_model();
   }
   ~Impl() {
@@ -52,7 +52,7 @@ struct Engine::Impl {
     if (std::uncaught_exceptions() == 0) return;
     // A dead peer can block the device, freeing waits for the device, and NCCL waits for its graphs. So destroy the
     // graphs first.
-    for (StepSlot& entry : step_slots) entry.graph.reset();
+    for (parallel::StepSlot& entry : step_slots) entry.graph.reset();
     sharding.abandon();
   }
 
@@ -62,12 +62,12 @@ struct Engine::Impl {
     const auto& windows = sharding.peer_memory.windows;
     scalars.make_gathered(options.accum * control.size(), sharding.control_source(), count * ranks, windows);
     Size square = count * sharding.reduce.rank(), bytes_in_place = 0;
-    for (const ShardedUnit& unit : units) bytes_in_place += unit.bytes_in_place();
+    for (const parallel::ShardedUnit& unit : units) bytes_in_place += unit.bytes_in_place();
     const MemoryOwner owner = sharding.gathers_parameters() ? MemoryOwner::parameters : MemoryOwner::gradients;
     if (bytes_in_place > 0) {
-      sharding.in_place = std::make_shared<SharedBlock>(bytes_in_place, options.device, owner, windows);
+      sharding.in_place = std::make_shared<parallel::SharedBlock>(bytes_in_place, options.device, owner, windows);
     }
-    for (ShardedUnit& unit : units) {
+    for (parallel::ShardedUnit& unit : units) {
       unit.make_shared();
       unit.keep_squares_in(scalars.partials.narrow(0, square++, 1));
     }
@@ -79,7 +79,7 @@ struct Engine::Impl {
 
   // Makes the model use this engine's parameters and constants and report its passes to the schedule.
   void bind_model() {
-    for (ShardedUnit& unit : units) unit.bind_model();
+    for (parallel::ShardedUnit& unit : units) unit.bind_model();
     for (const auto& [buffer, values] : constants) buffer->bind(values);
     model.set_observer(schedule.get());
   }
@@ -130,9 +130,9 @@ struct Engine::Impl {
     failed = false;
   }
 
-  void make_ready(StepSlot& next, const Batch& batch) {
+  void make_ready(parallel::StepSlot& next, const Batch& batch) {
     slot = &next;
-    const StepReport& last = slot->wait();
+    const parallel::StepReport& last = slot->wait();
     if (last.bad_id != 0) attempt([&] { ids.require_none(last.bad_id); });
     slot->make_ready(batch, {.lr = static_cast<float>(optimizers.lr),
                              .step = static_cast<std::int32_t>(steps + 1),
@@ -162,31 +162,31 @@ struct Engine::Impl {
   ParallelOptions parallel;
   OptimizerGroups optimizers;
   StepOptions options;
-  Sharding sharding;
+  parallel::Sharding sharding;
   Group control;
-  LeastLoaded matrix_owners{static_cast<std::size_t>(sharding.reduce.size())};
-  std::deque<ShardedUnit> units;
-  std::unique_ptr<UnitSchedule> schedule;
+  optim::LeastLoaded matrix_owners{static_cast<std::size_t>(sharding.reduce.size())};
+  std::deque<parallel::ShardedUnit> units;
+  std::unique_ptr<parallel::UnitSchedule> schedule;
   std::vector<std::pair<nn::Buffer*, Tensor>> constants;  // the model's buffers, whole on every rank
 
-  StepScalars scalars{options.device, static_cast<Size>(optimizers.groups.size())};
-  IdChecks ids{options.device,
-               options.device.type == DeviceType::cuda ? &scalars.outcome.get()->bad_id : nullptr};  // of all passes
-  LossScaling scaling{options.dtype, options.device};
-  Rehearsals rehearsals{options.device, sharding.arena_source()};
-  std::array<StepSlot, 2> step_slots{StepSlot(options.device), StepSlot(options.device)};
-  StepSlot evaluation_slot{options.device};
-  StepSlot* slot = &evaluation_slot;  // the current step's
-  std::vector<BatchLoss> evaluated;   // by the evaluation that runs
+  parallel::StepScalars scalars{options.device, static_cast<Size>(optimizers.groups.size())};
+  tensor::IdChecks ids{options.device, options.device.type == DeviceType::cuda ? &scalars.outcome.get()->bad_id
+                                                                               : nullptr};  // of all passes
+  parallel::LossScaling scaling{options.dtype, options.device};
+  parallel::Rehearsals rehearsals{options.device, sharding.arena_source()};
+  std::array<parallel::StepSlot, 2> step_slots{parallel::StepSlot(options.device), parallel::StepSlot(options.device)};
+  parallel::StepSlot evaluation_slot{options.device};
+  parallel::StepSlot* slot = &evaluation_slot;  // the current step's
+  std::vector<BatchLoss> evaluated;             // by the evaluation that runs
   Size steps = 0, samples = 0;
   RunIds run_ids;
   Size steps_of_engine = 0;  // made by this engine; those of a checkpoint do not count
   Size graph_launches = 0;
-  bool updating = false;                                                // or an update ended half-way with an error
-  bool lends_parameters = false;                                        // with_parameters() runs
-  PassForm form{.gradients_in_forward = options.gradients_in_forward};  // of the current pass
-  std::optional<Event> update_gate;                                     // set by hold_update_for(), for the next update
-  bool failed = false;                                                  // a step or an evaluation threw half-way
+  bool updating = false;          // or an update ended half-way with an error
+  bool lends_parameters = false;  // with_parameters() runs
+  parallel::PassForm form{.gradients_in_forward = options.gradients_in_forward};  // of the current pass
+  std::optional<Event> update_gate;  // set by hold_update_for(), for the next update
+  bool failed = false;               // a step or an evaluation threw half-way
 };
 
 }  // namespace lt

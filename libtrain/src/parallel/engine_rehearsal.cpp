@@ -43,12 +43,12 @@ std::string Engine::Impl::rehearse(const Pass& pass, const Batch& batch) {
       ~Restore() { engine.bind_model(); }
     } const restore{*this};
     const ContextScope scope(context(Context::silent()));
-    WorkCount work;
-    const WorkScope counting(&work);
+    profile::WorkCount work;
+    const profile::WorkScope counting(&work);
     StepOptions on_meta = options;
     on_meta.device = meta_for(options.device);
     const Group group = control.on_meta(options.device);
-    Impl twin(model, make_sharding(group, parallel, on_meta), parallel, optimizers, on_meta);
+    Impl twin(model, parallel::make_sharding(group, parallel, on_meta), parallel, optimizers, on_meta);
     twin.make_shared();
     twin.form.in_e4m3.assign(units.size(), options.fp8);
     pass.body(twin, shapes);  // the second run is like all later ones: parameters are in flight when it starts
@@ -57,11 +57,11 @@ std::string Engine::Impl::rehearse(const Pass& pass, const Batch& batch) {
     }
     twin.form.has_fp8_products = work.quantized_flops > 0;
     std::vector<std::string> calls;
-    MemoryPlan plan = record_memory_plan(pass.name, on_meta.device, [&] {
-      const CallListScope list(&calls);
+    MemoryPlan plan = memory::record_memory_plan(pass.name, on_meta.device, [&] {
+      const comm::CallListScope list(&calls);
       pass.body(twin, shapes);
     });
-    return Rehearsed{std::move(plan), twin.form, std::move(calls)};
+    return parallel::Rehearsed{std::move(plan), twin.form, std::move(calls)};
   });
 }
 

@@ -27,7 +27,7 @@ const RunIds& Engine::run() const { return impl_->run_ids; }
 void Engine::set_run(RunIds run) { impl_->run_ids = std::move(run); }
 
 LossScale Engine::loss_scale() const {
-  const DeviceTurn turn(impl_->options.device);
+  const device::DeviceTurn turn(impl_->options.device);
   if (impl_->options.device.is_meta()) return {};
   const kernels::LossScaleState state = impl_->scaling.read();
   return {state.scale, state.steps, impl_->scalars.outcome.read().skipped};
@@ -41,10 +41,10 @@ void Engine::set_loss_scale(const LossScale& scale) {
                                    std::to_string(scale.scale) + ", " + std::to_string(scale.steps) + ", " +
                                    std::to_string(scale.skipped));
   }
-  const DeviceTurn turn(impl_->options.device);
+  const device::DeviceTurn turn(impl_->options.device);
   if (impl_->options.device.is_meta()) return;
   impl_->scaling.write({scale.scale, static_cast<std::int32_t>(scale.steps)});
-  StepReport report = impl_->scalars.outcome.read();
+  parallel::StepReport report = impl_->scalars.outcome.read();
   report.skipped = static_cast<std::int32_t>(scale.skipped);
   impl_->scalars.outcome.write(report);
 }
@@ -57,9 +57,9 @@ ShardMap Engine::shard_map() const {
                      "make a new engine and load a checkpoint");
   }
   ShardMap map;
-  for (const ShardedUnit& unit : impl_->units) unit.add_to(map);
-  map.kinds = {{kMaster, weight_dtype(impl_->optimizers, impl_->options.dtype)}};
-  const std::vector<StateKind> states = state_kinds(impl_->optimizers, members_of(impl_->model));
+  for (const parallel::ShardedUnit& unit : impl_->units) unit.add_to(map);
+  map.kinds = {{kMaster, optim::weight_dtype(impl_->optimizers, impl_->options.dtype)}};
+  const std::vector<StateKind> states = optim::state_kinds(impl_->optimizers, parallel::members_of(impl_->model));
   map.kinds.insert(map.kinds.end(), states.begin(), states.end());
   return map;
 }
@@ -68,8 +68,8 @@ std::vector<OptimizerGroupUse> Engine::optimizer_groups() const {
   std::vector<OptimizerGroupUse> uses;
   for (const OptimizerGroup& group : impl_->optimizers.groups) uses.push_back({&group});
   for (const nn::NamedParameter& entry : impl_->model.all_parameters()) {
-    if (is_frozen(impl_->optimizers, entry.name)) continue;
-    OptimizerGroupUse& use = uses[group_of(impl_->optimizers, member_of(entry))];
+    if (optim::is_frozen(impl_->optimizers, entry.name)) continue;
+    OptimizerGroupUse& use = uses[optim::group_of(impl_->optimizers, parallel::member_of(entry))];
     const Size elements = entry.parameter->shape().elements();
     ++use.tensors, use.elements += elements;
     if (entry.parameter->decays()) use.decayed += elements;
@@ -79,21 +79,21 @@ std::vector<OptimizerGroupUse> Engine::optimizer_groups() const {
 
 void Engine::parameters_changed() {
   impl_->require_own_parameters();
-  const DeviceTurn turn(impl_->options.device);
-  for (ShardedUnit& unit : impl_->units) unit.finish_gather();
-  for (ShardedUnit& unit : impl_->units) unit.refresh_copies();
-  for (ShardedUnit& unit : impl_->units) unit.start_update_gather();
+  const device::DeviceTurn turn(impl_->options.device);
+  for (parallel::ShardedUnit& unit : impl_->units) unit.finish_gather();
+  for (parallel::ShardedUnit& unit : impl_->units) unit.refresh_copies();
+  for (parallel::ShardedUnit& unit : impl_->units) unit.start_update_gather();
 }
 
 void Engine::initialise() {
   impl_->require_own_parameters();
-  const DeviceTurn turn(impl_->options.device);
-  for (ShardedUnit& unit : impl_->units) unit.finish_gather();
+  const device::DeviceTurn turn(impl_->options.device);
+  for (parallel::ShardedUnit& unit : impl_->units) unit.finish_gather();
   for (const StateRange& range : shard_map().needed) {
     if (range.kind != kMaster) fill_zero(range.values);
   }
-  for (ShardedUnit& unit : impl_->units) unit.initialise(impl_->options.seed);
-  for (ShardedUnit& unit : impl_->units) unit.start_update_gather();
+  for (parallel::ShardedUnit& unit : impl_->units) unit.initialise(impl_->options.seed);
+  for (parallel::ShardedUnit& unit : impl_->units) unit.start_update_gather();
   set_progress(0, 0);
   set_loss_scale({.scale = kernels::kFirstLossScale});  // sets `skipped` to 0, too
 }
@@ -116,19 +116,19 @@ const StepOptions& Engine::options() const { return impl_->options; }
 
 Size Engine::padded_parameters() const {
   Size total = 0;
-  for (const ShardedUnit& unit : impl_->units) total += unit.padded();
+  for (const parallel::ShardedUnit& unit : impl_->units) total += unit.padded();
   return total;
 }
 
 Size Engine::padded_trained() const {
   Size total = 0;
-  for (const ShardedUnit& unit : impl_->units) total += unit.padded_trained();
+  for (const parallel::ShardedUnit& unit : impl_->units) total += unit.padded_trained();
   return total;
 }
 
 Size Engine::largest_unit() const {
   Size largest = 0;
-  for (const ShardedUnit& unit : impl_->units) largest = std::max(largest, unit.padded());
+  for (const parallel::ShardedUnit& unit : impl_->units) largest = std::max(largest, unit.padded());
   return largest;
 }
 

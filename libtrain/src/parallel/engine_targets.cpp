@@ -51,15 +51,15 @@ void Engine::Impl::leave_gradients_to_backward() {
 
 Tensor Engine::Impl::count_targets(const Tensor& own) {
   if (!options.ignored_targets) return {};
-  const ActivityScope activity(Activity::reduce_exposed);
+  const profile::ActivityScope activity(Activity::reduce_exposed);
   const Tensor counts = scalars.losses, own_count = counts.narrow(0, control.rank() * options.accum, options.accum);
-  const Tensor weight = scalars.outcome.member(&StepReport::target_weight);
+  const Tensor weight = scalars.outcome.member(&parallel::StepReport::target_weight);
   fill(own_count, 0);
-  dispatch(options.device, [&](auto stream) {
+  tensor::dispatch(options.device, [&](auto stream) {
     kernels::count_targets(stream, own_count.template data<float>(), own.template data<std::int32_t>(), own.elements());
   });
   control.all_gather("targets", counts, own_count).wait();
-  dispatch(options.device, [&](auto stream) {
+  tensor::dispatch(options.device, [&](auto stream) {
     kernels::target_weight(stream, weight.template data<float>(), counts.template data<float>(), counts.elements(),
                            kernels::all_targets(own.elements(), control.size()));
   });

@@ -7,17 +7,17 @@
 #include "libtrain/comm/group.h"
 #include "profile/activity_clock.h"
 
-namespace lt {
+namespace lt::parallel {
 
 // Does nothing if `work` is not pending. Otherwise counts the time as `activity` and passes the fault point
 // `collective`. A time point costs a CUDA graph more than a microsecond, so a collective of one rank takes none and
 // leaves no span.
 inline void wait_exposed(Work& work, Activity activity) {
   if (!work.pending()) return;
-  std::optional<ActivityScope> scope;
+  std::optional<profile::ActivityScope> scope;
   if (work.has_peers()) scope.emplace(activity);
-  fault_point("collective");
+  device::fault_point("collective");
   work.wait();
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

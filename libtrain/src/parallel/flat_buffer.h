@@ -7,13 +7,13 @@
 #include "libtrain/tensor/tensor.h"
 #include "memory/buffer.h"
 
-namespace lt {
+namespace lt::parallel {
 
 // Allocates from `source` unless it is null.
 inline Tensor flat_zeros(Size elements, DType dtype, Device device, MemoryOwner owner,
-                         const std::shared_ptr<BlockSource>& source = nullptr) {
+                         const std::shared_ptr<memory::BlockSource>& source = nullptr) {
   const MemoryScope scope(owner);
-  const AllocationScope from(source, device);
+  const memory::AllocationScope from(source, device);
   return Tensor::zeros({elements}, dtype, device);
 }
 
@@ -22,4 +22,4 @@ inline Tensor flat_uninitialised(Size elements, DType dtype, Device device, Memo
   return Tensor::empty({elements}, dtype, device);
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -8,7 +8,7 @@
 #include "parallel/flat_buffer.h"
 #include "tensor/storage.h"
 
-namespace lt {
+namespace lt::parallel {
 
 GatheredParameters::GatheredParameters(UnitLayout layout, const Sharding& sharding, bool are_trained, bool gathers_late)
     : layout_(std::move(layout)),
@@ -30,7 +30,7 @@ GatheredParameters::GatheredParameters(UnitLayout layout, const Sharding& shardi
 // The model outlives this object. Unbinding frees the memory of a failed step, and drops callbacks into these buffers.
 GatheredParameters::~GatheredParameters() {
   if (!are_sharded()) return;
-  for (const Tensor& tensor : tensors_) TensorStorage::unbind(tensor);
+  for (const Tensor& tensor : tensors_) tensor::TensorStorage::unbind(tensor);
 }
 
 UnitPart GatheredParameters::held() const { return are_sharded() ? shard() : UnitPart{0, layout_.padded()}; }
@@ -50,7 +50,8 @@ void GatheredParameters::bind_model() {
 }
 
 void GatheredParameters::bind(const Tensor& full) {
-  for (std::size_t i = 0; i < tensors_.size(); ++i) TensorStorage::rebind(tensors_[i], full, layout_.ranges()[i].begin);
+  for (std::size_t i = 0; i < tensors_.size(); ++i)
+    tensor::TensorStorage::rebind(tensors_[i], full, layout_.ranges()[i].begin);
 }
 
 void GatheredParameters::end_gathers() {
@@ -79,9 +80,7 @@ void GatheredParameters::start_gather() {
   gather_ = sharding_.gather.all_gather(layout_.name() + " parameters", full_, compute_);
 }
 
-void GatheredParameters::finish_gather() {
-  wait_exposed(gather_, Activity::gather_exposed);
-}
+void GatheredParameters::finish_gather() { wait_exposed(gather_, Activity::gather_exposed); }
 
 void GatheredParameters::release() {
   if (!exist() || !are_sharded()) return;
@@ -95,7 +94,7 @@ void GatheredParameters::abandon() {
 }
 
 void GatheredParameters::free_full() {
-  for (const Tensor& tensor : tensors_) TensorStorage::unbind(tensor);
+  for (const Tensor& tensor : tensors_) tensor::TensorStorage::unbind(tensor);
   full_ = Tensor();
   if (in_e4m3_) quantized_->release();
   gathered_ = false;
@@ -112,4 +111,4 @@ void GatheredParameters::start_late_gather() {
   gather_ = sharding_.gather.all_gather(layout_.name() + " parameters", compute_, values(shard()));
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -9,7 +9,7 @@
 #include "parallel/quantized_gather.h"
 #include "parallel/sharding.h"
 
-namespace lt {
+namespace lt::parallel {
 
 class GatheredParameters {
  public:
@@ -78,4 +78,4 @@ class GatheredParameters {
   Work gather_;
 };
 
-}  // namespace lt
+}  // namespace lt::parallel

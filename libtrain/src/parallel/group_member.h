@@ -7,19 +7,19 @@
 #include "optim/groups.h"
 #include "parallel/layout.h"
 
-namespace lt {
+namespace lt::parallel {
 
-inline GroupMember member_of(const nn::NamedParameter& entry) {
+inline optim::GroupMember member_of(const nn::NamedParameter& entry) {
   return {entry.name, entry.parameter->is_block_matrix()};
 }
-inline GroupMember member_of(const UnitLayout::Range& range) {
+inline optim::GroupMember member_of(const UnitLayout::Range& range) {
   return {range.name, range.parameter->is_block_matrix()};
 }
 
-inline std::vector<GroupMember> members_of(const nn::Model& model) {
-  std::vector<GroupMember> members;
+inline std::vector<optim::GroupMember> members_of(const nn::Model& model) {
+  std::vector<optim::GroupMember> members;
   for (const nn::NamedParameter& entry : model.all_parameters()) members.push_back(member_of(entry));
   return members;
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

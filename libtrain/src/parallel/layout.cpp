@@ -1,7 +1,7 @@
 // Places the parameters of a unit in its flat buffers.
 #include "parallel/layout.h"
 
-namespace lt {
+namespace lt::parallel {
 
 UnitLayout::UnitLayout(std::string name, const std::vector<nn::NamedParameter>& parameters, int world_size)
     : name_(std::move(name)) {
@@ -18,4 +18,4 @@ UnitLayout::UnitLayout(std::string name, const std::vector<nn::NamedParameter>& 
   padded_ = aligned(at, world_size);
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

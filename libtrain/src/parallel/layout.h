@@ -10,7 +10,7 @@
 
 #include "libtrain/nn/module.h"
 
-namespace lt {
+namespace lt::parallel {
 
 // One of several equal parts of a unit, or the whole unit, in elements.
 struct UnitPart {
@@ -65,4 +65,4 @@ class UnitLayout {
   Size padded_ = 0, decayed_ = 0;
 };
 
-}  // namespace lt
+}  // namespace lt::parallel

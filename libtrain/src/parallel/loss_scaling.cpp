@@ -1,13 +1,13 @@
 // The loss scale of f16.
 #include "parallel/loss_scaling.h"
 
-namespace lt {
+namespace lt::parallel {
 
 using kernels::LossScaleState;
 
 LossScaling::LossScaling(DType dtype, Device device) {
   if (dtype != DType::f16) return;
-  state_ = DeviceValue<LossScaleState>(device);
+  state_ = tensor::DeviceValue<LossScaleState>(device);
   fill(state_.member(&LossScaleState::scale), kernels::kFirstLossScale);
 }
 
@@ -25,4 +25,4 @@ void LossScaling::write(const LossScaleState& state) const {
   if (state_.defined()) state_.write(state);
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -5,7 +5,7 @@
 #include "libtrain/tensor/autograd.h"
 #include "tensor/device_value.h"
 
-namespace lt {
+namespace lt::parallel {
 
 class LossScaling {
  public:
@@ -22,7 +22,7 @@ class LossScaling {
   void write(const kernels::LossScaleState& state) const;
 
  private:
-  DeviceValue<kernels::LossScaleState> state_;
+  tensor::DeviceValue<kernels::LossScaleState> state_;
 };
 
-}  // namespace lt
+}  // namespace lt::parallel

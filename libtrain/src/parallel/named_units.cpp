@@ -6,7 +6,7 @@
 
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::parallel {
 namespace {
 
 // Names become links of an HDF5 file.
@@ -36,4 +36,4 @@ void require_named_units(const nn::Model& model) {
   }
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -14,7 +14,7 @@
 #include "tensor/dispatch.h"
 #include "tensor/storage.h"
 
-namespace lt {
+namespace lt::parallel {
 namespace {
 
 // Rows must be aligned as memory of their own is, because cuBLASLt chooses algorithms by alignment.
@@ -73,15 +73,15 @@ void QuantizedGather::prepare(const Tensor& shard) {
       flat_uninitialised(sharding_.gather.size() * words(), DType::f32, device, MemoryOwner::communication);
   const Tensor own = contributions_.narrow(0, sharding_.gather.rank() * words(), words());
   fill_zero(own);
-  count_traffic(shard_.size * dtype_bytes(DType::bf16));
-  dispatch(device, [&](auto stream) {
+  profile::count_traffic(shard_.size * dtype_bytes(DType::bf16));
+  tensor::dispatch(device, [&](auto stream) {
     kernels::largest_of_rows(stream, own_stretches(shard.data<bf16>(), nullptr, own.data<float>()));
     auto* const unquantized = reinterpret_cast<bf16*>(own.data<float>() + all_rows_);
     for (const Unquantized& stretch : unquantized_) {
       const UnitPart part = shard_.overlap(stretch.begin, stretch.end);
       if (part.size == 0) continue;
-      copy_bytes(device, unquantized + stretch.at + part.begin - stretch.begin,
-                 shard.data<bf16>() + part.begin - shard_.begin, part.size * dtype_bytes(DType::bf16));
+      device::copy_bytes(device, unquantized + stretch.at + part.begin - stretch.begin,
+                         shard.data<bf16>() + part.begin - shard_.begin, part.size * dtype_bytes(DType::bf16));
     }
   });
   exchange_ = sharding_.gather.all_gather(layout_.name() + " scales", contributions_, own);
@@ -91,7 +91,7 @@ void QuantizedGather::finish_exchange() {
   wait_exposed(exchange_, Activity::gather_exposed);
   scales_ = flat_uninitialised(all_rows_, DType::f32, sharding_.device, MemoryOwner::parameters);
   values_in_bf16_ = flat_uninitialised(all_unquantized_, DType::bf16, sharding_.device, MemoryOwner::parameters);
-  dispatch(sharding_.device, [&](auto stream) {
+  tensor::dispatch(sharding_.device, [&](auto stream) {
     kernels::join_scales(stream, {.words_PW = reinterpret_cast<const std::uint32_t*>(contributions_.data<float>()),
                                   .P = sharding_.gather.size(),
                                   .W = words(),
@@ -107,8 +107,8 @@ Work QuantizedGather::start(const Tensor& shard) {
   if (!scales_.defined()) finish_exchange();
   rows_ = flat_uninitialised(layout_.padded(), DType::e4m3, sharding_.device, MemoryOwner::parameters);
   const Tensor own = rows_.narrow(0, shard_.begin, shard_.size);
-  count_traffic(shard_.size * (dtype_bytes(DType::bf16) + dtype_bytes(DType::e4m3)));
-  dispatch(sharding_.device, [&](auto stream) {
+  profile::count_traffic(shard_.size * (dtype_bytes(DType::bf16) + dtype_bytes(DType::e4m3)));
+  tensor::dispatch(sharding_.device, [&](auto stream) {
     kernels::quantize_stretches(stream, own_stretches(shard.data<bf16>(), own.data<e4m3>(), scales_.data<float>()));
   });
   return sharding_.gather.all_gather(layout_.name() + " parameters", rows_, own);
@@ -124,7 +124,7 @@ void QuantizedGather::bind(const std::vector<Tensor>& tensors) {
                                                 name));
     };
     const Tensor rows = rows_.narrow(0, matrix.begin, matrix.end - matrix.begin);
-    TensorStorage::bind_rows(
+    tensor::TensorStorage::bind_rows(
         tensors[matrix.parameter],
         {rows.view({matrix.rows, matrix.columns}), scales_.narrow(0, matrix.first_row, matrix.rows)}, on_read);
   }
@@ -133,7 +133,7 @@ void QuantizedGather::bind(const std::vector<Tensor>& tensors) {
     const auto holds = [&](const Unquantized& s) { return s.begin <= range.begin && range.end() <= s.end; };
     const auto stretch = std::find_if(unquantized_.begin(), unquantized_.end(), holds);
     if (stretch == unquantized_.end()) continue;
-    TensorStorage::rebind(tensors[i], values_in_bf16_, stretch->at + range.begin - stretch->begin);
+    tensor::TensorStorage::rebind(tensors[i], values_in_bf16_, stretch->at + range.begin - stretch->begin);
   }
 }
 
@@ -142,4 +142,4 @@ void QuantizedGather::end() {
   contributions_ = scales_ = values_in_bf16_ = Tensor();
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

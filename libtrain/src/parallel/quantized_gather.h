@@ -11,7 +11,7 @@
 #include "parallel/layout.h"
 #include "parallel/sharding.h"
 
-namespace lt {
+namespace lt::parallel {
 
 class QuantizedGather {
  public:
@@ -68,4 +68,4 @@ class QuantizedGather {
   Tensor rows_;            // [layout.padded()] in e4m3; what lies between matrices is not read
 };
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -3,7 +3,7 @@
 
 #include "comm/same_calls.h"
 
-namespace lt {
+namespace lt::parallel {
 
 std::string Rehearsals::add(const std::string& name, const Batch& batch, const Rehearse& rehearse) {
   std::string key = plan_key(name, batch);
@@ -20,7 +20,7 @@ std::vector<std::string> Rehearsals::compare(const Group& control, const Group* 
   std::vector<std::string> keys;
   try {
     for (const New& added : new_) {
-      require_same_calls(added.name, added.calls, control);
+      comm::require_same_calls(added.name, added.calls, control);
       if (windows != nullptr) require_same_places(*memory_.plans().at(added.key), *windows);
       keys.push_back(added.key);
     }
@@ -62,4 +62,4 @@ void Rehearsals::forget(const std::string& key) {
   forms_.erase(key);
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

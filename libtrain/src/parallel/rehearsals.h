@@ -16,7 +16,7 @@
 #include "libtrain/tensor/batch.h"
 #include "parallel/step_memory.h"
 
-namespace lt {
+namespace lt::parallel {
 
 // How a pass runs.
 struct PassForm {
@@ -39,7 +39,7 @@ class Rehearsals {
   using Rehearse = std::function<Rehearsed(const Batch& shapes)>;
 
   // The arena comes from `source`, or from the device's allocator if `source` is null.
-  Rehearsals(Device device, std::shared_ptr<BlockSource> source) : memory_(device, std::move(source)) {}
+  Rehearsals(Device device, std::shared_ptr<memory::BlockSource> source) : memory_(device, std::move(source)) {}
 
   // Rehearses the pass `name` for batches like `batch`, unless that is already done, and returns their key. Not
   // collective. If it throws, forget_new().
@@ -81,4 +81,4 @@ class Rehearsals {
   std::deque<std::string> compared_;       // by plan_key(), the one used last at the end
 };
 
-}  // namespace lt
+}  // namespace lt::parallel

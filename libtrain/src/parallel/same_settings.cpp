@@ -13,7 +13,7 @@
 #include "comm/same_calls.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::parallel {
 namespace {
 
 class Settings {
@@ -94,10 +94,10 @@ void require_same_settings(const nn::Model& model, const Group& world, const Par
   add(all, step);
   add(all, optimizers);
   add(all, model);
-  const std::optional<LineDifference> found = first_difference(all.lines(), world);
+  const std::optional<comm::LineDifference> found = comm::first_difference(all.lines(), world);
   if (!found) return;
   throw UsageError("engine", "settings: expected those of rank 0 on all ranks, " + found->text("none"),
                    "ranks make an engine of the same model, options and optimizers");
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -4,11 +4,11 @@
 
 #include "libtrain/parallel/engine.h"
 
-namespace lt {
+namespace lt::parallel {
 
 // Every rank of the group must call it. Throws UsageError on all ranks, with the first setting that differs: an option,
 // a pattern or number of the optimizers, or a parameter. What an optimizer's functions hold is not compared.
 void require_same_settings(const nn::Model& model, const Group& world, const ParallelOptions& parallel,
                            const OptimizerGroups& optimizers, const StepOptions& step);
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -18,14 +18,14 @@
 #include "profile/activity_clock.h"
 #include "tensor/dispatch.h"
 
-namespace lt {
+namespace lt::parallel {
 namespace {
 
 UnitLayout layout_of(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
                      const OptimizerGroups& groups, bool frozen) {
   std::vector<nn::NamedParameter> chosen;
   for (const nn::NamedParameter& entry : parameters) {
-    if (is_frozen(groups, entry.name) == frozen) chosen.push_back(entry);
+    if (optim::is_frozen(groups, entry.name) == frozen) chosen.push_back(entry);
   }
   return {frozen ? name + " frozen" : name, chosen, world_size};
 }
@@ -33,10 +33,10 @@ UnitLayout layout_of(const std::string& name, const std::vector<nn::NamedParamet
 }  // namespace
 
 ShardedUnit::ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
-                         const Sharding& sharding, const OptimizerGroups& groups, LeastLoaded& owners,
+                         const Sharding& sharding, const OptimizerGroups& groups, optim::LeastLoaded& owners,
                          std::uint64_t seed, bool gathers_late)
     : sharding_(sharding),
-      master_dtype_(weight_dtype(groups, sharding.dtype)),
+      master_dtype_(optim::weight_dtype(groups, sharding.dtype)),
       trained_(layout_of(name, parameters, world_size, groups, false), sharding, true, gathers_late),
       frozen_(layout_of(name, parameters, world_size, groups, true), sharding, false),
       optimizer_(trained_.layout(), groups, updated_part(), master_dtype_, sharding.device, seed),
@@ -60,7 +60,7 @@ ShardedUnit::~ShardedUnit() {
 Size ShardedUnit::bytes_in_place() const {
   if (!is_trained() || is_sharded(sharding_.strategy.parameters)) return 0;
   const DType dtype = sharding_.gathers_parameters() ? sharding_.dtype : DType::f32;
-  return occupied_bytes(trained_.layout().padded() * dtype_bytes(dtype));
+  return memory::occupied_bytes(trained_.layout().padded() * dtype_bytes(dtype));
 }
 
 void ShardedUnit::make_shared() {
@@ -151,7 +151,7 @@ void ShardedUnit::complete_gradients() {
   }
   close_gradients();
   gradients_bound_ = false;
-  if (fault_makes_nan("backward")) fill(gradient_, std::numeric_limits<double>::quiet_NaN());
+  if (device::fault_makes_nan("backward")) fill(gradient_, std::numeric_limits<double>::quiet_NaN());
 }
 
 void ShardedUnit::start_reduce(bool first_reduction, bool is_last) {
@@ -170,7 +170,7 @@ void ShardedUnit::finish_reduce() {
 
 void ShardedUnit::start_gradient_exchange() {
   if (sharding_.replicas.size() > 1) {
-    const ActivityScope activity(Activity::reduce_exposed);
+    const profile::ActivityScope activity(Activity::reduce_exposed);
     sharding_.replicas.all_reduce(trained_.layout().name() + " gradients across replicas", gradient_part_,
                                   sharding_.reduce_dtype);
   }
@@ -179,13 +179,11 @@ void ShardedUnit::start_gradient_exchange() {
   }
 }
 
-void ShardedUnit::finish_gradient_exchange() {
-  wait_exposed(exchange_, Activity::reduce_exposed);
-}
+void ShardedUnit::finish_gradient_exchange() { wait_exposed(exchange_, Activity::reduce_exposed); }
 
 void ShardedUnit::sum_squares() const {
   if (reduction_ends_on_this_group()) return;
-  dispatch(sharding_.device, [&](auto stream) {
+  tensor::dispatch(sharding_.device, [&](auto stream) {
     kernels::sum_squares(stream, DType::f32, squares_.data<double>(), gradient_part_.data(), gradient_part_.elements());
   });
 }
@@ -270,4 +268,4 @@ void ShardedUnit::add_to(ShardMap& map) const {
   });
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -20,14 +20,14 @@
 #include "parallel/unit_matrices.h"
 #include "parallel/unit_optimizer.h"
 
-namespace lt {
+namespace lt::parallel {
 
 class ShardedUnit {
  public:
   // Takes the memory that needs no other rank. `sharding` and `groups` must outlive it. `owners` assigns the unit's
   // matrices to ranks, taking the load of earlier units into account. `gathers_late`: see start_update_gather().
   ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
-              const Sharding& sharding, const OptimizerGroups& groups, LeastLoaded& owners, std::uint64_t seed,
+              const Sharding& sharding, const OptimizerGroups& groups, optim::LeastLoaded& owners, std::uint64_t seed,
               bool gathers_late);
   ~ShardedUnit();
   ShardedUnit(const ShardedUnit&) = delete;
@@ -128,4 +128,4 @@ class ShardedUnit {
   Work reduction_, exchange_;
 };
 
-}  // namespace lt
+}  // namespace lt::parallel

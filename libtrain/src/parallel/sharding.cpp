@@ -7,7 +7,7 @@
 #include "device/cuda.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::parallel {
 namespace {
 
 int shard_group_size(const Group& world, const ParallelOptions& options) {
@@ -43,11 +43,11 @@ void require_dtypes(const ParallelOptions& parallel, const StepOptions& step) {
 
 // cuBLASLt has scales of rows for 9.0 alone.
 void require_fp8_products(Device device) {
-  const int capability = cuda::compute_capability(device.index);
+  const int capability = device::cuda::compute_capability(device.index);
   if (capability == 90) return;
-  throw UsageError(
-      "engine", "fp8", "a GPU of compute capability 9.0",
-      cuda::name(device.index) + " with " + std::to_string(capability / 10) + "." + std::to_string(capability % 10));
+  throw UsageError("engine", "fp8", "a GPU of compute capability 9.0",
+                   device::cuda::name(device.index) + " with " + std::to_string(capability / 10) + "." +
+                       std::to_string(capability % 10));
 }
 
 }  // namespace
@@ -92,4 +92,4 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
           peer_memory};
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -5,7 +5,7 @@
 
 #include "libtrain/parallel/engine.h"
 
-namespace lt {
+namespace lt::parallel {
 
 struct Sharding {
   Strategy strategy;
@@ -23,19 +23,19 @@ struct Sharding {
   // gradients arrive. There are no windows without an arena.
   PeerMemory peer_memory;
   // For the full buffers of all units that are gathered in place: parameters, or gradients. Null before they are made.
-  std::shared_ptr<BlockSource> in_place = {};
+  std::shared_ptr<memory::BlockSource> in_place = {};
 
   void abandon() const noexcept { gather.abandon(), reduce.abandon(), replicas.abandon(), control.abandon(); }
-  std::shared_ptr<BlockSource> arena_source() const { return peer_memory.windows; }
+  std::shared_ptr<memory::BlockSource> arena_source() const { return peer_memory.windows; }
   // For what is gathered over `control`.
-  std::shared_ptr<BlockSource> control_source() const {
+  std::shared_ptr<memory::BlockSource> control_source() const {
     return control.size() == gather.size() ? peer_memory.windows : nullptr;
   }
   // Where parameters are sharded, they are gathered in the arena.
-  std::shared_ptr<BlockSource> parameter_source() const {
+  std::shared_ptr<memory::BlockSource> parameter_source() const {
     return strategy.parameters == Placement::replicated && gathers_parameters() ? in_place : nullptr;
   }
-  std::shared_ptr<BlockSource> gradient_source() const { return gathers_parameters() ? nullptr : in_place; }
+  std::shared_ptr<memory::BlockSource> gradient_source() const { return gathers_parameters() ? nullptr : in_place; }
   // Otherwise every rank updates all parameters, from gathered gradients.
   bool gathers_parameters() const { return strategy.optimizer == Placement::sharded; }
 };
@@ -45,4 +45,4 @@ void require_trainable(const Group& world, const ParallelOptions& parallel, cons
 // Splits `world` into the groups that the options ask for. All ranks of `world` must call it.
 Sharding make_sharding(const Group& world, const ParallelOptions& parallel, const StepOptions& step);
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -7,15 +7,16 @@
 
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::parallel {
 
-SharedBlock::SharedBlock(Size bytes, Device device, MemoryOwner owner, const std::shared_ptr<BlockSource>& source) {
+SharedBlock::SharedBlock(Size bytes, Device device, MemoryOwner owner,
+                         const std::shared_ptr<memory::BlockSource>& source) {
   const MemoryScope scope(owner);
-  const AllocationScope from(source, device);
-  block_ = std::make_unique<Buffer>(bytes, device);
+  const memory::AllocationScope from(source, device);
+  block_ = std::make_unique<memory::Buffer>(bytes, device);
 }
 
-BlockSource::Block SharedBlock::allocate(Size bytes, MemoryOwner) {
+memory::BlockSource::Block SharedBlock::allocate(Size bytes, MemoryOwner) {
   if (taken_ + bytes > block_->bytes()) {
     throw InternalError("memory", fmt::format("shared block: {} of {} bytes are taken, {} more do not fit", taken_,
                                               block_->bytes(), bytes));
@@ -23,4 +24,4 @@ BlockSource::Block SharedBlock::allocate(Size bytes, MemoryOwner) {
   return {block_->data() + std::exchange(taken_, taken_ + bytes), 0};
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

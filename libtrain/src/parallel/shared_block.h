@@ -7,20 +7,20 @@
 #include "libtrain/memory/memory.h"
 #include "memory/buffer.h"
 
-namespace lt {
+namespace lt::parallel {
 
 // Gives consecutive parts of its block, and takes none back.
-class SharedBlock final : public BlockSource {
+class SharedBlock final : public memory::BlockSource {
  public:
   // From `source` unless it is null.
-  SharedBlock(Size bytes, Device device, MemoryOwner owner, const std::shared_ptr<BlockSource>& source);
+  SharedBlock(Size bytes, Device device, MemoryOwner owner, const std::shared_ptr<memory::BlockSource>& source);
 
   Block allocate(Size bytes, MemoryOwner owner) override;
   void release(std::size_t) noexcept override {}
 
  private:
-  std::unique_ptr<Buffer> block_;
+  std::unique_ptr<memory::Buffer> block_;
   Size taken_ = 0;
 };
 
-}  // namespace lt
+}  // namespace lt::parallel

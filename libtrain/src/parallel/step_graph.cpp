@@ -9,16 +9,16 @@
 #include "device/progress.h"
 #include "kernels/graph_memsets.h"
 
-namespace lt {
+namespace lt::parallel {
 
 StepGraph::StepGraph(Key key, const Stream& stream, const std::function<void()>& body) : key_(std::move(key)) {
   const ContextMemberScope<&Context::graph_calls> calls(&calls_);
-  collectives_ = std::make_shared<const CommLap>(comm_lap_of([&] {
-    graph_ = cuda::capture(
+  collectives_ = std::make_shared<const CommLap>(comm::comm_lap_of([&] {
+    graph_ = device::cuda::capture(
         stream.cuda(),
         [&] {
-          ActivityClock clock(stream.device());
-          const ActivityClockScope current(&clock);
+          profile::ActivityClock clock(stream.device());
+          const profile::ActivityClockScope current(&clock);
           body();
           lap_ = clock.lap();
         },
@@ -27,11 +27,11 @@ StepGraph::StepGraph(Key key, const Stream& stream, const std::function<void()>&
 }
 
 void StepGraph::launch(const Stream& stream) const {
-  count_launch(stream);
+  device::count_launch(stream);
   calls_.rewind(stream);
-  cuda::launch(graph_.get(), stream.cuda());
-  if (ActivityClock* const clock = Context::current().clock) clock->append(lap_);
-  repeat_comm_lap(collectives_);
+  device::cuda::launch(graph_.get(), stream.cuda());
+  if (profile::ActivityClock* const clock = Context::current().clock) clock->append(lap_);
+  comm::repeat_comm_lap(collectives_);
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

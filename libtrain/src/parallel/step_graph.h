@@ -10,7 +10,7 @@
 #include "libtrain/comm/group.h"
 #include "profile/activity_clock.h"
 
-namespace lt {
+namespace lt::parallel {
 
 class StepGraph {
  public:
@@ -29,9 +29,9 @@ class StepGraph {
  private:
   Key key_;
   std::shared_ptr<void> graph_;
-  Lap lap_;
+  profile::Lap lap_;
   std::shared_ptr<const CommLap> collectives_;
-  GraphCalls calls_;
+  comm::GraphCalls calls_;
 };
 
-}  // namespace lt
+}  // namespace lt::parallel

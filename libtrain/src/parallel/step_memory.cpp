@@ -9,12 +9,12 @@
 #include "io/crc32c.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::parallel {
 namespace {
 
 Tensor shape_of(const Tensor& tensor) {
   if (!tensor.defined()) return {};
-  const UncountedMemoryScope uncounted;
+  const memory::UncountedMemoryScope uncounted;
   return Tensor::empty(tensor.shape(), tensor.dtype(), meta_for(tensor.device()));
 }
 
@@ -33,7 +33,7 @@ std::string shapes_of(const Batch& batch) {
 
 void require_same_places(const MemoryPlan& plan, const Group& group) {
   const std::vector<Size>& offsets = plan.packing.offsets;
-  const auto all = gather_values(group, crc32c(0, offsets.data(), offsets.size() * sizeof(Size)));
+  const auto all = comm::gather_values(group, io::crc32c(0, offsets.data(), offsets.size() * sizeof(Size)));
   const auto other = std::find_if(all.begin(), all.end(), [&](std::uint32_t crc) { return crc != all[0]; });
   if (other == all.end()) return;
   throw InternalError("memory", plan.name + ": expected the same memory plan on all ranks, rank " +
@@ -46,7 +46,7 @@ std::shared_ptr<const MemoryPlan> StepMemory::prepare(const std::string& name, c
   const std::string key = plan_key(name, batch);
   const auto found = plans_.find(key);
   if (found != plans_.end()) return found->second;
-  const AllocationScope plain(nullptr, device_);
+  const memory::AllocationScope plain(nullptr, device_);
   const auto plan = std::make_shared<const MemoryPlan>(rehearse(name, batch.map(shape_of)));
   return plans_.emplace(key, plan).first->second;
 }
@@ -56,9 +56,9 @@ void StepMemory::reserve() {
   for (const auto& [key, plan] : plans_) largest_bytes = std::max(largest_bytes, plan->packing.bytes);
   if (arena_ && arena_->bytes() >= largest_bytes) return;
   arena_.reset();  // freed before the larger one is made
-  trim(device_);
+  memory::trim(device_);
   arena_.emplace(largest_bytes, device_, source_);
   ++arenas_;
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

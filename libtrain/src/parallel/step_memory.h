@@ -12,7 +12,7 @@
 #include "libtrain/tensor/batch.h"
 #include "memory/arena.h"
 
-namespace lt {
+namespace lt::parallel {
 
 // Shapes and dtypes of its tensors, and whether they lie on a GPU: a memory plan depends on nothing else in a batch.
 std::string shapes_of(const Batch& batch);
@@ -28,7 +28,7 @@ class StepMemory {
   using Rehearsal = std::function<MemoryPlan(const std::string& name, const Batch& shapes)>;
 
   // The arena comes from `source`, or from the device's allocator if `source` is null.
-  explicit StepMemory(Device device, std::shared_ptr<BlockSource> source = nullptr)
+  explicit StepMemory(Device device, std::shared_ptr<memory::BlockSource> source = nullptr)
       : device_(device), source_(std::move(source)) {}
 
   // The plan of the step `name` for batches like `batch`; rehearses the step if the plan is new.
@@ -67,10 +67,10 @@ class StepMemory {
 
  private:
   Device device_;
-  std::shared_ptr<BlockSource> source_;
+  std::shared_ptr<memory::BlockSource> source_;
   Plans plans_;
   Size arenas_ = 0;  // made so far
-  std::optional<Arena> arena_;
+  std::optional<memory::Arena> arena_;
 };
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -3,7 +3,7 @@
 
 #include "parallel/flat_buffer.h"
 
-namespace lt {
+namespace lt::parallel {
 
 StepScalars::StepScalars(Device device, Size optimizer_groups)
     : outcome(device), update(device, optimizer_groups), rates(device) {
@@ -11,11 +11,11 @@ StepScalars::StepScalars(Device device, Size optimizer_groups)
   fill(outcome.member(&StepReport::target_weight), 1);
 }
 
-void StepScalars::make_gathered(Size loss_count, const std::shared_ptr<BlockSource>& loss_windows, Size partial_count,
-                                const std::shared_ptr<BlockSource>& partial_windows) {
+void StepScalars::make_gathered(Size loss_count, const std::shared_ptr<memory::BlockSource>& loss_windows,
+                                Size partial_count, const std::shared_ptr<memory::BlockSource>& partial_windows) {
   const Device device = outcome.storage().device();
   losses = flat_zeros(loss_count, DType::f32, device, MemoryOwner::workspace, loss_windows);
   partials = flat_zeros(partial_count, DType::f64, device, MemoryOwner::workspace, partial_windows);
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

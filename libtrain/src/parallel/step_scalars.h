@@ -7,7 +7,7 @@
 #include "libtrain/parallel/engine.h"
 #include "tensor/device_value.h"
 
-namespace lt {
+namespace lt::parallel {
 
 // What the host reads after a step.
 struct StepReport {
@@ -20,16 +20,16 @@ struct StepReport {
 struct StepScalars {
   StepScalars(Device device, Size optimizer_groups);
   // Allocates `losses` and `partials`, each in windows unless they are null.
-  void make_gathered(Size loss_count, const std::shared_ptr<BlockSource>& loss_windows, Size partial_count,
-                     const std::shared_ptr<BlockSource>& partial_windows);
+  void make_gathered(Size loss_count, const std::shared_ptr<memory::BlockSource>& loss_windows, Size partial_count,
+                     const std::shared_ptr<memory::BlockSource>& partial_windows);
 
   // [ranks * accum]; this rank's part is written first, then all are gathered. With ignored targets it holds the counts
   // before the losses.
   Tensor losses;
-  DeviceValue<StepReport> outcome;
-  Tensor partials;                  // [shard_ranks * units] sums of squares, f64
-  DeviceValue<StepNumbers> update;  // one per optimizer group
-  DeviceValue<kernels::StepRates> rates;
+  tensor::DeviceValue<StepReport> outcome;
+  Tensor partials;                          // [shard_ranks * units] sums of squares, f64
+  tensor::DeviceValue<StepNumbers> update;  // one per optimizer group
+  tensor::DeviceValue<kernels::StepRates> rates;
 };
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -7,7 +7,7 @@
 #include "libtrain/memory/memory.h"
 #include "tensor/id_checks.h"
 
-namespace lt {
+namespace lt::parallel {
 
 void StepSlot::make_ready(const Batch& batch, const kernels::StepRates& rates) {
   std::memcpy(rates_.data(), &rates, sizeof rates);
@@ -46,13 +46,17 @@ Tensor StepSlot::send(const Tensor& values, const Stage& stage) const {
   return here;
 }
 
-StepResult StepSlot::finish(const DeviceValue<StepReport>& outcome, const IdChecks* ids) {
+StepResult StepSlot::finish(const tensor::DeviceValue<StepReport>& outcome, const tensor::IdChecks* ids) {
   outcome_.receive(outcome.storage());
   finish();
   return {&report(), ids, done_};
 }
 
-const StepReport& StepResult::report() const {
+}  // namespace lt::parallel
+
+namespace lt {
+
+const parallel::StepReport& StepResult::report() const {
   done_.synchronize();
   ids_->require_none(report_->bad_id);
   return *report_;

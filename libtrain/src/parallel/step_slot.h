@@ -12,7 +12,7 @@
 #include "tensor/device_value.h"
 #include "tensor/host_stage.h"
 
-namespace lt {
+namespace lt::parallel {
 
 class StepSlot {
  public:
@@ -27,22 +27,22 @@ class StepSlot {
   void make_ready(const Batch& batch, const kernels::StepRates& rates);
   // Both are called in the step: they send a batch that came on the CPU, and the rates, to the device.
   Batch on_device(const Batch& batch) const;
-  void send_rates(const DeviceValue<kernels::StepRates>& rates) const { rates_.send(rates.storage()); }
+  void send_rates(const tensor::DeviceValue<kernels::StepRates>& rates) const { rates_.send(rates.storage()); }
   // Called after the step: brings its results to the host.
-  StepResult finish(const DeviceValue<StepReport>& outcome, const IdChecks* ids);
+  StepResult finish(const tensor::DeviceValue<StepReport>& outcome, const tensor::IdChecks* ids);
   void finish() { done_.record(Stream::compute(device_)); }
 
   std::optional<StepGraph> graph;
 
  private:
-  using Stage = std::optional<HostStage>;
+  using Stage = std::optional<tensor::HostStage>;
   void take(const Tensor& values, Stage& stage);
   Tensor send(const Tensor& values, const Stage& stage) const;
   const StepReport& report() const { return *static_cast<const StepReport*>(outcome_.data()); }
 
   Device device_;
   Stage inputs_, targets_, document_starts_;
-  HostStage rates_, outcome_;
+  tensor::HostStage rates_, outcome_;
   Event done_;
 };
 
@@ -52,4 +52,4 @@ inline bool is_on(const Tensor& tensor, Device device) {
   return target_of(tensor.device()) == target_of(device);
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

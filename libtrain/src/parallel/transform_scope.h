@@ -9,7 +9,7 @@
 #include "parallel/flat_buffer.h"
 #include "parallel/sharding.h"
 
-namespace lt {
+namespace lt::parallel {
 
 class TransformScope {
  public:
@@ -43,4 +43,4 @@ class TransformScope {
   TransformLanes lanes_;
 };
 
-}  // namespace lt
+}  // namespace lt::parallel

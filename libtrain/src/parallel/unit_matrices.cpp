@@ -11,9 +11,9 @@
 #include "parallel/flat_buffer.h"
 #include "parallel/group_member.h"
 
-namespace lt {
+namespace lt::parallel {
 UnitMatrices::UnitMatrices(const UnitLayout& layout, const OptimizerGroups& groups, const Sharding& sharding,
-                           UnitPart part, LeastLoaded& owners)
+                           UnitPart part, optim::LeastLoaded& owners)
     : name_(layout.name()),
       sharding_(sharding),
       part_(part),
@@ -21,7 +21,7 @@ UnitMatrices::UnitMatrices(const UnitLayout& layout, const OptimizerGroups& grou
       dtype_(sharding.dtype == DType::f32 ? DType::f32 : DType::bf16) {
   std::vector<double> flops;
   for (const UnitLayout::Range& range : layout.ranges()) {
-    const Optimizer& optimizer = groups.groups[group_of(groups, member_of(range))].optimizer;
+    const Optimizer& optimizer = groups.groups[optim::group_of(groups, member_of(range))].optimizer;
     if (!optimizer.matrices || range.elements == 0) continue;
     MatrixStack stack{range.parameter->matrix_rows(), range.parameter->shape()[1]};
     flops.push_back(optimizer.matrices->flops(stack));
@@ -102,7 +102,7 @@ void UnitMatrices::transform(const TransformLanes& lanes) {
   ready.record(Stream::compute(sharding_.device));
   for (const TransformLane& lane : lanes) {
     lane.stream.wait(ready);
-    fault_point("transform", lane.stream);
+    device::fault_point("transform", lane.stream);
   }
   for (const Owned& owned : owned_) {
     std::vector<Tensor> directions;
@@ -131,8 +131,6 @@ Tensor UnitMatrices::finish() {
   return std::exchange(directions_, Tensor());
 }
 
-void UnitMatrices::wait_for_exchange() {
-  wait_exposed(exchange_, Activity::reduce_exposed);
-}
+void UnitMatrices::wait_for_exchange() { wait_exposed(exchange_, Activity::reduce_exposed); }
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -13,13 +13,13 @@
 #include "optim/least_loaded.h"
 #include "parallel/gathered_parameters.h"
 
-namespace lt {
+namespace lt::parallel {
 
 class UnitMatrices {
  public:
   // `part` is the part of the unit that this rank updates. `groups` and `sharding` must outlive it.
   UnitMatrices(const UnitLayout& layout, const OptimizerGroups& groups, const Sharding& sharding, UnitPart part,
-               LeastLoaded& owners);
+               optim::LeastLoaded& owners);
 
   bool exist() const { return !tensors_.empty(); }
   // The bytes of each lane's room, for the rank that needs most.
@@ -74,4 +74,4 @@ class UnitMatrices {
   std::array<Event, kTransformLanes> transformed_;  // the ends of transform() on the lanes
 };
 
-}  // namespace lt
+}  // namespace lt::parallel

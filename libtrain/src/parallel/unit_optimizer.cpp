@@ -8,7 +8,7 @@
 #include "parallel/group_member.h"
 #include "profile/work_count.h"
 
-namespace lt {
+namespace lt::parallel {
 namespace {
 
 // The largest share of elements [begin, end) that one part has, if the unit is cut into parts of `size`.
@@ -30,14 +30,14 @@ UnitOptimizer::UnitOptimizer(const UnitLayout& layout, const OptimizerGroups& gr
   const std::vector<UnitLayout::Range>& ranges = layout.ranges();
   std::size_t last_group = 0;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
-    const std::size_t group = group_of(groups, member_of(ranges[i]));
+    const std::size_t group = optim::group_of(groups, member_of(ranges[i]));
     const Size begin = i == 0 ? 0 : ranges[i].begin,
                end = i + 1 < ranges.size() ? ranges[i + 1].begin : layout.padded();
     const std::vector<StateKind>& kinds = groups.groups[group].optimizer.states;
     const bool same_states = !stretches_.empty() && stretches_.back().kinds == kinds;
     if (!same_states) stretches_.push_back({begin, end, kinds, {}});
     stretches_.back().end = end;
-    const bool rounds = weights == DType::bf16 || rounds_stochastically(groups.groups[group].optimizer);
+    const bool rounds = weights == DType::bf16 || optim::rounds_stochastically(groups.groups[group].optimizer);
     const Size from = std::max(begin, part.begin), to = std::min(end, part.end());
     if (from >= to) continue;
     const bool goes_on = !cuts_.empty() && last_group == group && same_states &&
@@ -87,7 +87,7 @@ void UnitOptimizer::run(const Cut& cut, const Arrays& arrays, const StepNumbers*
   if (arrays.gradient.defined()) {  // states change: they are read and written
     for (const StateKind& kind : stretch.kinds) element += 2 * dtype_bytes(kind.dtype);
   }
-  count_traffic(size * element);
+  profile::count_traffic(size * element);
   call(range);
 }
 
@@ -122,4 +122,4 @@ void UnitOptimizer::for_each_state(Size begin, Size end,
   }
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -10,7 +10,7 @@
 #include "libtrain/optim/optimizer_groups.h"
 #include "parallel/gathered_parameters.h"
 
-namespace lt {
+namespace lt::parallel {
 
 class UnitOptimizer {
  public:
@@ -60,4 +60,4 @@ class UnitOptimizer {
   std::vector<Cut> cuts_;
 };
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -7,7 +7,7 @@
 #include "libtrain/error.h"
 #include "profile/activity_clock.h"
 
-namespace lt {
+namespace lt::parallel {
 
 UnitSchedule::UnitSchedule(std::deque<ShardedUnit>& units, const std::vector<nn::UnitInfo>& infos,
                            const ParallelOptions& options, const Sharding& sharding)
@@ -55,7 +55,7 @@ void UnitSchedule::expect_forward(int unit) {
 
 void UnitSchedule::before_forward(int unit) {
   expect_forward(unit);
-  count_progress(sharding_.device);  // a pass over one unit of a large model takes a processor many seconds
+  device::count_progress(sharding_.device);  // a pass over one unit of a large model takes a processor many seconds
   at(unit).start_gather();
   if (unit < last()) at(unit + 1).start_gather();
   if (unit + 1 < last()) at(unit + 2).prepare_gather();
@@ -90,7 +90,7 @@ void UnitSchedule::bind_gradients(int unit) {
 }
 
 void UnitSchedule::before_backward(int unit) {
-  count_progress(sharding_.device);
+  device::count_progress(sharding_.device);
   at(unit).start_gather();
   if (unit > first_trained_) at(unit - 1).start_gather();
   at(unit).finish_gather();
@@ -120,7 +120,7 @@ void UnitSchedule::finish_reductions_but(std::size_t outstanding) {
 }
 
 void UnitSchedule::finish_reductions() {
-  const ActivityScope activity(Activity::reduce_exposed);  // one for all units, which saves time points
+  const profile::ActivityScope activity(Activity::reduce_exposed);  // one for all units, which saves time points
   finish_reductions_but(0);
   for (ShardedUnit& unit : units_) unit.finish_gradient_exchange();
 }
@@ -131,4 +131,4 @@ Recompute UnitSchedule::recompute(int unit) const {
   return options_.recompute;
 }
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -13,7 +13,7 @@
 #include "libtrain/parallel/engine.h"
 #include "parallel/sharded_unit.h"
 
-namespace lt {
+namespace lt::parallel {
 
 class UnitSchedule final : public nn::UnitObserver {
  public:
@@ -62,4 +62,4 @@ class UnitSchedule final : public nn::UnitObserver {
   std::deque<Reduction> reducing_;  // oldest first
 };
 
-}  // namespace lt
+}  // namespace lt::parallel

@@ -12,7 +12,7 @@
 #include "io/lower_case.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::planner {
 namespace {
 
 constexpr int kOneNode = 1 << 30;
@@ -43,7 +43,7 @@ const DeviceModel& find_device_model(std::string_view name) {
 }
 
 const DeviceModel* device_model_of(std::string_view device_name) {
-  const std::string lower = lower_case(std::string(device_name));
+  const std::string lower = io::lower_case(std::string(device_name));
   // A part of a device, which has neither its peak nor its memory: of MIG, or of a virtual machine.
   if (lower.find(" mig ") != lower.npos || lower.starts_with("grid ")) return nullptr;
   const auto found = std::find_if(std::begin(kDevices), std::end(kDevices), [&](const DeviceModel& device) {
@@ -105,4 +105,4 @@ CollectiveCost collective_cost(const DeviceModel& device, const GroupPlacement& 
           nodes > 1 && std::max(network_us, way_us) > local_us};
 }
 
-}  // namespace lt
+}  // namespace lt::planner

@@ -8,7 +8,7 @@
 #include "libtrain/dtype.h"
 #include "libtrain/profile/timeline.h"
 
-namespace lt {
+namespace lt::planner {
 
 // Rates that large, well-shaped work reaches, not data sheet values. docs/planning.md gives the source of each.
 struct DeviceModel {
@@ -84,4 +84,4 @@ struct CollectiveCost {
 };
 CollectiveCost collective_cost(const DeviceModel& device, const GroupPlacement& group, const CollectiveShape& shape);
 
-}  // namespace lt
+}  // namespace lt::planner

@@ -9,7 +9,7 @@
 namespace lt {
 
 PlanMachine measured_machine(const std::vector<std::string>& files, const std::string& device, int cores) {
-  const auto rates = read_rates(files);
+  const auto rates = planner::read_rates(files);
   PlanMachine machine;
   machine.rates = rates;
   if (cores > 0 && !rates->gpu.empty()) {
@@ -19,7 +19,7 @@ PlanMachine measured_machine(const std::vector<std::string>& files, const std::s
   if (rates->gpu.empty()) {
     machine.device = "cpu";
     machine.cores = cores > 0 ? cores : rates->threads;
-  } else if (const DeviceModel* const model = device_model_of(rates->gpu)) {
+  } else if (const planner::DeviceModel* const model = planner::device_model_of(rates->gpu)) {
     machine.device = model->name;
   } else if (!device.empty()) {
     machine.device = device;  // the nearest, as the user says

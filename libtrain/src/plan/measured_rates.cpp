@@ -11,7 +11,7 @@
 #include "io/json_file.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::planner {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -23,7 +23,7 @@ class RatesReader {
   RatesReader(MeasuredRates& rates, const std::string& path) : rates_(rates), path_(path) {}
 
   void read() {
-    const Json document = read_json_file("plan", path_);
+    const Json document = io::read_json_file("plan", path_);
     require(document.is_object(), "the whole", "an object", document);
     const Json benchmark = document.value("benchmark", Json()), rows = document.value("rows", Json());
     require(benchmark == "kernels" || benchmark == "comm" || benchmark == "rates", "benchmark",
@@ -143,4 +143,4 @@ std::shared_ptr<const MeasuredRates> read_rates(const std::vector<std::string>& 
   return rates;
 }
 
-}  // namespace lt
+}  // namespace lt::planner

@@ -12,7 +12,7 @@
 #include "libtrain/profile/timeline.h"
 #include "profile/work_count.h"
 
-namespace lt {
+namespace lt::planner {
 
 inline constexpr const char* kCollectives[] = {"all_gather", "reduce_scatter", "all_reduce"};  // that are measured
 
@@ -54,4 +54,4 @@ struct MeasuredRates {
 // Reads results. All must be of one kind of device. Throws DataError that names the file and the field.
 std::shared_ptr<const MeasuredRates> read_rates(const std::vector<std::string>& files);
 
-}  // namespace lt
+}  // namespace lt::planner

@@ -23,10 +23,10 @@ class ClusterSearch {
     row.nodes = nodes, row.ranks = ranks;
     const Size batch = config_.train.global_batch;
     if (batch % ranks != 0) return row;
-    Trial trial(ranks, machine_, memory_bytes_);
+    planner::Trial trial(ranks, machine_, memory_bytes_);
     std::optional<Config> best;
     for (const Strategy& strategy : kStrategies) {
-      for (const auto& [name, recompute] : kNames<Recompute>) {
+      for (const auto& [name, recompute] : config::kNames<Recompute>) {
         Config tried = config_;
         tried.train.global_batch = 0;
         tried.parallel.strategy = strategy, tried.parallel.recompute = recompute;
@@ -36,7 +36,7 @@ class ClusterSearch {
           const std::optional<FitTry> found = trial.largest(tried, first, batch / ranks);
           if (!found) continue;
           first = found->micro_batch;
-          if (row.best && !better(*found, *row.best)) continue;
+          if (row.best && !planner::better(*found, *row.best)) continue;
           row.best = found, best = tried;
           best->train.micro_batch = found->micro_batch, best->train.accum = found->accum;
         }
@@ -50,7 +50,7 @@ class ClusterSearch {
   std::vector<int> sizes(const Strategy& strategy, int ranks) const {
     if (strategy.shards_nothing()) return {0};
     if (config_.parallel.shard_size > 0) return {static_cast<int>(config_.parallel.shard_size)};
-    return shard_sizes(ranks, machine_.ranks_per_node);
+    return planner::shard_sizes(ranks, machine_.ranks_per_node);
   }
 
   static void describe(ClusterRow& row, const Plan& plan) {
@@ -73,7 +73,7 @@ Cluster plan_cluster(const Config& config, std::vector<int> nodes, const PlanMac
                      "the memory of a rank: --memory 8GiB");
   }
   PlanMachine machine = given;
-  machine.ranks_per_node = ranks_per_node(given);
+  machine.ranks_per_node = planner::ranks_per_node(given);
   if (machine.ranks_per_node > kMostRanks) {
     throw UsageError("plan", "--nodes: expected --ranks-per-node with --gpu cpu, got none");
   }
@@ -99,7 +99,7 @@ Cluster plan_cluster(const Config& config, std::vector<int> nodes, const PlanMac
       one.train.global_batch = 0, one.train.micro_batch = 1;  // its own may be more than kernels take
       one.parallel.shard_size = 0;                            // that of the rows, which the given strategy may refuse
       const Plan plan = make_plan(one, ranks, machine);
-      cluster.subject = fmt::format("{}; {}, sequences of {}", plan.model, name_of(plan.dtype), plan.seq);
+      cluster.subject = fmt::format("{}; {}, sequences of {}", plan.model, config::name_of(plan.dtype), plan.seq);
       cluster.model_json = plan.model_json, cluster.dtype = plan.dtype, cluster.seq = plan.seq;
       cluster.memory_bytes = plan.device_bytes == 0 ? memory_bytes
                              : memory_bytes == 0    ? plan.device_bytes

@@ -32,9 +32,9 @@ Size batch_of(const ClusterRow& row) { return row.best->micro_batch * row.accum 
 Json row_json(const Cluster& cluster, const ClusterRow& row) {
   Json json = {{"nodes", row.nodes}, {"ranks", row.ranks}, {"fits", row.best.has_value()}};
   if (!row.best) return json;
-  json.update({{"strategy", name_of(row.strategy)},
+  json.update({{"strategy", config::name_of(row.strategy)},
                {"shard_size", row.best->shard_size},
-               {"recompute", name_of(row.recompute)},
+               {"recompute", config::name_of(row.recompute)},
                {"micro_batch", row.best->micro_batch},
                {"accum", row.accum},
                {"global_batch", batch_of(row)},
@@ -54,7 +54,7 @@ std::string to_json(const Cluster& cluster) {
   Json rows = Json::array();
   for (const ClusterRow& row : cluster.rows) rows.push_back(row_json(cluster, row));
   return Json{{"model", Json::parse(cluster.model_json)},
-              {"dtype", name_of(cluster.dtype)},
+              {"dtype", config::name_of(cluster.dtype)},
               {"device", cluster.machine.device},
               {"ranks_per_node", cluster.machine.ranks_per_node},
               {"memory_bytes", cluster.memory_bytes},
@@ -64,12 +64,12 @@ std::string to_json(const Cluster& cluster) {
 }
 
 std::string to_text(const Cluster& cluster) {
-  std::string text = fmt::format("{}\nnodes of {} with {} each; estimates for {}; {}\n\n", cluster.subject,
-                                 counted(cluster.machine.ranks_per_node, "rank"),
-                                 bytes_text(static_cast<double>(cluster.memory_bytes)), device_text(cluster.machine),
-                                 cluster.global_batch > 0
-                                     ? fmt::format("global batches of {}", counted(cluster.global_batch, "sample"))
-                                     : "the largest micro-batch that fits");
+  std::string text = fmt::format(
+      "{}\nnodes of {} with {} each; estimates for {}; {}\n\n", cluster.subject,
+      recorder::counted(cluster.machine.ranks_per_node, "rank"), bytes_text(static_cast<double>(cluster.memory_bytes)),
+      planner::device_text(cluster.machine),
+      cluster.global_batch > 0 ? fmt::format("global batches of {}", recorder::counted(cluster.global_batch, "sample"))
+                               : "the largest micro-batch that fits");
   text += fmt::format("{:>5} {:>6}  {:<8} {:>10} {:<9} {:>11} {:>5} {:>12} {:>8} {:>9} {:>9} {:>11} {:>7}\n", "nodes",
                       "ranks", "strategy", "shard_size", "recompute", "micro_batch", "accum", "tokens/step", "peak",
                       "step ms", "tokens/s", "of a rank", "exposed");
@@ -81,12 +81,13 @@ std::string to_text(const Cluster& cluster) {
       continue;
     }
     const int shards = row.best->shard_size == 0 ? row.ranks : row.best->shard_size;
-    text += fmt::format(
-        "{:<8} {:>10} {:<9} {:>11} {:>5} {:>12} {:>8} {:>9.1f} {:>9} {:>5} {:>4.0f}% {:>6.0f}%\n", row.strategy.name,
-        row.strategy.shards_nothing() ? "" : std::to_string(shards), name_of(row.recompute), row.best->micro_batch,
-        row.accum, short_count(static_cast<double>(batch_of(row) * cluster.seq)),
-        bytes_text(static_cast<double>(row.best->peak_bytes)), row.best->step_ms, short_count(row.best->tokens_per_s),
-        short_count(of_a_rank(row)), 100 * efficiency(cluster, row), 100 * row.exposed_share);
+    text += fmt::format("{:<8} {:>10} {:<9} {:>11} {:>5} {:>12} {:>8} {:>9.1f} {:>9} {:>5} {:>4.0f}% {:>6.0f}%\n",
+                        row.strategy.name, row.strategy.shards_nothing() ? "" : std::to_string(shards),
+                        config::name_of(row.recompute), row.best->micro_batch, row.accum,
+                        recorder::short_count(static_cast<double>(batch_of(row) * cluster.seq)),
+                        bytes_text(static_cast<double>(row.best->peak_bytes)), row.best->step_ms,
+                        recorder::short_count(row.best->tokens_per_s), recorder::short_count(of_a_rank(row)),
+                        100 * efficiency(cluster, row), 100 * row.exposed_share);
   }
   text.pop_back();
   return text;
@@ -104,7 +105,7 @@ std::string to_svg(const Cluster& cluster) {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 760 260\" font-family=\"sans-serif\" font-size=\"11\">\n"
       "<rect width=\"760\" height=\"260\" fill=\"white\"/>\n";
   svg += fmt::format("<text x=\"{}\" y=\"20\" font-weight=\"bold\">tokens/s of a rank, {}; {}</text>\n", kLeft,
-                     drawing::escaped(device_text(cluster.machine)), drawing::escaped(cluster.subject));
+                     drawing::escaped(planner::device_text(cluster.machine)), drawing::escaped(cluster.subject));
   if (rows.empty()) return svg + "</svg>\n";
   const std::vector<double> ticks = drawing::outer_ticks({0, most}, 5);
   const std::vector<std::string> texts = drawing::tick_texts(ticks);
@@ -126,7 +127,7 @@ std::string to_svg(const Cluster& cluster) {
     svg += fmt::format(
         "<text x=\"{0:.1f}\" y=\"{1}\" text-anchor=\"middle\">{2}</text>"
         "<circle cx=\"{0:.1f}\" cy=\"{3:.1f}\" r=\"3\" fill=\"#1f77b4\"><title>{4} {5}</title></circle>\n",
-        at, kBottom + 16, row->ranks, value, row->strategy.name, short_count(of_a_rank(*row)));
+        at, kBottom + 16, row->ranks, value, row->strategy.name, recorder::short_count(of_a_rank(*row)));
   }
   points.pop_back();
   return svg + fmt::format(

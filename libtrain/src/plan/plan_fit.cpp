@@ -19,8 +19,8 @@ namespace {
 // Fills in the values that all rows share.
 void describe(Fit& fit, const Plan& plan) {
   fit.machine = plan.machine, fit.dtype = plan.dtype, fit.model_json = plan.model_json;
-  fit.subject = fmt::format("{}; {}, sequences of {}, {}", plan.model, name_of(plan.dtype), plan.seq,
-                            fit.global_batch > 0 ? "global batches of " + counted(fit.global_batch, "sample")
+  fit.subject = fmt::format("{}; {}, sequences of {}, {}", plan.model, config::name_of(plan.dtype), plan.seq,
+                            fit.global_batch > 0 ? "global batches of " + recorder::counted(fit.global_batch, "sample")
                                                  : fmt::format("accum {}", fit.accum));
   if (fit.memory_bytes == 0 || (plan.device_bytes > 0 && plan.device_bytes < fit.memory_bytes)) {
     fit.memory_bytes = plan.device_bytes;
@@ -28,11 +28,11 @@ void describe(Fit& fit, const Plan& plan) {
 }
 
 void keep_better(std::optional<FitTry>& best, const std::optional<FitTry>& tried) {
-  if (tried && (!best || better(*tried, *best))) best = tried;
+  if (tried && (!best || planner::better(*tried, *best))) best = tried;
 }
 
 // `samples` of a rank in a step; 0: as many as the micro-batch has, with the given accum.
-FitRow fit_row(Trial& trial, const Config& given, const std::vector<int>& sizes, Size samples) {
+FitRow fit_row(planner::Trial& trial, const Config& given, const std::vector<int>& sizes, Size samples) {
   FitRow row{given.parallel.strategy, given.parallel.recompute, {}, {}, {}, {}};
   Size first = 0;  // the last size's largest micro-batch is near the next one's
   for (const int size : sizes) {
@@ -60,7 +60,7 @@ int best_row(const Fit& fit, F of) {
   for (int i = 0; i < static_cast<int>(fit.rows.size()); ++i) {
     const FitTry* const row = of(fit.rows[static_cast<std::size_t>(i)]);
     if (row == nullptr) continue;
-    if (best < 0 || better(*row, *of(fit.rows[static_cast<std::size_t>(best)]))) best = i;
+    if (best < 0 || planner::better(*row, *of(fit.rows[static_cast<std::size_t>(best)]))) best = i;
   }
   return best;
 }
@@ -68,7 +68,7 @@ int best_row(const Fit& fit, F of) {
 }  // namespace
 
 Fit fit_memory(const Config& asked, int ranks, const PlanMachine& machine, Size memory_bytes) {
-  Config given = with_accum(asked, ranks);
+  Config given = config::with_accum(asked, ranks);
   given.train.global_batch = 0;  // each row has an accum for it
   if (memory_bytes == 0 && machine.device == "cpu") {
     throw UsageError("plan", "--fit: expected --memory with --gpu cpu, got none",
@@ -80,14 +80,15 @@ Fit fit_memory(const Config& asked, int ranks, const PlanMachine& machine, Size 
   fit.global_batch = asked.train.global_batch, fit.accum = given.train.accum;
   std::optional<UsageError> refusal;
   for (const Strategy& strategy : kStrategies) {
-    for (const auto& [name, recompute] : kNames<Recompute>) {
+    for (const auto& [name, recompute] : config::kNames<Recompute>) {
       Config config = given;
       config.parallel.strategy = strategy, config.parallel.recompute = recompute;
       std::vector<int> sizes{0};
       if (!strategy.shards_nothing()) {
-        sizes = fit.shard_size > 0 ? std::vector{fit.shard_size} : shard_sizes(ranks, ranks_per_node(machine));
+        sizes = fit.shard_size > 0 ? std::vector{fit.shard_size}
+                                   : planner::shard_sizes(ranks, planner::ranks_per_node(machine));
       }
-      Trial trial(ranks, machine, memory_bytes);
+      planner::Trial trial(ranks, machine, memory_bytes);
       fit.rows.push_back(fit_row(trial, config, sizes, fit.global_batch / ranks));
       if (fit.subject.empty() && trial.first_plan()) describe(fit, *trial.first_plan());
       if (!refusal) refusal = trial.refusal();

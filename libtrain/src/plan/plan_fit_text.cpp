@@ -20,8 +20,8 @@ using Json = nlohmann::ordered_json;
 
 Json row_json(const FitRow& row) {
   const auto& [given, largest] = std::tie(row.given, row.largest);
-  return {{"strategy", name_of(row.strategy)},
-          {"recompute", name_of(row.recompute)},
+  return {{"strategy", config::name_of(row.strategy)},
+          {"recompute", config::name_of(row.recompute)},
           {"given_peak_bytes", given ? Json(given->peak_bytes) : Json(nullptr)},
           {"given_fits", given && given->missing_bytes == 0},
           {"given_shard_size", given ? Json(given->shard_size) : Json(nullptr)},
@@ -38,7 +38,7 @@ Json row_json(const FitRow& row) {
 std::string options_of(const Fit& fit, const FitRow& row, const FitTry& tried) {
   return fmt::format("--parallel.strategy={}{} --parallel.recompute={} --train.micro_batch={}{}", row.strategy.name,
                      tried.shard_size > 0 ? fmt::format(" --parallel.shard_size={}", tried.shard_size) : "",
-                     name_of(row.recompute), tried.micro_batch,
+                     config::name_of(row.recompute), tried.micro_batch,
                      fit.global_batch > 0 ? fmt::format(" --train.accum={}", tried.accum) : "");
 }
 
@@ -60,7 +60,7 @@ std::string refusals_text(const Fit& fit) {
     auto found = std::ranges::find(rows_of, why, &std::pair<std::string, std::string>::first);
     if (found == rows_of.end()) found = rows_of.insert(rows_of.end(), {why, ""});
     found->second +=
-        fmt::format("{}{} {}", found->second.empty() ? "" : ", ", row.strategy.name, name_of(row.recompute));
+        fmt::format("{}{} {}", found->second.empty() ? "" : ", ", row.strategy.name, config::name_of(row.recompute));
   }
   std::string text;
   for (const auto& [why, rows] : rows_of) text += fmt::format("refused{}\n  ({})\n", why, rows);
@@ -75,18 +75,19 @@ std::string table_text(const Fit& fit) {
       fmt::format("{:<9} {:<10} | {:>10} {:>4} {:>10} {:>10} | {:>11} {:>10} {:>10} {:>10}\n", "strategy", "recompute",
                   "peak", "fits", "shard_size", "tokens/s", "micro_batch", "peak", "shard_size", "tokens/s");
   for (const FitRow& row : fit.rows) {
-    text += fmt::format("{:<9} {:<10} | ", row.strategy.name, name_of(row.recompute));
+    text += fmt::format("{:<9} {:<10} | ", row.strategy.name, config::name_of(row.recompute));
     text += row.given
                 ? fmt::format("{:>10} {:>4} {:>10} {:>10} | ", bytes_text(static_cast<double>(row.given->peak_bytes)),
                               row.given->missing_bytes == 0 ? "yes" : "no", shard_text(fit, row, *row.given),
-                              short_count(row.given->tokens_per_s))
+                              recorder::short_count(row.given->tokens_per_s))
                 : fmt::format("{:>10} {:>4} {:>10} {:>10} | ", "refused", "", "", "");
-    text += row.largest ? fmt::format("{:>11} {:>10} {:>10} {:>10}\n",
-                                      (row.largest->micro_batch == kMostFitSamples ? ">= " : "") +
-                                          std::to_string(row.largest->micro_batch),
-                                      bytes_text(static_cast<double>(row.largest->peak_bytes)),
-                                      shard_text(fit, row, *row.largest), short_count(row.largest->tokens_per_s))
-                        : fmt::format("{:>11}\n", row.least ? "none" : "refused");
+    text += row.largest
+                ? fmt::format("{:>11} {:>10} {:>10} {:>10}\n",
+                              (row.largest->micro_batch == kMostFitSamples ? ">= " : "") +
+                                  std::to_string(row.largest->micro_batch),
+                              bytes_text(static_cast<double>(row.largest->peak_bytes)),
+                              shard_text(fit, row, *row.largest), recorder::short_count(row.largest->tokens_per_s))
+                : fmt::format("{:>11}\n", row.least ? "none" : "refused");
   }
   return text + refusals_text(fit);
 }
@@ -100,12 +101,12 @@ std::string to_json(const Fit& fit) {
   Json nearest = nullptr;
   if (fit.nearest >= 0) {
     const FitRow& row = row_at(fit, fit.nearest);
-    nearest = {{"strategy", name_of(row.strategy)},     {"recompute", name_of(row.recompute)},
-               {"micro_batch", row.least->micro_batch}, {"shard_size", row.least->shard_size},
-               {"peak_bytes", row.least->peak_bytes},   {"missing_bytes", row.least->missing_bytes}};
+    nearest = {{"strategy", config::name_of(row.strategy)}, {"recompute", config::name_of(row.recompute)},
+               {"micro_batch", row.least->micro_batch},     {"shard_size", row.least->shard_size},
+               {"peak_bytes", row.least->peak_bytes},       {"missing_bytes", row.least->missing_bytes}};
   }
   return Json{{"model", Json::parse(fit.model_json)},
-              {"dtype", name_of(fit.dtype)},
+              {"dtype", config::name_of(fit.dtype)},
               {"accum", fit.accum},
               {"global_batch", fit.global_batch},
               {"ranks", fit.ranks},
@@ -123,12 +124,13 @@ std::string to_json(const Fit& fit) {
 }
 
 std::string to_text(const Fit& fit) {
-  std::string text = fmt::format("{}\n{} of {}{}; tokens/s are estimates for {}\n\n", fit.subject,
-                                 counted(fit.ranks, "rank"), bytes_text(static_cast<double>(fit.memory_bytes)),
-                                 fit.machine.device == "cpu" ? ""
-                                 : fit.ranks > 1             ? ", of which CUDA and NCCL take a part"
-                                                             : ", of which CUDA takes a part",
-                                 device_text(fit.machine));
+  std::string text =
+      fmt::format("{}\n{} of {}{}; tokens/s are estimates for {}\n\n", fit.subject,
+                  recorder::counted(fit.ranks, "rank"), bytes_text(static_cast<double>(fit.memory_bytes)),
+                  fit.machine.device == "cpu" ? ""
+                  : fit.ranks > 1             ? ", of which CUDA and NCCL take a part"
+                                              : ", of which CUDA takes a part",
+                  planner::device_text(fit.machine));
   text += table_text(fit) + "\n";
   if (fit.nearest >= 0) {
     const FitRow& row = row_at(fit, fit.nearest);

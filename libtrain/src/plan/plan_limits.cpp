@@ -7,7 +7,7 @@
 
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::planner {
 namespace {
 
 // A parameter takes less than 2^7 bytes: weights, gradients, states of the optimizer, copies and what is sent of them.
@@ -43,4 +43,4 @@ void require_plannable(const nn::Model& model, const PlannedTokens& tokens) {
                                tokens.seq_key, most, tokens.samples, tokens.seq, asked, in_model));
 }
 
-}  // namespace lt
+}  // namespace lt::planner

@@ -3,7 +3,7 @@
 
 #include "libtrain/nn/models.h"
 
-namespace lt {
+namespace lt::planner {
 
 // The tokens that are in memory at a time, and the names of the two factors.
 struct PlannedTokens {
@@ -14,4 +14,4 @@ struct PlannedTokens {
 // Throws UsageError for a model, or a number of tokens in a transformer, whose bytes might exceed 63 bits.
 void require_plannable(const nn::Model& model, const PlannedTokens& tokens);
 
-}  // namespace lt
+}  // namespace lt::planner

@@ -26,9 +26,9 @@ namespace {
 // `sample` computes in the dtype in which the run was trained, with FP8 in bf16.
 Config with_dtype_of_run(Config config) {
   if (config.model.from.empty() || config.origins.contains("train.dtype")) return config;
-  const std::optional<checkpoint::RunState> state = state_at(config.model.from);
+  const std::optional<checkpoint::RunState> state = config::state_at(config.model.from);
   if (!state) return config;
-  const Precision dtype = config_of(*state).train.dtype;
+  const Precision dtype = config::config_of(*state).train.dtype;
   config.train.dtype = dtype == Precision::fp8 ? Precision::bf16 : dtype;
   return config;
 }
@@ -36,7 +36,7 @@ Config with_dtype_of_run(Config config) {
 // `ltrain sample` loads a checkpoint of adapters with their base, which model.from of a training cannot name.
 Config with_adapters_of_base(Config config) {
   if (config.model.from.empty()) return config;
-  const auto there = model_at(config.model.from);
+  const auto there = config::model_at(config.model.from);
   if (!there || !nn::has_adapters(*there)) return config;
   for (const nn::SpecField& field : nn::spec_fields()) {
     if (!nn::is_set(config.model, field)) nn::copy_field(config.model, *there, field);
@@ -51,14 +51,14 @@ SamplePlan plan_sample(const Config& given, Size rows, const PlanMachine& machin
   Config config = on_machine(with_adapters_of_base(with_dtype_of_run(given)), machine);
   config.train.global_batch = 0;  // says nothing of generation
   const Resolved resolved = resolve(config, 1, DeviceType::cpu);
-  const auto model = nn::make_transformer(model_spec(resolved.config));
-  require_plannable(*model, {rows, model->spec().max_seq, "--rows", "model.max_seq"});
+  const auto model = nn::make_transformer(config::model_spec(resolved.config));
+  planner::require_plannable(*model, {rows, model->spec().max_seq, "--rows", "model.max_seq"});
   const Device device = meta_for(resolved.step.device);
   const nn::TransformerSpec& spec = model->spec();
   SamplePlan plan;
-  plan.model =
-      fmt::format("{}: {}, width {}, vocab {}", spec.family, counted(spec.layers, "layer"), spec.width, spec.vocab);
-  plan.dtype = name_of(resolved.precision);
+  plan.model = fmt::format("{}: {}, width {}, vocab {}", spec.family, recorder::counted(spec.layers, "layer"),
+                           spec.width, spec.vocab);
+  plan.dtype = config::name_of(resolved.precision);
   plan.rows = rows, plan.prompt_tokens = resolved.step.seq, plan.capacity = spec.max_seq;
   const Size before = memory_live(device).total;
   reset_memory_peak(device);
@@ -73,7 +73,7 @@ SamplePlan plan_sample(const Config& given, Size rows, const PlanMachine& machin
   for (const auto& [name, bytes] : generator.pass_bytes()) {
     (name == "prefill" ? plan.prefill_bytes : plan.decode_bytes) = bytes;
   }
-  plan.workspace_bytes = cuda::workspace_bytes(target_of(device));
+  plan.workspace_bytes = memory::workspace_bytes(target_of(device));
   plan.peak_bytes = memory_peak(device).total - before + plan.workspace_bytes;
   return plan;
 }
@@ -100,8 +100,8 @@ std::string to_text(const SamplePlan& plan) {
                        note.empty() ? "" : "  ", note);
   };
   const Size rest = plan.peak_bytes - plan.weight_bytes - plan.cache_bytes - plan.arena_bytes - plan.workspace_bytes;
-  std::string text = fmt::format("{}\n{} of {} in {}\n", plan.model, counted(plan.rows, "sequence"),
-                                 counted(plan.prompt_tokens, "prompt token"), plan.dtype);
+  std::string text = fmt::format("{}\n{} of {} in {}\n", plan.model, recorder::counted(plan.rows, "sequence"),
+                                 recorder::counted(plan.prompt_tokens, "prompt token"), plan.dtype);
   text += line("weights", plan.weight_bytes, "");
   text += line("cache", plan.cache_bytes, fmt::format("keys and values of {} tokens a sequence", plan.capacity));
   text += line("arena", plan.arena_bytes, "the larger of the two passes");

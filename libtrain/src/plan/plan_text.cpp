@@ -35,7 +35,7 @@ struct Bound {
 };
 
 std::string products_advice(const Plan& plan) {
-  const DeviceModel& device = find_device_model(plan.machine.device);
+  const planner::DeviceModel& device = planner::find_device_model(plan.machine.device);
   if (plan.dtype != Precision::f32) {
     const double gain = device.product_tflops_fp8 / device.product_tflops_bf16;
     if (plan.dtype == Precision::fp8 || gain <= 1) return "matrix products, as it should be";
@@ -65,8 +65,8 @@ std::string exposed_advice(const Plan& plan, const char* where, bool between_nod
         where, *plan.faster_shard_size, plan.faster_tokens_per_s / plan.tokens_per_s);
   }
   return fmt::format("collectives {} that nothing hides: a larger train.micro_batch {}", where,
-                     find_device_model(plan.machine.device).overlaps ? "gives them more to hide behind"
-                                                                     : "makes them a smaller part of a step");
+                     planner::find_device_model(plan.machine.device).overlaps ? "gives them more to hide behind"
+                                                                              : "makes them a smaller part of a step");
 }
 
 // Sorted by time, longest first.
@@ -124,7 +124,7 @@ std::string estimate_text(const Plan& plan) {
   };
   const int node = plan.machine.ranks_per_node;
   std::string text = fmt::format(
-      "a step on {}, {}, estimated by the rates in {}\n", device_text(plan.machine),
+      "a step on {}, {}, estimated by the rates in {}\n", planner::device_text(plan.machine),
       plan.ranks <= node ? std::string("one node") : fmt::format("{} rank{} a node", node, node == 1 ? "" : "s"),
       plan.machine.rates == nullptr ? "docs/planning.md"
                                     : fmt::format("{}", fmt::join(plan.machine.rates->files, ", ")));
@@ -134,12 +134,13 @@ std::string estimate_text(const Plan& plan) {
   const std::string hidden = fmt::format(", of {:.3f} ms that collectives take", time.collectives_ms);
   text += line("exposed", time.exposed_ms(), plan.ranks > 1 ? hidden : "");
   text += line("step", time.total_ms(),
-               fmt::format(", {} tokens/s{}", short_count(plan.tokens_per_s),
+               fmt::format(", {} tokens/s{}", recorder::short_count(plan.tokens_per_s),
                            plan.mfu < 0 ? "" : fmt::format(", {:.1f} % mfu", 100 * plan.mfu)));
   if (plan.steps > 0) {
-    text += fmt::format("  {:<14} {:>11} for {} steps, {} tokens\n", "run",
-                        short_duration(time.total_ms() / 1e3 * static_cast<double>(plan.steps)), plan.steps,
-                        short_count(static_cast<double>(plan.steps) * static_cast<double>(plan.tokens_per_step)));
+    text +=
+        fmt::format("  {:<14} {:>11} for {} steps, {} tokens\n", "run",
+                    recorder::short_duration(time.total_ms() / 1e3 * static_cast<double>(plan.steps)), plan.steps,
+                    recorder::short_count(static_cast<double>(plan.steps) * static_cast<double>(plan.tokens_per_step)));
   }
   text += "bound by\n";
   for (const Bound& bound : bounds(plan)) {
@@ -163,14 +164,15 @@ std::string beside_device(const Plan& plan) {
 
 std::string to_json(const Plan& plan) {
   Json ledger, comm = Json::array();
-  for (const MemoryOwner owner : owners_shown(plan.ledger)) ledger[name_of(owner)] = plan.ledger.of(owner);
+  for (const MemoryOwner owner : planner::owners_shown(plan.ledger))
+    ledger[planner::name_of(owner)] = plan.ledger.of(owner);
   for (const CommTotal& total : plan.comm) {
     comm.push_back({{"op", std::string(to_string(total.op))}, {"bytes", total.bytes}, {"calls", total.calls}});
   }
   return Json{{"model", Json::parse(plan.model_json)},
-              {"strategy", name_of(plan.strategy)},
-              {"recompute", name_of(plan.recompute)},
-              {"dtype", name_of(plan.dtype)},
+              {"strategy", config::name_of(plan.strategy)},
+              {"recompute", config::name_of(plan.recompute)},
+              {"dtype", config::name_of(plan.dtype)},
               {"ranks", plan.ranks},
               {"shard_size", plan.shard_size},
               {"micro_batch", plan.micro_batch},
@@ -200,23 +202,23 @@ std::string to_json(const Plan& plan) {
       .dump(2, ' ', false, Json::error_handler_t::replace);  // a path may be any bytes
 }
 
-std::string to_svg(const Plan& plan) { return arena_svg(plan.step_memory); }
+std::string to_svg(const Plan& plan) { return drawing::arena_svg(plan.step_memory); }
 
 std::string to_text(const Plan& plan) {
   const auto size = [](double bytes) { return fmt::format(" {:>11}", bytes_text(bytes)); };
-  std::string text = fmt::format("{}; {}, recompute {}, {}\n", plan.model, plan.strategy.name, name_of(plan.recompute),
-                                 name_of(plan.dtype));
+  std::string text = fmt::format("{}; {}, recompute {}, {}\n", plan.model, plan.strategy.name,
+                                 config::name_of(plan.recompute), config::name_of(plan.dtype));
   text += fmt::format("{} parameters, {}{} tokens a step on {} rank{}\n\n",
-                      short_count(static_cast<double>(plan.parameters)),
-                      plan.flops_per_token > 0 ? short_count(plan.flops_per_token) + " FLOP a token, " : "",
+                      recorder::short_count(static_cast<double>(plan.parameters)),
+                      plan.flops_per_token > 0 ? recorder::short_count(plan.flops_per_token) + " FLOP a token, " : "",
                       plan.tokens_per_step, plan.ranks, plan.ranks == 1 ? "" : "s");
   text += "memory of a rank at its peak     by formula (state alone)\n";
-  for (const MemoryOwner owner : owners_shown(plan.ledger)) {
+  for (const MemoryOwner owner : planner::owners_shown(plan.ledger)) {
     const double formula = owner == MemoryOwner::parameters  ? plan.formula_parameters
                            : owner == MemoryOwner::gradients ? plan.formula_gradients
                            : owner == MemoryOwner::optimizer ? plan.formula_optimizer
                                                              : 0;
-    text += fmt::format("  {:<14}{}", name_of(owner), size(static_cast<double>(plan.ledger.of(owner))));
+    text += fmt::format("  {:<14}{}", planner::name_of(owner), size(static_cast<double>(plan.ledger.of(owner))));
     text += formula > 0 ? size(formula) + "\n" : "\n";
   }
   text += fmt::format("  {:<14}{}, {} bytes{}\n", "peak", size(static_cast<double>(plan.peak_bytes)), plan.peak_bytes,

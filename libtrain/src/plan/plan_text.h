@@ -7,12 +7,12 @@
 #include "libtrain/plan/planner.h"
 #include "record/short_text.h"
 
-namespace lt {
+namespace lt::planner {
 
 // For example "h200" or "2 cpu cores a rank".
 inline std::string device_text(const PlanMachine& machine) {
   if (machine.device != "cpu") return machine.device;
-  return counted(machine.cores, "cpu core") + " a rank";
+  return recorder::counted(machine.cores, "cpu core") + " a rank";
 }
 
 // The owners that a ledger shows, in order: constants only if it has some.
@@ -29,4 +29,4 @@ inline std::string name_of(MemoryOwner owner) {
   return std::string(kMemoryOwnerNames[static_cast<std::size_t>(owner)]);
 }
 
-}  // namespace lt
+}  // namespace lt::planner

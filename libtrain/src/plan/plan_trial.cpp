@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-namespace lt {
+namespace lt::planner {
 namespace {
 
 // The largest divisor of `samples` that is at most `most`.
@@ -96,4 +96,4 @@ bool better(const FitTry& a, const FitTry& b) {
   return a.tokens_per_s > kEqual * b.tokens_per_s;
 }
 
-}  // namespace lt
+}  // namespace lt::planner

@@ -6,7 +6,7 @@
 #include "libtrain/error.h"
 #include "libtrain/plan/plan_fit.h"
 
-namespace lt {
+namespace lt::planner {
 
 class Trial {
  public:
@@ -42,4 +42,4 @@ class Trial {
 // What fits is better than what does not, then the faster. Sums of the same times in another order are equal.
 bool better(const FitTry& a, const FitTry& b);
 
-}  // namespace lt
+}  // namespace lt::planner

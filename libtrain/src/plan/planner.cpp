@@ -26,7 +26,7 @@
 #include "save/engine_checkpoint.h"
 #include "save/state_copy.h"
 
-namespace lt {
+namespace lt::planner {
 namespace {
 
 // Computes bytes by the formulas of docs/strategies.md.
@@ -116,7 +116,7 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
   }
   const auto clock = std::make_shared<StepClock>(use);
   const TimelineScope timeline(clock);
-  const WorkScope counted(&clock->work());
+  const profile::WorkScope counted(&clock->work());
   engine.step(batch);
   clock->take();
   clock->record_to(schedule);
@@ -139,8 +139,9 @@ void add_rates(Plan& plan) {
 // The number of copies of a rank's state in host memory: buffers of asynchronous saves, in-memory checkpoints, and the
 // peer's in-memory checkpoints if the run has several hosts.
 Size copies_on_host(const Resolved& resolved, const Plan& plan) {
-  Size copies = resolved.checkpoint.async ? kSaveBuffers : 0;
-  if (resolved.checkpoint.memory_every > 0) copies += kMemorySlots * (plan.ranks > plan.machine.ranks_per_node ? 2 : 1);
+  Size copies = resolved.checkpoint.async ? saver::kSaveBuffers : 0;
+  if (resolved.checkpoint.memory_every > 0)
+    copies += saver::kMemorySlots * (plan.ranks > plan.machine.ranks_per_node ? 2 : 1);
   return copies;
 }
 
@@ -168,12 +169,12 @@ Plan plan_with(nn::Model& model, const Resolved& resolved, int ranks, const Plan
   const Device device = meta_for(options.device);
   options.device = device;
   const MemoryUse before = memory_live(device);
-  const Size rounding_bytes_before = meta_rounding_bytes();
+  const Size rounding_bytes_before = memory::meta_rounding_bytes();
   const bool hosts_matter = resolved.backend != CommBackend::mpi;  // which stages all in host memory
   Engine engine(model, Group::meta(0, ranks, target_of(device), hosts_matter ? ranks_per_node(machine) : 0),
                 resolved.parallel, resolved.optimizers, options);
   const BatchShape shape = engine.batch_shape();
-  const nn::ModelFacts facts = facts_of(model, resolved);
+  const nn::ModelFacts facts = config::facts_of(model, resolved);
   Plan plan;
   plan.ranks = ranks, plan.shard_size = resolved.parallel.shard_size, plan.dtype = resolved.precision;
   plan.micro_batch = resolved.step.micro_batch, plan.accum = resolved.step.accum, plan.seq = resolved.step.seq;
@@ -201,18 +202,18 @@ Plan plan_with(nn::Model& model, const Resolved& resolved, int ranks, const Plan
   take_comm_totals();
 
   plan.model = facts.details;
-  plan.model_json = model_description(model, resolved);
+  plan.model_json = config::model_description(model, resolved);
   plan.strategy = resolved.parallel.strategy, plan.recompute = resolved.parallel.recompute;
   plan.ledger = memory_peak(device);
   for (std::size_t i = 0; i < kMemoryOwners; ++i) plan.ledger.by_owner[i] -= before.by_owner[i];
   plan.ledger.total -= before.total;
-  const Size fixed_bytes = cuda::workspace_bytes(target_of(device));
+  const Size fixed_bytes = memory::workspace_bytes(target_of(device));
   plan.ledger.by_owner[static_cast<std::size_t>(MemoryOwner::workspace)] += fixed_bytes;
   plan.ledger.total += fixed_bytes;
   plan.peak_bytes = plan.ledger.total;
   plan.per_rank.assign(static_cast<std::size_t>(ranks), other_ranks_bytes + fixed_bytes);
   plan.per_rank[0] = plan.peak_bytes;
-  plan.host_bytes = copies_on_host(resolved, plan) * state_copy_bytes(saved_state(engine).owned);
+  plan.host_bytes = copies_on_host(resolved, plan) * saver::state_copy_bytes(saver::saved_state(engine).owned);
   plan.arena_bytes = engine.arena_bytes();
   MemoryUse in_arena;
   for (const MemoryPlan* memory : engine.memory_plans()) {
@@ -227,7 +228,8 @@ Plan plan_with(nn::Model& model, const Resolved& resolved, int ranks, const Plan
   plan.flops_per_token = facts.flops_per_token;
   plan.tokens_per_step = shape.global_tokens();
   add_rates(plan);
-  evaluate_device_memory(plan, resolved, engine.optimizer_groups(), meta_rounding_bytes() - rounding_bytes_before);
+  evaluate_device_memory(plan, resolved, engine.optimizer_groups(),
+                         memory::meta_rounding_bytes() - rounding_bytes_before);
   const int shard_ranks = engine.parallel().shard_size == 0 ? ranks : engine.parallel().shard_size;
   evaluate_formulas(plan, resolved, engine.optimizer_groups(), static_cast<double>(engine.padded_parameters()),
                     static_cast<double>(engine.padded_trained()), shard_ranks);
@@ -238,11 +240,20 @@ Plan plan_of(const Config& given, int ranks, const PlanMachine& machine, StepSch
   require_ranks(ranks);
   const Resolved resolved = resolve(on_machine(given, machine), ranks, DeviceType::cpu);
   Plan plan;
-  name_keys(resolved.config, [&] { plan = plan_with(*make_model(resolved), resolved, ranks, machine, schedule); });
+  config::name_keys(resolved.config,
+                    [&] { plan = plan_with(*make_model(resolved), resolved, ranks, machine, schedule); });
   return plan;
 }
 
 }  // namespace
+
+Plan make_plan_with_schedule(const Config& given, int ranks, const PlanMachine& machine, StepSchedule& schedule) {
+  return plan_of(given, ranks, machine, &schedule);
+}
+
+}  // namespace lt::planner
+
+namespace lt {
 
 Config on_machine(Config config, const PlanMachine& machine) {
   if (machine.device == "cpu" && !machine.is_given) return config;
@@ -254,19 +265,15 @@ Config on_machine(Config config, const PlanMachine& machine) {
 }
 
 Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
-  return plan_of(given, ranks, machine, nullptr);
+  return planner::plan_of(given, ranks, machine, nullptr);
 }
 
 Plan make_plan(nn::Model& model, const Resolved& resolved, int ranks, const PlanMachine& machine) {
-  require_ranks(ranks);
-  Plan plan = plan_with(model, resolved, ranks, machine, nullptr);
+  planner::require_ranks(ranks);
+  Plan plan = planner::plan_with(model, resolved, ranks, machine, nullptr);
   for (const nn::NamedParameter& entry : model.all_parameters()) entry.parameter->bind({});
   for (nn::Buffer* const buffer : model.buffers()) buffer->bind({});
   return plan;
-}
-
-Plan make_plan_with_schedule(const Config& given, int ranks, const PlanMachine& machine, StepSchedule& schedule) {
-  return plan_of(given, ranks, machine, &schedule);
 }
 
 }  // namespace lt

@@ -5,7 +5,7 @@
 
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::planner {
 namespace {
 
 // Evaluation reads token files, whatever training reads.
@@ -40,4 +40,4 @@ RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, cons
   return batches;
 }
 
-}  // namespace lt
+}  // namespace lt::planner

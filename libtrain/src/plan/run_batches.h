@@ -9,7 +9,7 @@
 #include "libtrain/parallel/engine.h"
 #include "libtrain/tensor/batch.h"
 
-namespace lt {
+namespace lt::planner {
 
 // Shapes of the batches for training and, if the configuration evaluates, for evaluation; on the meta device. Each
 // entry of data.val has a batch of its own: `evaluation` is the first one's.
@@ -20,4 +20,4 @@ struct RunBatches {
 };
 RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, const Resolved& resolved);
 
-}  // namespace lt
+}  // namespace lt::planner

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-namespace lt {
+namespace lt::planner {
 namespace {
 
 // In a step, attention takes this much longer on a GPU than alone, one call after the other (docs/kernels.md: 13 to
@@ -140,4 +140,4 @@ std::optional<double> RunRates::collective_ms(Lane lane, const CollectiveShape& 
   return curve.at(static_cast<double>(shape.bytes)) + hops * hop_us * 1e-3;
 }
 
-}  // namespace lt
+}  // namespace lt::planner

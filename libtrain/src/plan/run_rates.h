@@ -10,7 +10,7 @@
 #include "plan/measured_rates.h"
 #include "profile/work_count.h"
 
-namespace lt {
+namespace lt::planner {
 
 // Which of the measured rates apply to a run.
 struct RatesUse {
@@ -26,7 +26,7 @@ inline DType dtype_of_rates(DType dtype, bool on_gpu) {
   return dtype != DType::f16 ? dtype : on_gpu ? DType::bf16 : DType::f32;
 }
 
-class RunRates final : public ProductTimes {
+class RunRates final : public profile::ProductTimes {
  public:
   RunRates(const MeasuredRates& rates, const RatesUse& use);
 
@@ -61,4 +61,4 @@ class RunRates final : public ProductTimes {
   std::array<Curve, 3> curves_;                   // all_gather, reduce_scatter, all_reduce
 };
 
-}  // namespace lt
+}  // namespace lt::planner

@@ -7,7 +7,7 @@
 #include "libtrain/plan/planner.h"
 #include "libtrain/profile/timeline.h"
 
-namespace lt {
+namespace lt::planner {
 
 struct ScheduleEvent {
   enum class Kind { work, begin, wait, step_end };
@@ -23,4 +23,4 @@ using StepSchedule = std::vector<ScheduleEvent>;
 // may be for collectives that began before.
 Plan make_plan_with_schedule(const Config& config, int ranks, const PlanMachine& machine, StepSchedule& schedule);
 
-}  // namespace lt
+}  // namespace lt::planner

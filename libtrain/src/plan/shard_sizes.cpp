@@ -5,7 +5,7 @@
 #include "libtrain/parallel/strategy.h"
 #include "plan/device_model.h"
 
-namespace lt {
+namespace lt::planner {
 
 int ranks_per_node(const PlanMachine& machine) {
   return machine.ranks_per_node > 0 ? machine.ranks_per_node : find_device_model(machine.device).ranks_per_node;
@@ -20,12 +20,16 @@ std::vector<int> shard_sizes(int ranks, int ranks_per_node) {
   return sizes;
 }
 
+}  // namespace lt::planner
+
+namespace lt {
+
 void find_faster_shards(Plan& plan, const Config& config) {
   constexpr double kWorthTrying = 0.1, kWorthSaying = 1.05;
   if (plan.strategy.shards_nothing()) return;
   if (plan.step_time.exposed_network_ms < kWorthTrying * plan.step_time.total_ms()) return;
   plan.faster_tokens_per_s = kWorthSaying * plan.tokens_per_s;
-  for (const int size : shard_sizes(plan.ranks, plan.machine.ranks_per_node)) {
+  for (const int size : planner::shard_sizes(plan.ranks, plan.machine.ranks_per_node)) {
     if (size == plan.shard_size) continue;
     Config other = config;
     other.parallel.shard_size = size;

@@ -4,20 +4,20 @@
 #include <algorithm>
 #include <utility>
 
-namespace lt {
+namespace lt::planner {
 StepClock::StepClock(const DeviceUse& use) : use_(use) {
   if (use_.rates != nullptr && use_.rates->has_products()) work_.times = use_.rates.get();
 }
 
 void StepClock::compute() {
-  const WorkCount now = work_;
+  const profile::WorkCount now = work_;
   const double products = products_ms(now), attention = attention_ms(now), traffic = traffic_ms(now);
   counted_ = now;
   time_.products_ms += products, time_.attention_ms += attention, time_.traffic_ms += traffic;
   advance(products + attention + traffic);
 }
 
-double StepClock::products_ms(const WorkCount& now) const {
+double StepClock::products_ms(const profile::WorkCount& now) const {
   const double flops = now.product_flops - counted_.product_flops;
   const double quantized_ms = quantized_products_ms(now.quantized_flops - counted_.quantized_flops);
   if (work_.times != nullptr) {
@@ -34,7 +34,7 @@ double StepClock::quantized_products_ms(double flops) const {
   return measured.value_or(flops * per_tera() / use_.device.product_tflops_fp8);
 }
 
-double StepClock::attention_ms(const WorkCount& now) const {
+double StepClock::attention_ms(const profile::WorkCount& now) const {
   const double forward = now.attention_forward_flops - counted_.attention_forward_flops;
   const double backward = now.attention_backward_flops - counted_.attention_backward_flops;
   if (use_.rates != nullptr) {
@@ -47,7 +47,7 @@ double StepClock::attention_ms(const WorkCount& now) const {
          per_tera() * slower;
 }
 
-double StepClock::traffic_ms(const WorkCount& now) const {
+double StepClock::traffic_ms(const profile::WorkCount& now) const {
   const double bytes = now.traffic_bytes - counted_.traffic_bytes;
   if (use_.rates != nullptr) {
     const bool updates = activities_.back() == Activity::optimizer;
@@ -145,4 +145,4 @@ StepTime StepClock::take() {
   return std::exchange(time_, {});
 }
 
-}  // namespace lt
+}  // namespace lt::planner

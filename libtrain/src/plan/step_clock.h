@@ -16,7 +16,7 @@
 #include "plan/schedule.h"
 #include "profile/work_count.h"
 
-namespace lt {
+namespace lt::planner {
 
 struct DeviceUse {
   DeviceModel device;
@@ -39,7 +39,7 @@ class StepClock final : public Timeline {
   const std::vector<Span>& spans() override { return spans_; }
 
   // The work counter that drives the clock. The caller must point a WorkScope at it while this timeline is in use.
-  WorkCount& work() { return work_; }
+  profile::WorkCount& work() { return work_; }
   // Returns the time that passed since the last call. Collectives may be in flight across the call.
   StepTime take();
   // From now on, appends what happens to the schedule, which the caller keeps alive until the next call. Null: nothing.
@@ -50,16 +50,16 @@ class StepClock final : public Timeline {
   void advance(double ms);  // by work of this time, which takes longer beside collectives
   void wait_for(Span& span, const CollectiveCost& cost);
   // The time of the work counted since the last call of compute(). `now` is all counted work.
-  double products_ms(const WorkCount& now) const;
+  double products_ms(const profile::WorkCount& now) const;
   double quantized_products_ms(double flops) const;  // in e4m3
-  double attention_ms(const WorkCount& now) const;
-  double traffic_ms(const WorkCount& now) const;
+  double attention_ms(const profile::WorkCount& now) const;
+  double traffic_ms(const profile::WorkCount& now) const;
   bool is_low() const;                                   // products run at the rate of bf16
   double per_tera() const { return 1e-9 / use_.cores; }  // ms for 1 FLOP at 1 TFLOP/s
   CollectiveCost cost_of(Lane lane, const CollectiveShape& shape);
 
   DeviceUse use_;
-  WorkCount work_, counted_;
+  profile::WorkCount work_, counted_;
   double now_ms_ = 0;
   struct InFlight {
     double end_ms, loss;  // loss: of the speed of work beside it
@@ -74,4 +74,4 @@ class StepClock final : public Timeline {
   StepSchedule* schedule_ = nullptr;
 };
 
-}  // namespace lt
+}  // namespace lt::planner

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace lt {
+namespace lt::profile {
 
 ActivityTimes Lap::times() const {
   ActivityTimes ms{};
@@ -35,4 +35,4 @@ void ActivityClock::append(const Lap& other) {
   lap_.changes_.back().activity = previous;
 }
 
-}  // namespace lt
+}  // namespace lt::profile

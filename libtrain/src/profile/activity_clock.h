@@ -10,7 +10,7 @@
 #include "libtrain/profile/activity.h"
 #include "libtrain/profile/timeline.h"
 
-namespace lt {
+namespace lt::profile {
 
 // The changes of activity between two calls of ActivityClock::lap().
 class Lap {
@@ -76,4 +76,4 @@ class ActivityScope {
   Activity previous_ = Activity::other;
 };
 
-}  // namespace lt
+}  // namespace lt::profile

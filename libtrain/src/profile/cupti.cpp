@@ -9,7 +9,7 @@
 
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::profile {
 namespace {
 
 constexpr const char* kFolders[] = {LIBTRAIN_CUPTI_FOLDERS};
@@ -71,4 +71,4 @@ void check_cupti(CUptiResult code, const char* call) {
                    "one profiler at a time: run without nsys, ncu or another that uses CUPTI, or leave kernels out");
 }
 
-}  // namespace lt
+}  // namespace lt::profile

@@ -4,7 +4,7 @@
 
 #include <cupti.h>
 
-namespace lt {
+namespace lt::profile {
 
 struct Cupti {
   decltype(&cuptiActivityRegisterCallbacks) register_callbacks;
@@ -22,6 +22,6 @@ const Cupti& cupti();
 // If `code` is an error, throws a UsageError with `call` and CUPTI's reason.
 void check_cupti(CUptiResult code, const char* call);
 
-}  // namespace lt
+}  // namespace lt::profile
 
-#define LT_CUPTI(function, ...) ::lt::check_cupti(::lt::cupti().function(__VA_ARGS__), #function)
+#define LT_CUPTI(function, ...) ::lt::profile::check_cupti(::lt::profile::cupti().function(__VA_ARGS__), #function)

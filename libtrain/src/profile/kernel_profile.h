@@ -10,7 +10,7 @@
 #include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::profile {
 
 enum class DeviceWork { kernel, memcpy, memset };
 
@@ -48,4 +48,4 @@ inline constexpr Size kKernelProfileBytes = (Size{64} << 20) - 4;
 // Makes one trial profile. Throws UsageError if CUPTI is not found or does not record in this process.
 std::unique_ptr<KernelProfile> make_kernel_profile(Device device, std::byte* memory);
 
-}  // namespace lt
+}  // namespace lt::profile

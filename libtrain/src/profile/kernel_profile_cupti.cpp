@@ -20,7 +20,7 @@
 #include "libtrain/error.h"
 #include "profile/cupti.h"
 
-namespace lt {
+namespace lt::profile {
 namespace {
 
 constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
@@ -244,4 +244,4 @@ std::unique_ptr<KernelProfile> make_kernel_profile(Device device, std::byte* mem
   return profile;
 }
 
-}  // namespace lt
+}  // namespace lt::profile

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-namespace lt {
+namespace lt::profile {
 
 void push_range(std::string_view name) {
   std::array<char, 64> text{};  // always zero-terminated
@@ -16,4 +16,4 @@ void push_range(std::string_view name) {
 
 void pop_range() { nvtxRangePop(); }
 
-}  // namespace lt
+}  // namespace lt::profile

@@ -4,10 +4,10 @@
 
 #include <string_view>
 
-namespace lt {
+namespace lt::profile {
 
 // Ranges of one thread nest. Names are truncated to 63 characters.
 void push_range(std::string_view name);
 void pop_range();
 
-}  // namespace lt
+}  // namespace lt::profile

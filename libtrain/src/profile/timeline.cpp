@@ -43,7 +43,7 @@ class ClockTimeline final : public Timeline {
 
 SpanScope::SpanScope(Lane lane, std::string_view name, const CollectiveShape& collective, bool is_activity)
     : timeline_(Context::current().timeline.get()) {
-  push_range(name);
+  profile::push_range(name);
   if (timeline_ == nullptr) return;
   handle_ = timeline_->begin({lane, std::string(name), collective, is_activity}, timeline_->now());
 }
@@ -54,7 +54,7 @@ SpanScope::~SpanScope() {
   } catch (...) {
     // A destructor cannot report it; the device's next call fails as well.
   }
-  pop_range();
+  profile::pop_range();
 }
 
 std::shared_ptr<Timeline> make_timeline(Device device) {

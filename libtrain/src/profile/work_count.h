@@ -5,7 +5,7 @@
 #include "libtrain/device/context.h"
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::profile {
 
 // The time of a matrix product, where it was measured.
 class ProductTimes {
@@ -56,4 +56,4 @@ inline void count_traffic(Size bytes) {
   if (WorkCount* const work = Context::current().work) work->traffic_bytes += static_cast<double>(bytes);
 }
 
-}  // namespace lt
+}  // namespace lt::profile

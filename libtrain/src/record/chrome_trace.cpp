@@ -9,7 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-namespace lt {
+namespace lt::recorder {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -34,21 +34,21 @@ struct StreamRow {
 };
 
 // One row per stream, after the lanes, keyed by the stream's number.
-std::map<Size, StreamRow> rows_of(int rank, const std::vector<KernelRecord>& kernels) {
+std::map<Size, StreamRow> rows_of(int rank, const std::vector<profile::KernelRecord>& kernels) {
   std::map<Size, StreamRow> rows;
-  for (const KernelRecord& kernel : kernels) rows[kernel.stream];
+  for (const profile::KernelRecord& kernel : kernels) rows[kernel.stream];
   std::size_t row = std::size(kLaneNames);
   for (auto& entry : rows) entry.second.thread = thread_of(rank, row++);
   return rows;
 }
 
-std::string kernel_events(int rank, const std::vector<KernelRecord>& kernels) {
+std::string kernel_events(int rank, const std::vector<profile::KernelRecord>& kernels) {
   std::string text;
   auto rows = rows_of(rank, kernels);
   for (const auto& [stream, row] : rows) {
     text += ",\n" + text_of(name_of("thread_name", process_of(rank), row.thread, fmt::format("stream {}", stream)));
   }
-  for (const KernelRecord& kernel : kernels) {
+  for (const profile::KernelRecord& kernel : kernels) {
     StreamRow& row = rows.at(kernel.stream);
     const double begin_us = std::min(std::max(kernel.begin_us, row.free_us), kernel.end_us);
     Json event = {{"name", kernel.name},
@@ -68,7 +68,7 @@ std::string kernel_events(int rank, const std::vector<KernelRecord>& kernels) {
 
 }  // namespace
 
-std::string trace_events(int rank, const std::vector<Span>& spans, const std::vector<KernelRecord>& kernels) {
+std::string trace_events(int rank, const std::vector<Span>& spans, const std::vector<profile::KernelRecord>& kernels) {
   const int process = process_of(rank);
   std::string text = text_of(name_of("process_name", process, process, fmt::format("rank {}", rank)));
   std::array<double, std::size(kLaneNames)> free_us{};
@@ -98,4 +98,4 @@ std::string trace_events(int rank, const std::vector<Span>& spans, const std::ve
   return text + kernel_events(rank, kernels);
 }
 
-}  // namespace lt
+}  // namespace lt::recorder

@@ -9,7 +9,7 @@
 #include "libtrain/profile/timeline.h"
 #include "profile/kernel_profile.h"
 
-namespace lt {
+namespace lt::recorder {
 
 // Returns the events of one rank, as JSON objects separated by commas. Lanes without spans and streams without work are
 // left out. A lane shows one span at a time, except for nested spans. If collectives overlap, each is drawn from the
@@ -17,11 +17,12 @@ namespace lt {
 // the last time in `spans` and has the argument `open`. `kernels` must be in order of their begin, on the clock of the
 // spans. If kernels of one stream overlap, each is drawn from the end of the previous one, and `began_us` says when it
 // began.
-std::string trace_events(int rank, const std::vector<Span>& spans, const std::vector<KernelRecord>& kernels = {});
+std::string trace_events(int rank, const std::vector<Span>& spans,
+                         const std::vector<profile::KernelRecord>& kernels = {});
 
 // A whole file is kTraceBegin, the events of one or more ranks separated by kTraceSeparator, and kTraceEnd.
 inline constexpr std::string_view kTraceBegin = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
 inline constexpr std::string_view kTraceSeparator = ",\n";
 inline constexpr std::string_view kTraceEnd = "\n]}\n";
 
-}  // namespace lt
+}  // namespace lt::recorder

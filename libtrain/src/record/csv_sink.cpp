@@ -6,7 +6,7 @@
 #include "record/line_file.h"
 #include "record/sink.h"
 
-namespace lt {
+namespace lt::recorder {
 namespace {
 
 class CsvSink final : public Sink {
@@ -45,4 +45,4 @@ class CsvSink final : public Sink {
 
 std::unique_ptr<Sink> make_csv_sink(const std::string& path) { return std::make_unique<CsvSink>(path); }
 
-}  // namespace lt
+}  // namespace lt::recorder

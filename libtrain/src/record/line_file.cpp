@@ -9,11 +9,11 @@
 #include "io/file.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::recorder {
 namespace {
 
 // The length in bytes up to and including the last newline.
-Size whole_lines(const AppendFile& file) {
+Size whole_lines(const io::AppendFile& file) {
   constexpr Size kBlock = 4096;
   for (Size end = file.size(); end > 0;) {
     const Size begin = std::max<Size>(0, end - kBlock);
@@ -26,7 +26,7 @@ Size whole_lines(const AppendFile& file) {
 
 void make_name_durable(const std::string& path) {
   const auto folder = std::filesystem::absolute(path).parent_path();
-  if (!sync_folder(folder)) throw DataError("record", folder.string() + ": cannot fsync: " + std::strerror(errno));
+  if (!io::sync_folder(folder)) throw DataError("record", folder.string() + ": cannot fsync: " + std::strerror(errno));
 }
 
 }  // namespace
@@ -37,4 +37,4 @@ LineFile::LineFile(const std::string& path) : file_("record", path) {
   file_.cut(end);
 }
 
-}  // namespace lt
+}  // namespace lt::recorder

@@ -5,7 +5,7 @@
 
 #include "io/file.h"
 
-namespace lt {
+namespace lt::recorder {
 
 // Each line is written with one write(2). All functions throw DataError. If append() throws, no part of the line is in
 // the file.
@@ -18,7 +18,7 @@ class LineFile {
   void sync() { file_.sync(); }
 
  private:
-  AppendFile file_;
+  io::AppendFile file_;
 };
 
-}  // namespace lt
+}  // namespace lt::recorder

@@ -8,7 +8,7 @@
 #include "record/line_file.h"
 #include "record/lost_rows.h"
 
-namespace lt {
+namespace lt::recorder {
 
 class LossyLines {
  public:
@@ -45,4 +45,4 @@ class LossyLines {
   LineOfGap line_of_gap_;
 };
 
-}  // namespace lt
+}  // namespace lt::recorder

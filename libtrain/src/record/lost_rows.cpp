@@ -8,7 +8,7 @@
 
 #include "record/short_text.h"
 
-namespace lt {
+namespace lt::recorder {
 namespace {
 
 void warn(const std::string& what) {
@@ -39,4 +39,4 @@ void LostRows::failed(const Error& error, Size step, Size rows) {
   warn(fmt::format("{}; training goes on, from step {} on rows are lost", error.what(), step));
 }
 
-}  // namespace lt
+}  // namespace lt::recorder

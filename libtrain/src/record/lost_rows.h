@@ -8,7 +8,7 @@
 #include "libtrain/dtype.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::recorder {
 
 // Counts the lost rows of one file or folder. Reports the first failure on standard error, counts later ones, and
 // reports the total at the end.
@@ -46,4 +46,4 @@ class LostRows {
   bool is_told_ = false, is_sync_told_ = false;
 };
 
-}  // namespace lt
+}  // namespace lt::recorder

@@ -9,7 +9,7 @@
 #include "record/record.h"
 #include "record/short_text.h"
 
-namespace lt {
+namespace lt::recorder {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -86,4 +86,4 @@ std::string console_line(const StepRecord& r, double eta_s) {
       short_duration(eta_s));
 }
 
-}  // namespace lt
+}  // namespace lt::recorder

@@ -9,7 +9,7 @@
 #include "libtrain/profile/activity.h"
 #include "libtrain/profile/collectives.h"
 
-namespace lt {
+namespace lt::recorder {
 
 // The reason of the event `skip` for a step in which no target counts.
 inline constexpr const char* kNoTargetCounts = "no target counts";
@@ -48,4 +48,4 @@ std::string to_json_line(const StepRecord& record);
 // 33m12s
 std::string console_line(const StepRecord& record, double eta_s);
 
-}  // namespace lt
+}  // namespace lt::recorder

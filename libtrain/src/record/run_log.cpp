@@ -10,7 +10,7 @@
 #include "libtrain/error.h"
 #include "record/short_text.h"
 
-namespace lt {
+namespace lt::recorder {
 namespace {
 
 std::string event_of_gap(const LostRows::Gap& gap) {
@@ -40,7 +40,7 @@ void RunLog::say(const std::string& line) {
   if (log_ == nullptr) return;
   note(line);
   if (!has_console_) return;  // a lost console is no error of the run
-  has_console_ = write_console(line + "\n");
+  has_console_ = io::write_console(line + "\n");
 }
 
 void RunLog::note(const std::string& line) {
@@ -91,4 +91,4 @@ std::string RunLog::in_folder(const std::string& folder, const std::string& file
   return path + "/" + file;
 }
 
-}  // namespace lt
+}  // namespace lt::recorder

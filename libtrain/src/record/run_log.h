@@ -14,7 +14,7 @@
 #include "record/record.h"
 #include "record/sink.h"
 
-namespace lt {
+namespace lt::recorder {
 
 class RunLog {
  public:
@@ -66,4 +66,4 @@ class RunLog {
   std::map<std::string, LostRows> folders_;
 };
 
-}  // namespace lt
+}  // namespace lt::recorder

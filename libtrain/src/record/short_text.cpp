@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-namespace lt {
+namespace lt::recorder {
 
 std::string short_count(double value) {
   for (const auto& [unit, name] : {std::pair{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}}) {
@@ -29,4 +29,4 @@ std::string counted(Size count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-}  // namespace lt
+}  // namespace lt::recorder

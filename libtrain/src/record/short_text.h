@@ -5,11 +5,11 @@
 
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::recorder {
 
 std::string short_count(double value);
 std::string short_duration(double seconds);
 // "1 layer", "2 layers".
 std::string counted(Size count, const std::string& noun);
 
-}  // namespace lt
+}  // namespace lt::recorder

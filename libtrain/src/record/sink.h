@@ -6,7 +6,7 @@
 
 #include "record/record.h"
 
-namespace lt {
+namespace lt::recorder {
 
 class Sink {
  public:
@@ -27,4 +27,4 @@ std::unique_ptr<Sink> make_csv_sink(const std::string& path);
 // records of earlier attempts from that step on.
 std::unique_ptr<Sink> make_tensorboard_sink(const std::string& folder, Size first_step);
 
-}  // namespace lt
+}  // namespace lt::recorder

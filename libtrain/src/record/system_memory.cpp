@@ -9,7 +9,7 @@
 #include "device/cgroup.h"
 #include "device/cuda.h"
 
-namespace lt {
+namespace lt::recorder {
 namespace {
 
 Size process_resident_bytes() {
@@ -22,13 +22,13 @@ Size process_resident_bytes() {
 }  // namespace
 
 Size system_bytes_in_use(Device device) {
-  return device.type == DeviceType::cuda ? cuda::memory(device.index).used : process_resident_bytes();
+  return device.type == DeviceType::cuda ? device::cuda::memory(device.index).used : process_resident_bytes();
 }
 
 Size system_memory_bytes(Device device) {
-  if (device.type == DeviceType::cuda) return cuda::memory(device.index).total;
+  if (device.type == DeviceType::cuda) return device::cuda::memory(device.index).total;
   const Size machine = static_cast<Size>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
-  return std::min(machine, memory_limit_bytes().value_or(machine));
+  return std::min(machine, device::memory_limit_bytes().value_or(machine));
 }
 
-}  // namespace lt
+}  // namespace lt::recorder

@@ -4,11 +4,11 @@
 #include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::recorder {
 
 // On the CPU, all resident pages of this process. On CUDA, the bytes that all processes hold on the device.
 Size system_bytes_in_use(Device device);
 // On the CPU, the memory of the machine, or the container's limit if smaller. On CUDA, the memory of the device.
 Size system_memory_bytes(Device device);
 
-}  // namespace lt
+}  // namespace lt::recorder

@@ -20,7 +20,7 @@
 #include "libtrain/error.h"
 #include "record/sink.h"
 
-namespace lt {
+namespace lt::recorder {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
@@ -53,7 +53,7 @@ std::string bytes_field(int number, const std::string& value) {
 
 // TFRecord stores checksums rotated and shifted, so that nested records cannot be mistaken for outer ones.
 std::uint32_t masked_crc(const std::string& bytes) {
-  return std::rotr(crc32c(0, bytes.data(), bytes.size()), 15) + 0xa282ead8u;
+  return std::rotr(io::crc32c(0, bytes.data(), bytes.size()), 15) + 0xa282ead8u;
 }
 
 double now_s() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
@@ -63,7 +63,7 @@ constexpr std::string_view kPrefix = "events.out.tfevents.";
 // The largest time in the names of the folder's files; 0 if there are none.
 double newest_stamp(const std::string& folder) {
   double newest = 0;
-  for (const std::filesystem::path& path : readable_entries(folder)) {
+  for (const std::filesystem::path& path : io::readable_entries(folder)) {
     const std::string name = path.filename();
     if (name.starts_with(kPrefix)) newest = std::max(newest, std::strtod(name.c_str() + kPrefix.size(), nullptr));
   }
@@ -116,7 +116,7 @@ class TensorBoardSink final : public Sink {
     unwritten_.clear();
   }
 
-  std::optional<AppendFile> file_;
+  std::optional<io::AppendFile> file_;
   std::string unwritten_;  // what the file begins with: written with the first record that the disk has room for
 };
 
@@ -126,4 +126,4 @@ std::unique_ptr<Sink> make_tensorboard_sink(const std::string& folder, Size firs
   return std::make_unique<TensorBoardSink>(folder, first_step);
 }
 
-}  // namespace lt
+}  // namespace lt::recorder

@@ -22,7 +22,7 @@
 #include "run/same_run.h"
 #include "run/training_data.h"
 
-namespace lt {
+namespace lt::run {
 namespace {
 
 // The options with which this many samples a step stay as many.
@@ -42,7 +42,7 @@ bool begins_data(const Start& start) {
 // there; otherwise empty.
 std::string jump_of_rate(const Config& earlier, const Schedule& after, Size step) {
   if (step < 1 || earlier.data.epochs > 0) return {};  // the steps of epochs are not in the checkpoint
-  const Schedule before = schedule_of(earlier);
+  const Schedule before = config::schedule_of(earlier);
   const double last = before.at(step), next = after.at(step + 1);
   const double change = std::max(std::abs(before.at(step + 1) - last), std::abs(next - after.at(step)));
   if (std::abs(next - last) <= change + 1e-9 * std::abs(last)) return {};
@@ -53,7 +53,7 @@ std::string jump_of_rate(const Config& earlier, const Schedule& after, Size step
 std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, const Run& run) {
   const Resolved& resolved = run.resolved;
   if (checkpoint.state.config.empty()) return {};
-  const std::optional<Config> known = known_config(checkpoint.state, resolved.config.models);
+  const std::optional<Config> known = config::known_config(checkpoint.state, resolved.config.models);
   if (!known) return {};
   const Config& earlier = *known;
   std::vector<std::string> lines;
@@ -111,19 +111,21 @@ void announce(Run& run, const std::string& command) {
   say("ltrain {} ({}), {}", version(), commit(), built_with());
   const Device device = run.device();
   say("devices: {} x {}", run.world.size(),
-      device.type == DeviceType::cuda ? cuda::name(device.index) : to_string(device));
+      device.type == DeviceType::cuda ? device::cuda::name(device.index) : to_string(device));
   if (device.type == DeviceType::cpu && run.world.size() > 1 && !run.world.over_mpi())
     say("without MPI, tensors pass over TCP through rank 0; mpirun is faster");
   say("threads: {} a rank ({})", run.world.threads().count, run.world.threads().reason);
   say("model: {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
-      facts_of(run.model, resolved).name, short_count(static_cast<double>(plan.parameters)),
-      short_count(plan.parameters_held), short_count(plan.parameters_optimized), plan.tokens_per_step);
-  say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank", name_of(resolved.parallel.strategy),
+      config::facts_of(run.model, resolved).name, recorder::short_count(static_cast<double>(plan.parameters)),
+      recorder::short_count(plan.parameters_held), recorder::short_count(plan.parameters_optimized),
+      plan.tokens_per_step);
+  say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank",
+      config::name_of(resolved.parallel.strategy),
       resolved.parallel.shard_size > 0 && resolved.parallel.shard_size < run.world.size()
           ? fmt::format(", shard groups of {}", resolved.parallel.shard_size)
           : "",
-      name_of(resolved.parallel.recompute),
-      resolved.step.tf32 ? "f32 with products in TF32" : name_of(resolved.precision),
+      config::name_of(resolved.parallel.recompute),
+      resolved.step.tf32 ? "f32 with products in TF32" : config::name_of(resolved.precision),
       resolved.parallel.deterministic ? ", deterministic" : "", static_cast<double>(plan.peak_bytes) / (1 << 30));
   Size trained = 0;
   const std::vector<OptimizerGroupUse> groups = run.engine->optimizer_groups();
@@ -131,7 +133,7 @@ void announce(Run& run, const std::string& command) {
     trained += use.elements;
     if (groups.size() == 1 || use.tensors == 0) continue;
     say("group {}: {}, learning rate x {}: {}, {} elements", use.group->match, use.group->optimizer.name,
-        use.group->lr_scale, counted(use.tensors, "tensor"), use.elements);
+        use.group->lr_scale, recorder::counted(use.tensors, "tensor"), use.elements);
   }
   for (const OptimGroupConfig& group : resolved.config.optim.groups) {
     const auto decayed = [&](const OptimizerGroupUse& use) {
@@ -190,20 +192,21 @@ void announce(Run& run, const std::string& command) {
   }
   say("opened in {:.2f} s: {}", start_total, start_text);
   Json ledger;
-  for (const MemoryOwner owner : owners_shown(plan.ledger)) ledger[name_of(owner)] = plan.ledger.of(owner);
+  for (const MemoryOwner owner : planner::owners_shown(plan.ledger))
+    ledger[planner::name_of(owner)] = plan.ledger.of(owner);
   run.log.start({{"event", "start"},
                  {"step", run.steps_done()},
                  {"run", run.folder.identity.id},
                  {"version", version()},
                  {"commit", commit()},
                  {"ranks", run.world.size()},
-                 {"model", facts_of(run.model, resolved).name},
-                 {"strategy", name_of(resolved.parallel.strategy)},
+                 {"model", config::facts_of(run.model, resolved).name},
+                 {"strategy", config::name_of(resolved.parallel.strategy)},
                  {"shard_size", resolved.parallel.shard_size},
-                 {"recompute", name_of(resolved.parallel.recompute)},
+                 {"recompute", config::name_of(resolved.parallel.recompute)},
                  {"recompute_every", resolved.parallel.recompute_every},
-                 {"dtype", name_of(resolved.precision)},
-                 {"reduce_dtype", name_of(resolved.parallel.reduce_dtype)},
+                 {"dtype", config::name_of(resolved.precision)},
+                 {"reduce_dtype", config::name_of(resolved.parallel.reduce_dtype)},
                  {"micro_batch", resolved.step.micro_batch},
                  {"accum", resolved.step.accum},
                  {"seq", resolved.step.seq},
@@ -218,4 +221,4 @@ void announce(Run& run, const std::string& command) {
                                                        : Json(nullptr)}});
 }
 
-}  // namespace lt
+}  // namespace lt::run

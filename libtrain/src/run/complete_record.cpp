@@ -6,14 +6,14 @@
 
 #include "io/last_lines.h"
 
-namespace lt {
+namespace lt::run {
 
 void complete_record(Run& run) {
   if (run.world.rank() != 0 || !run.continues_itself()) return;
   using Json = nlohmann::ordered_json;
   const Size done = run.steps_done();
   bool has_checkpoint = false;
-  LastLines lines(run.resolved.run.dir + "/metrics.jsonl");
+  io::LastLines lines(run.resolved.run.dir + "/metrics.jsonl");
   for (auto line = lines.next();; line = lines.next()) {
     if (!line) return;  // no attempt has recorded anything
     const Json row = Json::parse(line->text, nullptr, false);
@@ -39,4 +39,4 @@ void complete_record(Run& run) {
   run.log.event({{"event", "end"}, {"step", done}, {"reason", "steps"}, {"seconds", nullptr}});
 }
 
-}  // namespace lt
+}  // namespace lt::run

@@ -18,18 +18,20 @@
 #include "tokenizer/same_tokenizer.h"
 #include "tokenizer/tokenizer_json.h"
 
-namespace lt {
+namespace lt::run {
 namespace fs = std::filesystem;
 namespace {
 
 NamedTokenizer tokenizer_in(const std::string& key, const fs::path& folder) {
   const fs::path path = folder / "tokenizer.json";
-  if (!is_present("data", path)) return {key, "no tokenizer.json in " + (folder.empty() ? "." : folder.string()), ""};
+  if (!io::is_present("data", path))
+    return {key, "no tokenizer.json in " + (folder.empty() ? "." : folder.string()), ""};
   return {key, path.string(), read_tokenizer(path.string())};
 }
 
 std::string shown(const NamedTokenizer& tokenizer) {
-  return is_hugging_face_tokenizer(tokenizer.text) ? tokenizer.place : fmt::format("bytes ({})", tokenizer.place);
+  return tokenizer::is_hugging_face_tokenizer(tokenizer.text) ? tokenizer.place
+                                                              : fmt::format("bytes ({})", tokenizer.place);
 }
 
 // What a user can do where `other` is not of the tokenizer of `expected`.
@@ -58,19 +60,19 @@ std::optional<NamedTokenizer> tokenizer_of_base(const Resolved& resolved) {
 }  // namespace
 
 std::string read_tokenizer(const std::string& path) {
-  std::string text = read_whole_file("data", path);
-  if (text.empty()) checked_tokenizer(text, path);
+  std::string text = io::read_whole_file("data", path);
+  if (text.empty()) tokenizer::checked_tokenizer(text, path);
   return text;
 }
 
 std::string folder_of_tokenizer(const std::vector<DataSource>& sources) {
-  return fs::path(expand_files(sources.at(0).files).at(0)).parent_path().string();
+  return fs::path(data::expand_files(sources.at(0).files).at(0)).parent_path().string();
 }
 
 std::vector<NamedTokenizer> tokenizers_beside(const std::string& key, const std::vector<std::string>& files) {
   std::vector<NamedTokenizer> tokenizers;
   std::set<fs::path> seen;
-  for (const std::string& file : expand_files(files)) {
+  for (const std::string& file : data::expand_files(files)) {
     if (!fs::exists(file)) continue;
     const fs::path folder = fs::path(file).parent_path();
     if (seen.insert(folder).second) tokenizers.push_back(tokenizer_in(key, folder));
@@ -97,12 +99,12 @@ void require_tokenizer(const NamedTokenizer& expected, const std::vector<NamedTo
     if (other.text != expected.text) {
       // A broken file must not pass for that of bytes.
       for (const NamedTokenizer* const each : {&expected, &other}) {
-        if (!each->text.empty()) checked_tokenizer(each->text, each->place);
+        if (!each->text.empty()) tokenizer::checked_tokenizer(each->text, each->place);
       }
     }
-    const bool more = extends_tokenizer(expected.text, other.text);
+    const bool more = tokenizer::extends_tokenizer(expected.text, other.text);
     if (more && match != TokenizerMatch::same) continue;
-    const bool fewer = (match != TokenizerMatch::extended) && extends_tokenizer(other.text, expected.text);
+    const bool fewer = (match != TokenizerMatch::extended) && tokenizer::extends_tokenizer(other.text, expected.text);
     if (fewer && (more || match == TokenizerMatch::overlapping)) continue;
     throw UsageError("data", other.key, fmt::format("the tokenizer of {}, {}", expected.key, shown(expected)),
                      shown(other), hint_of(expected, other));
@@ -114,4 +116,4 @@ void require_tokenizer_of_base(const Resolved& resolved) {
     require_tokenizer(*tokenizer, tokenizers_of_data(resolved), TokenizerMatch::extended);
 }
 
-}  // namespace lt
+}  // namespace lt::run

@@ -8,7 +8,7 @@
 #include "libtrain/config/resolved.h"
 #include "libtrain/data/data_source.h"
 
-namespace lt {
+namespace lt::run {
 
 // The text of a tokenizer.json; empty where there is none, which stands for bytes.
 struct NamedTokenizer {
@@ -39,4 +39,4 @@ void require_tokenizer_of_base(const Resolved& resolved);
 // tokenizer.
 void require_tokenizer(const NamedTokenizer& expected, const std::vector<NamedTokenizer>& found, TokenizerMatch match);
 
-}  // namespace lt
+}  // namespace lt::run

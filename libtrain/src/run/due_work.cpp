@@ -22,7 +22,7 @@
 #include "libtrain/profile/timeline.h"
 #include "run/evaluation.h"
 
-namespace lt {
+namespace lt::run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,10 +36,10 @@ std::string name_of_sample(Size step) { return checkpoint::step_name(step) + ".t
 void DueWork::evaluate() {
   const PhaseScope phase(Phase::evaluation);
   const TimelineScope untraced(nullptr);
-  fault_point("evaluate");
+  device::fault_point("evaluate");
   const BatchShape shape = run_.engine->batch_shape();
-  const Evaluation result = lt::evaluate(run_.validation, samples_per_evaluation(), shape.rank, shape.ranks,
-                                         [&](const Batch& batch) { return run_.engine->evaluate(batch); });
+  const Evaluation result = run::evaluate(run_.validation, samples_per_evaluation(), shape.rank, shape.ranks,
+                                          [&](const Batch& batch) { return run_.engine->evaluate(batch); });
   const bool has_loss = result.loss.counted() > 0;
   const double loss = result.loss.value();
   if (has_loss) run_.eval_loss = loss;
@@ -88,8 +88,8 @@ void DueWork::sample() {
         return run_.log.say(fmt::format("warning: no sample, {}", error.what()));
       }
       run_.log.keep(kSamples, [&] {
-        write_whole_file("record", run_.log.in_folder(kSamples, name_of_sample(run_.steps_done())),
-                         run_.tokenizer->decode(tokens) + "\n");
+        io::write_whole_file("record", run_.log.in_folder(kSamples, name_of_sample(run_.steps_done())),
+                             run_.tokenizer->decode(tokens) + "\n");
       });
     });
   });
@@ -102,7 +102,7 @@ bool DueWork::has_sample() const {
 
 void DueWork::remove_later_samples() const {
   if (run_.world.rank() != 0) return;
-  for (const fs::path& file : readable_entries(fs::path(run_.resolved.run.dir) / kSamples)) {
+  for (const fs::path& file : io::readable_entries(fs::path(run_.resolved.run.dir) / kSamples)) {
     const std::optional<Size> step = checkpoint::parse_step(file.stem().string());
     std::error_code failed;  // the report leaves out samples of steps that the run has not done
     if (step && *step > run_.steps_done() && file.extension() == ".txt") fs::remove(file, failed);
@@ -113,10 +113,10 @@ void DueWork::catch_up() {
   const Size n = run_.steps_done();
   if (n == 0 || !run_.continues_itself()) return;
   const auto is_missing = [&](const auto& has_result) {  // rank 0 decides
-    return broadcast_value(run_.control, run_.control.rank() == 0 && !has_result());
+    return comm::broadcast_value(run_.control, run_.control.rank() == 0 && !has_result());
   };
   if (evaluates_after(n) && is_missing([&] { return run_.eval_loss.has_value(); })) evaluate();
   if (samples_after(n) && is_missing([&] { return has_sample(); })) sample();
 }
 
-}  // namespace lt
+}  // namespace lt::run

@@ -3,7 +3,7 @@
 
 #include "run/run.h"
 
-namespace lt {
+namespace lt::run {
 
 // Whether something that comes every so many steps, or never for 0, comes after `step`.
 constexpr bool is_due(Size every, Size step) { return every > 0 && step % every == 0; }
@@ -33,4 +33,4 @@ class DueWork {
   Run& run_;
 };
 
-}  // namespace lt
+}  // namespace lt::run

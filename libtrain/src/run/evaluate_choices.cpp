@@ -23,16 +23,16 @@ struct Question {
   std::size_t answer = 0;
 };
 
-Question question_of(const std::string& path, const JsonLine& line) {
-  const nlohmann::json json = object_of(path, line);
+Question question_of(const std::string& path, const data::JsonLine& line) {
+  const nlohmann::json json = data::object_of(path, line);
   const auto field = [&](const char* name, const char* expected, auto&& is_good) -> const nlohmann::json& {
     const auto found = json.find(name);
     if (found != json.end() && is_good(*found)) return *found;
-    refuse_line(path, line,
-                fmt::format("field \"{}\": expected {}, found {}", name, expected,
-                            found == json.end()          ? std::string("none")
-                            : found->is_number_integer() ? found->dump()
-                                                         : std::string(found->type_name())));
+    data::refuse_line(path, line,
+                      fmt::format("field \"{}\": expected {}, found {}", name, expected,
+                                  found == json.end()          ? std::string("none")
+                                  : found->is_number_integer() ? found->dump()
+                                                               : std::string(found->type_name())));
   };
   const auto is_text = [](const nlohmann::json& value) { return value.is_string(); };
   const auto is_list = [&](const nlohmann::json& value) {
@@ -93,16 +93,16 @@ ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, con
   ChoicesResult own;
   Size index = 0;
   collectively(group, [&] {
-    const std::string text = read_whole_input(path);
+    const std::string text = data::read_whole_input(path);
     Size number = 0;
-    for (const std::string& line : split_lines(text)) {
+    for (const std::string& line : io::split_lines(text)) {
       const std::string where = fmt::format("{}:{}", path, ++number);
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
       const Question question = question_of(path, {line, number});
       if (index++ % group.size() != group.rank()) continue;
       std::vector<double> sums, normalized;
       for (const std::string& choice : question.choices) {
-        const BatchLoss loss = loss_of(*loaded.model, row_of(loaded, question, choice, where));
+        const BatchLoss loss = generator::loss_of(*loaded.model, row_of(loaded, question, choice, where));
         sums.push_back(-loss.loss * loss.counted);
         if (const double sum = sums.back(); !std::isfinite(sum)) {
           throw NonFiniteError(
@@ -120,7 +120,7 @@ ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, con
     }
     if (index == 0) throw DataError("data", path + ": expected questions, found none");
   });
-  return {index, sum_over_ranks(group, own.correct), sum_over_ranks(group, own.correct_normalized)};
+  return {index, comm::sum_over_ranks(group, own.correct), comm::sum_over_ranks(group, own.correct_normalized)};
 }
 
 }  // namespace lt

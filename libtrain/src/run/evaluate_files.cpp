@@ -35,7 +35,7 @@ Size bytes_of_targets(const Batch& batch, const Tokenizer& tokenizer) {
 EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::string>& files, Size seq, Size micro_batch,
                                 TokenFormat format, const Group& group) {
   if (seq == 0) seq = loaded.seq;
-  std::vector<ValidationSet> sets;
+  std::vector<run::ValidationSet> sets;
   collectively(group, [&] {
     if (files.empty()) throw UsageError("data", "expected at least one token file, got none");
     DataOptions options{.shuffle = false, .format = format, .vocab = loaded.model->spec().vocab};
@@ -51,10 +51,11 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
       throw UsageError("data", "seq", fmt::format("at most the model's max_seq {}", most), std::to_string(seq));
     }
     if (group.rank() == 0) {
-      for (const std::string& path : expand_files(files)) TokenFile(path, format);  // a folder has no tokenizer either
+      for (const std::string& path : data::expand_files(files))
+        TokenFile(path, format);  // a folder has no tokenizer either
       const std::string text = loaded.tokenizer != nullptr ? loaded.tokenizer->to_json() : loaded.tokenizer_text;
-      require_tokenizer({"the model", loaded.tokenizer_name, text}, tokenizers_beside("data", files),
-                        TokenizerMatch::overlapping);
+      run::require_tokenizer({"the model", loaded.tokenizer_name, text}, run::tokenizers_beside("data", files),
+                             run::TokenizerMatch::overlapping);
     }
     for (const std::string& entry : files) {
       const BatchShape shape{micro_batch, 1, seq, group.rank(), group.size()};
@@ -62,10 +63,10 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
     }
   });
   Size bytes = 0;
-  const Evaluation found =
-      evaluate(sets, std::numeric_limits<Size>::max(), group.rank(), group.size(), [&](const Batch& batch) {
+  const run::Evaluation found =
+      run::evaluate(sets, std::numeric_limits<Size>::max(), group.rank(), group.size(), [&](const Batch& batch) {
         if (loaded.tokenizer != nullptr) bytes += bytes_of_targets(batch, *loaded.tokenizer);
-        return gather_losses(loss_of(*loaded.model, batch), group);
+        return generator::gather_losses(generator::loss_of(*loaded.model, batch), group);
       });
   collectively(group, [&] {
     if (found.loss.counted() > 0) return;
@@ -75,11 +76,11 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
   EvaluationResult result;
   result.loss = found.loss.value();
   result.tokens = static_cast<Size>(found.loss.counted()), result.blocks = found.samples;
-  bytes = sum_over_ranks(group, bytes);
+  bytes = comm::sum_over_ranks(group, bytes);
   if (bytes > 0) {
     result.bits_per_byte = result.loss * found.loss.counted() / std::log(2.0) / static_cast<double>(bytes);
   }
-  for (const SetLoss& set : found.sets) {
+  for (const run::SetLoss& set : found.sets) {
     result.files.push_back({set.name, set.loss.value(), static_cast<Size>(set.loss.counted())});
   }
   return result;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace lt {
+namespace lt::run {
 
 Evaluation evaluate(std::vector<ValidationSet>& sets, Size samples, int rank, int ranks,
                     const std::function<std::vector<BatchLoss>(const Batch&)>& losses_of) {
@@ -23,4 +23,4 @@ Evaluation evaluate(std::vector<ValidationSet>& sets, Size samples, int rank, in
   return result;
 }
 
-}  // namespace lt
+}  // namespace lt::run

@@ -10,7 +10,7 @@
 #include "libtrain/data/data.h"
 #include "libtrain/parallel/evaluation.h"
 
-namespace lt {
+namespace lt::run {
 
 // The files of one entry of data.val.
 struct ValidationSet {
@@ -34,4 +34,4 @@ struct Evaluation {
 Evaluation evaluate(std::vector<ValidationSet>& sets, Size samples, int rank, int ranks,
                     const std::function<std::vector<BatchLoss>(const Batch&)>& losses_of);
 
-}  // namespace lt
+}  // namespace lt::run

@@ -16,7 +16,7 @@
 #include "record/record.h"
 #include "record/system_memory.h"
 
-namespace lt {
+namespace lt::run {
 namespace {
 
 std::string processor_name() {
@@ -29,7 +29,7 @@ std::string processor_name() {
 
 // "580.159.04, CUDA 13.0": the driver's version, and the version of CUDA that it supports; null without a GPU's driver.
 nlohmann::ordered_json driver() {
-  const std::string cuda = cuda::driver_version();
+  const std::string cuda = device::cuda::driver_version();
   if (cuda.empty()) return {};
   std::ifstream module("/proc/driver/nvidia/version");
   for (std::string word; module >> word;) {
@@ -76,11 +76,11 @@ nlohmann::ordered_json machine(const World& world) {
           {"built_with", built_with()},
           {"libraries", libraries()},
           {"driver", driver()},
-          {"gpu", has_gpu ? nlohmann::ordered_json(cuda::name(0)) : nlohmann::ordered_json()},
+          {"gpu", has_gpu ? nlohmann::ordered_json(device::cuda::name(0)) : nlohmann::ordered_json()},
           {"host", host},
           {"processor", processor_name()},
           {"processors", ::sysconf(_SC_NPROCESSORS_ONLN)},
-          {"memory_bytes", system_memory_bytes(kCpu)},
+          {"memory_bytes", recorder::system_memory_bytes(kCpu)},
           {"ranks", world.size()},
           {"ranks_on_host", world.info().local_size},
           {"ranks_from", world.info().source},
@@ -90,4 +90,4 @@ nlohmann::ordered_json machine(const World& world) {
           {"unix_time", now.count()}};
 }
 
-}  // namespace lt
+}  // namespace lt::run

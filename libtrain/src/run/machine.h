@@ -5,9 +5,9 @@
 
 #include "libtrain/comm/world.h"
 
-namespace lt {
+namespace lt::run {
 
 // Version, commit, libraries, driver (null without a GPU), host, processor, memory, ranks and threads.
 nlohmann::ordered_json machine(const World& world);
 
-}  // namespace lt
+}  // namespace lt::run

@@ -8,7 +8,7 @@
 #include "memory/workspace.h"
 #include "plan/device_model.h"
 
-namespace lt {
+namespace lt::run {
 
 StepOptions step_options_of_rank(const Resolved& resolved, const World& world) {
   StepOptions options = resolved.step;
@@ -24,12 +24,13 @@ StepOptions step_options_of_rank(const Resolved& resolved, const World& world) {
   return options;
 }
 
-std::unique_ptr<KernelProfile> kernel_profile_for(const Resolved& resolved, Device device) {
+std::unique_ptr<profile::KernelProfile> kernel_profile_for(const Resolved& resolved, Device device) {
   if (resolved.record.profile_steps == 0) return nullptr;
-  std::byte* const memory =
-      device.type == DeviceType::cuda ? cuda::scratch(Stream::compute(device).cuda(), kKernelProfileBytes) : nullptr;
+  std::byte* const memory = device.type == DeviceType::cuda
+                                ? memory::scratch(Stream::compute(device).cuda(), profile::kKernelProfileBytes)
+                                : nullptr;
   try {
-    return make_kernel_profile(device, memory);
+    return profile::make_kernel_profile(device, memory);
   } catch (const UsageError& error) {
     throw UsageError("config", "record.profile_steps", "0 where kernels cannot be recorded",
                      fmt::format("{}: {}", resolved.record.profile_steps, error.what()), error.hint());
@@ -44,7 +45,7 @@ Group group_for(const Group& group, const Resolved& resolved, Device device) {
 
 double dense_tflops_bf16(Device device) {
   if (device.type != DeviceType::cuda) return 0;
-  return dense_tflops_bf16(cuda::name(device.index));
+  return planner::dense_tflops_bf16(device::cuda::name(device.index));
 }
 
-}  // namespace lt
+}  // namespace lt::run

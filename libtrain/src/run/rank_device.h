@@ -8,7 +8,7 @@
 #include "libtrain/parallel/engine.h"
 #include "profile/kernel_profile.h"
 
-namespace lt {
+namespace lt::run {
 
 // Returns the options of a step with the device of this rank. On CUDA each rank of a host has a device of its own.
 // Throws UsageError if that device does not exist.
@@ -19,9 +19,9 @@ StepOptions step_options_of_rank(const Resolved& resolved, const World& world);
 Group group_for(const Group& group, const Resolved& resolved, Device device);
 
 // Returns null without record.profile_steps. Throws UsageError if kernels cannot be recorded.
-std::unique_ptr<KernelProfile> kernel_profile_for(const Resolved& resolved, Device device);
+std::unique_ptr<profile::KernelProfile> kernel_profile_for(const Resolved& resolved, Device device);
 
 // The data sheet value; 0 if the device is not in the table of docs/planning.md.
 double dense_tflops_bf16(Device device);
 
-}  // namespace lt
+}  // namespace lt::run

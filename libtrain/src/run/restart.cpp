@@ -12,7 +12,7 @@
 #include "io/last_lines.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::run {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -30,7 +30,7 @@ std::optional<Size> step_of(const std::string& line, const char* begin) {
 
 // The newest step before the line that `lines` returned last. The nearest row or start event has it, so only a line or
 // two are read, however long the run is.
-Size newest_step(LastLines& lines) {
+Size newest_step(io::LastLines& lines) {
   while (const auto line = lines.next()) {
     if (const auto step = step_of(line->text, kRow)) return *step;
     if (const auto step = step_of(line->text, kStart)) return *step;
@@ -39,8 +39,8 @@ Size newest_step(LastLines& lines) {
 }
 
 double seconds_since_begin(const Restart& r) {
-  const bool is_same_host = r.kernel == kernel_identity();
-  return std::max(0.0, is_same_host ? monotonic_seconds() - r.began_monotonic : since_1970() - r.began);
+  const bool is_same_host = r.kernel == device::kernel_identity();
+  return std::max(0.0, is_same_host ? device::monotonic_seconds() - r.began_monotonic : device::since_1970() - r.began);
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ std::optional<Restart> restart_of_environment() {
 }
 
 std::optional<RestartPoint> restart_point(const std::string& metrics, std::size_t offset) {
-  LastLines lines(metrics);
+  io::LastLines lines(metrics);
   for (auto line = lines.next(); line && line->begin >= offset; line = lines.next()) {
     if (const auto step = step_of(line->text, kStart)) return RestartPoint{*step, newest_step(lines)};
   }
@@ -102,7 +102,7 @@ Json restart_event(const Restart& r, const std::optional<RestartPoint>& point) {
 RestartRecord::RestartRecord(Run& run, const std::optional<Restart>& restart) : run_(run) {
   if (!restart || run.world.rank() != 0) return;
   restart_ = restart;
-  LastLines metrics(run.resolved.run.dir + "/metrics.jsonl");
+  io::LastLines metrics(run.resolved.run.dir + "/metrics.jsonl");
   point_ = {run.steps_done(), newest_step(metrics)};
 }
 
@@ -119,4 +119,4 @@ void RestartRecord::step_done() {
                   seconds("backoff"), seconds("start"), event["lost_steps"].dump()));
 }
 
-}  // namespace lt
+}  // namespace lt::run

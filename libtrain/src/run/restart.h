@@ -9,7 +9,7 @@
 
 #include "run/run.h"
 
-namespace lt {
+namespace lt::run {
 
 inline constexpr const char* kRestartVariable = "LTRAIN_RESTART";
 
@@ -52,4 +52,4 @@ class RestartRecord {
   RestartPoint point_;
 };
 
-}  // namespace lt
+}  // namespace lt::run

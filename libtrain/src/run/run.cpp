@@ -27,7 +27,7 @@
 #include "save/memory_checkpoints.h"
 #include "tokenizer/tokenizer_files.h"
 
-namespace lt {
+namespace lt::run {
 
 Run::Run(Resolved resolved_, const World& world, nn::Model& model, BatchSource* given)
     : resolved(std::move(resolved_)),
@@ -62,7 +62,7 @@ Run::Run(Resolved resolved_, const World& world, nn::Model& model, BatchSource* 
     started("groups");
     engine = std::make_unique<Engine>(model, group, resolved.parallel, resolved.optimizers, options);
     started("engine");
-    const RunBatches shapes = batches_on_meta(model, engine->batch_shape(), resolved);
+    const planner::RunBatches shapes = planner::batches_on_meta(model, engine->batch_shape(), resolved);
     engine->rehearse(shapes.step, shapes.evaluation);
     started("rehearsal");
   });
@@ -70,14 +70,14 @@ Run::Run(Resolved resolved_, const World& world, nn::Model& model, BatchSource* 
     if (world.rank() == 0) folder = examine_run_folder(resolved, data_files);
   });
   start = find_start();
-  const Size bytes = checkpoint_bytes(*engine, control);
+  const Size bytes = saver::checkpoint_bytes(*engine, control);
   bool has_timeline = true;
   collectively(control, [&] {
     if (world.rank() != 0) return;
     if (continues_itself()) require_same_data();
     require_same_tokenizer();
     folder.identity.data = digest_of(data_files);
-    folder.identity.checkpoints = canonical_path(resolved.checkpoint.dir);
+    folder.identity.checkpoints = io::canonical_path(resolved.checkpoint.dir);
     open_run_folder(resolved, folder, start, bytes);
     if (!std::holds_alternative<Complete>(start)) {
       const bool is_recorded = write_run_json(resolved.run.dir, folder.identity);
@@ -85,19 +85,19 @@ Run::Run(Resolved resolved_, const World& world, nn::Model& model, BatchSource* 
     }
     log.open(resolved.run.dir);
     const std::string table = resolved.run.dir + "/metrics.csv", events = resolved.run.dir + "/tb";
-    if (resolved.record.csv) log.add(table, make_csv_sink(table));
-    if (resolved.record.tensorboard) log.add(events, make_tensorboard_sink(events, steps_done() + 1));
+    if (resolved.record.csv) log.add(table, recorder::make_csv_sink(table));
+    if (resolved.record.tensorboard) log.add(events, recorder::make_tensorboard_sink(events, steps_done() + 1));
   });
   for (std::string* text : {&folder.identity.id, &folder.identity.parent, &folder.identity.timeline}) {
     *text = control.broadcast_bytes(*text, 0);
   }
   // run.json still names the previous timeline, so a later start would load its stale copies and ignore this start's.
   // Remove them and make none.
-  lost_timeline = !broadcast_value(control, has_timeline);
-  if (lost_timeline) remove_memory(control, folder.identity.id);
+  lost_timeline = !comm::broadcast_value(control, has_timeline);
+  if (lost_timeline) saver::remove_memory(control, folder.identity.id);
   engine->set_run({folder.identity.id, folder.identity.parent});
-  dense_flops_ = dense_flops_of(resolved.precision, dense_tflops_bf16(device()));
-  device_memory_bytes = system_memory_bytes(device());
+  dense_flops_ = planner::dense_flops_of(resolved.precision, dense_tflops_bf16(device()));
+  device_memory_bytes = recorder::system_memory_bytes(device());
   started("state");
   reset_memory_peak(device());
 }
@@ -130,11 +130,12 @@ void Run::require_memory(Device device) const {
   constexpr const char* kSmaller =
       "a smaller train.micro_batch, --parallel.strategy=zero3, --parallel.recompute=full; `plan` says what each takes";
   if (device.type == DeviceType::cpu) {
-    return require("this host", ranks, system_memory_bytes(kCpu), plan.peak_bytes + plan.host_bytes, kSmaller);
+    return require("this host", ranks, recorder::system_memory_bytes(kCpu), plan.peak_bytes + plan.host_bytes,
+                   kSmaller);
   }
-  const Size taken = system_bytes_in_use(device) - memory_live(device).total;  // by CUDA and other programs
-  require(to_string(device), 1, system_memory_bytes(device) - taken, plan.peak_bytes, kSmaller);
-  require("this host", ranks, system_memory_bytes(kCpu), plan.host_bytes,
+  const Size taken = recorder::system_bytes_in_use(device) - memory_live(device).total;  // by CUDA and other programs
+  require(to_string(device), 1, recorder::system_memory_bytes(device) - taken, plan.peak_bytes, kSmaller);
+  require("this host", ranks, recorder::system_memory_bytes(kCpu), plan.host_bytes,
           "--checkpoint.async=false, --checkpoint.memory_every=0");
 }
 
@@ -165,7 +166,7 @@ void Run::open_data() {
   // Before ids are compared with the vocabulary. model.from of a run that goes on may be gone.
   if (world.rank() == 0 && !resolved.weights.from.empty() && !goes_on(resolved)) {
     if (resolved.transformer)
-      require_same_model(resolved.config);  // else a parameter that differs is named as it is read
+      config::require_same_model(resolved.config);  // else a parameter that differs is named as it is read
     require_tokenizer_of_base(resolved);
   }
   DataOptions options{.vocab = model.facts(step.seq).vocab};
@@ -198,12 +199,12 @@ void Run::open_data() {
 
 void Run::open_tokenizer(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / "tokenizer.json").string();
-  if (!is_present("data", path)) return;
+  if (!io::is_present("data", path)) return;
   tokenizer_text = read_tokenizer(path);
   const bool is_needed = resolved.sample_every > 0 || resolved.data.documents == Documents::mask;
   tokenizer = is_needed ? tokenizer_from_json(tokenizer_text, path) : supported_tokenizer(tokenizer_text, path);
   const bool is_bytes = tokenizer != nullptr && tokenizer->bytes_per_token() == 1;
-  if (!is_bytes) tokenizer_files = read_tokenizer_files("data", folder);
+  if (!is_bytes) tokenizer_files = tokenizer::read_tokenizer_files("data", folder);
 }
 
 // Neither the samples nor their order, which depends on the number of tokens, may change within a run.
@@ -241,4 +242,4 @@ void Run::require_same_tokenizer() {
                     TokenizerMatch::extended);
 }
 
-}  // namespace lt
+}  // namespace lt::run

@@ -20,9 +20,11 @@
 #include "run/evaluation.h"
 #include "run/run_folder.h"
 
-namespace lt {
-
+namespace lt::saver {
 class MemoryRestore;
+}
+
+namespace lt::run {
 
 // One stage of opening a run, and its duration.
 struct StartStage {
@@ -55,7 +57,7 @@ struct Run {
   const TokenLoader* data = nullptr;                   // `batches`, if they come from token files
   std::vector<checkpoint::DataFile> data_files;        // of `data`
   std::vector<ValidationSet> validation;               // one for each entry of data.val; empty without evaluations
-  std::unique_ptr<KernelProfile> kernels;              // null without record.profile_steps
+  std::unique_ptr<profile::KernelProfile> kernels;     // null without record.profile_steps
   std::string tokenizer_text;                          // the tokenizer.json beside the training data; empty if missing
   std::map<std::string, std::string> tokenizer_files;  // beside it, as in checkpoint::RunState
   std::unique_ptr<Tokenizer> tokenizer;                // null if missing or unreadable for this version
@@ -65,7 +67,7 @@ struct Run {
   Start start;
   std::vector<std::string> passed_over;  // why newer checkpoints were skipped
   bool lost_timeline = false;            // the folder kept an earlier timeline, so this start makes no copies in memory
-  RunLog log;
+  recorder::RunLog log;
   std::vector<StartStage> start_stages;
   std::optional<double> eval_loss;  // set if this run has evaluated the current state
   Size device_memory_bytes = 0;     // total memory of the machine, or of the CUDA device
@@ -79,7 +81,7 @@ struct Run {
   // Loads the state. resolved.steps() follows from it with data.epochs.
   Start find_start();
   Start load_state();
-  FromMemory load_from(const MemoryRestore& memory, Size newest_on_disk);
+  FromMemory load_from(const saver::MemoryRestore& memory, Size newest_on_disk);
   std::optional<FromOtherRun> begin_again();
   void load_initial_weights();
   void load_base_of_adapters();
@@ -96,4 +98,4 @@ struct Run {
 // ranks must call it.
 void announce(Run& run, const std::string& command);
 
-}  // namespace lt
+}  // namespace lt::run

@@ -12,36 +12,36 @@
 #include "libtrain/error.h"
 #include "run/machine.h"
 
-namespace lt {
+namespace lt::run {
 namespace {
 
 namespace fs = std::filesystem;
 
 // A full disk does not stop a continued run: the file of its earlier start stays, and the result is false.
 template <class Write>
-bool replace_file(const std::string& path, const RunIdentity& identity, Write&& write) {
-  remove_pending(path);  // left by a killed start
+bool replace_file(const std::string& path, const saver::RunIdentity& identity, Write&& write) {
+  io::remove_pending(path);  // left by a killed start
   try {
     write();
     return true;
   } catch (const DataError& error) {
     if (identity.is_new || !fs::exists(path)) throw;
-    print_note("warning: [record] {}; the file of an earlier start stays\n", error.what());
+    io::print_note("warning: [record] {}; the file of an earlier start stays\n", error.what());
     return false;
   }
 }
 
 }  // namespace
 
-bool write_run_json(const std::string& run_dir, const RunIdentity& identity) {
-  return replace_file(run_dir + "/run.json", identity, [&] { write_identity(run_dir, identity); });
+bool write_run_json(const std::string& run_dir, const saver::RunIdentity& identity) {
+  return replace_file(run_dir + "/run.json", identity, [&] { saver::write_identity(run_dir, identity); });
 }
 
-void write_run_files(const Resolved& resolved, const RunIdentity& identity, const World& world,
+void write_run_files(const Resolved& resolved, const saver::RunIdentity& identity, const World& world,
                      const std::string& command, const std::vector<const MemoryPlan*>& plans) {
   const auto write_text = [&](const std::string& name, const std::string& text) {
     const std::string path = resolved.run.dir + "/" + name;
-    replace_file(path, identity, [&] { write_whole_file("record", path, text); });
+    replace_file(path, identity, [&] { io::write_whole_file("record", path, text); });
   };
   nlohmann::ordered_json env = machine(world);
   env["command"] = command;
@@ -49,20 +49,21 @@ void write_run_files(const Resolved& resolved, const RunIdentity& identity, cons
   // A path on the command line may be any bytes.
   write_text("env.json", env.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   for (const MemoryPlan* plan : plans) {
-    if (plan->name == "step") write_text("arena.svg", arena_svg(*plan));
+    if (plan->name == "step") write_text("arena.svg", drawing::arena_svg(*plan));
   }
 }
 
 void add_notices(const std::string& run_dir, const std::vector<std::string>& notices) {
   const std::string path = run_dir + "/env.json";
-  auto env = nlohmann::ordered_json::parse(read_file(path).text, nullptr, false);
+  auto env = nlohmann::ordered_json::parse(io::read_file(path).text, nullptr, false);
   if (!env.is_object()) return;
   env["notices"] = notices;
   try {
-    write_whole_file("record", path, env.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    io::write_whole_file("record", path,
+                         env.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   } catch (const DataError&) {
     return;
   }
 }
 
-}  // namespace lt
+}  // namespace lt::run

@@ -28,7 +28,7 @@
 #include "run/same_run.h"
 #include "save/checkpoint_room.h"
 
-namespace lt {
+namespace lt::run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -83,7 +83,7 @@ void move_aside(const std::string& dir) {
   fs::path path = fs::absolute(dir).lexically_normal();
   if (path.filename().empty()) path = path.parent_path();  // "runs/first/"
   for (int k = 1;; ++k) {
-    const std::string aside = with_suffix(path, fmt::format(".old-{}", k));
+    const std::string aside = io::with_suffix(path, fmt::format(".old-{}", k));
     if (fs::exists(aside)) continue;
     std::error_code failed;
     fs::rename(path, aside, failed);
@@ -100,12 +100,12 @@ bool require_fresh(const Resolved& resolved) {
   const std::string expected = fmt::format("run.dir {}: expected a new or empty folder with checkpoint.resume={}", dir,
                                            resolved.checkpoint.resume);
   if (!holds_a_run(dir)) throw UsageError("config", expected + ", found files that do not belong to a run");
-  if (is_within(fs::current_path().string(), dir)) {
+  if (io::is_within(fs::current_path().string(), dir)) {
     throw UsageError("config", expected + ", found a run, and the program's working directory in it",
                      "choose another --run.dir for the new run");
   }
   const auto require_outside = [&](const char* key, const std::string& path, const char* what = "a folder") {
-    if (!is_within(path, dir)) return;
+    if (!io::is_within(path, dir)) return;
     throw UsageError(
         "config",
         fmt::format("{} {}: expected {} outside of run.dir {}, which would be moved aside", key, path, what, dir),
@@ -114,7 +114,7 @@ bool require_fresh(const Resolved& resolved) {
   if (resolved.resume == Resume::folder) require_outside("checkpoint.resume", resolved.checkpoint.resume);
   if (!resolved.weights.from.empty()) require_outside("model.from", resolved.weights.from);
   const auto require_files_outside = [&](const char* key, const std::vector<std::string>& files) {
-    for (const std::string& path : expand_files(files)) require_outside(key, path, "files");
+    for (const std::string& path : data::expand_files(files)) require_outside(key, path, "files");
   };
   for (const DataSource& source : resolved.data.sources) require_files_outside(resolved.data.key.c_str(), source.files);
   require_files_outside("data.val", resolved.data.val);
@@ -144,7 +144,7 @@ void require_writable(const std::string& dir, const std::string& run) {
   if (!failed) {
     const std::string name = checkpoint::temporary_name(checkpoint::step_name(0), checkpoint::attempt_of(run));
     const fs::path save = folder / name, file = save / checkpoint::shard_name(0);
-    if (fs::create_directory(save, failed) && !create_new(file.string()).is_open()) {
+    if (fs::create_directory(save, failed) && !io::create_new(file.string()).is_open()) {
       failed.assign(errno, std::generic_category());
     }
     ::unlink(file.c_str());
@@ -204,18 +204,18 @@ void require_same_config(const Resolved& resolved, const checkpoint::RunState& s
 
 }  // namespace
 
-void require_no_other_checkpoints(const Resolved& resolved, const RunIdentity& identity) {
+void require_no_other_checkpoints(const Resolved& resolved, const saver::RunIdentity& identity) {
   std::vector<std::string> places = {config::own_checkpoints(resolved.run.dir), identity.checkpoints};
   if (!identity.folder.path.empty() && !identity.checkpoints.empty()) {  // in the folder, which may have been moved
-    places.push_back(moved_path(identity.checkpoints, identity.folder.path, resolved.run.dir));
+    places.push_back(io::moved_path(identity.checkpoints, identity.folder.path, resolved.run.dir));
   }
   const std::string file = resolved.run.dir + "/config.toml";
   if (fs::exists(file)) {  // of an earlier version, whose run.json names no place
     places.push_back(config_from_toml(config::read_text(file), file, resolved.config.models).checkpoint.dir);
   }
   for (const std::string& place : places) {
-    if (place.empty() || canonical_path(place) == canonical_path(resolved.checkpoint.dir)) continue;
-    const auto candidates = checkpoint::candidates(place, checkpoints_of(resolved.run.dir, place, identity));
+    if (place.empty() || io::canonical_path(place) == io::canonical_path(resolved.checkpoint.dir)) continue;
+    const auto candidates = checkpoint::candidates(place, saver::checkpoints_of(resolved.run.dir, place, identity));
     const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
     if (newest == nullptr) continue;
     throw UsageError("config",
@@ -224,7 +224,7 @@ void require_no_other_checkpoints(const Resolved& resolved, const RunIdentity& i
                      "name that folder, or move its checkpoints to the new one; another --run.dir starts over");
   }
   // Who removes the folder in run.dir wants to begin anew. Another one may be on a disk that is not mounted.
-  const bool is_elsewhere = !is_within(resolved.checkpoint.dir, resolved.run.dir);
+  const bool is_elsewhere = !io::is_within(resolved.checkpoint.dir, resolved.run.dir);
   if (!is_elsewhere || fs::exists(resolved.checkpoint.dir) || !has_recorded_a_save(resolved.run.dir)) return;
   throw UsageError(
       "config",
@@ -249,8 +249,8 @@ bool goes_on(const Resolved& resolved) {
     return checkpoint::newest_valid(checkpoint::candidates(folder, filter)) != nullptr;
   };
   if (resolved.resume == Resume::folder) return has_any(resolved.checkpoint.resume, checkpoint::kAnyRun);
-  const RunIdentity identity = identity_of(resolved.run.dir, resolved.checkpoint.dir);
-  return has_any(resolved.checkpoint.dir, checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, identity)) ||
+  const saver::RunIdentity identity = saver::identity_of(resolved.run.dir, resolved.checkpoint.dir);
+  return has_any(resolved.checkpoint.dir, saver::checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, identity)) ||
          (!identity.begun_from.empty() && has_any(identity.begun_from, checkpoint::kAnyRun));
 }
 
@@ -262,9 +262,9 @@ RunFolder examine_run_folder(const Resolved& resolved, const std::vector<checkpo
   require_folder("checkpoint.dir", resolved.checkpoint.dir);
   found.lock = lock_folder(dir, patience);
   if (resolved.resume == Resume::automatic) {
-    found.identity = identity_of(resolved.run.dir, resolved.checkpoint.dir);
+    found.identity = saver::identity_of(resolved.run.dir, resolved.checkpoint.dir);
     found.candidates = checkpoint::candidates(
-        resolved.checkpoint.dir, checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, found.identity));
+        resolved.checkpoint.dir, saver::checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, found.identity));
     const checkpoint::Listing* const newest = checkpoint::newest_valid(found.candidates);
     const checkpoint::RunState state =
         newest == nullptr ? checkpoint::RunState{} : checkpoint::read_state(newest->path);
@@ -274,16 +274,16 @@ RunFolder examine_run_folder(const Resolved& resolved, const std::vector<checkpo
     // All checkpoints of a run have the same configuration. Compare it before the checkpoint is loaded.
     if (newest != nullptr) require_same_config(resolved, state, newest->path, found.same_files);
   } else {
-    found.identity = new_identity();
+    found.identity = saver::new_identity();
     if (resolved.resume == Resume::folder) {
       found.candidates = checkpoint::candidates(resolved.checkpoint.resume, checkpoint::kAnyRun);
     }
     found.moves_aside = require_fresh(resolved);
   }
   // Checkpoints that are moved aside with the folder cannot conflict.
-  if (!found.moves_aside || !is_within(resolved.checkpoint.dir, dir)) {
+  if (!found.moves_aside || !io::is_within(resolved.checkpoint.dir, dir)) {
     checkpoint::require_no_other_run(resolved.checkpoint.dir,
-                                     checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, found.identity),
+                                     saver::checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, found.identity),
                                      "checkpoint.dir");
   }
   return found;
@@ -311,9 +311,10 @@ void open_run_folder(const Resolved& resolved, RunFolder& folder, const Start& s
   if (!std::holds_alternative<Complete>(start)) {
     require_writable(resolved.checkpoint.dir, folder.identity.id);
     const Size present = goes_on ? std::ranges::count_if(folder.candidates, &checkpoint::Listing::valid) : 0;
-    folder.little_room = require_room(resolved.checkpoint.dir, checkpoint_bytes,
-                                      most_new_checkpoints(resolved.checkpoint, resolved.steps(), done, present),
-                                      !goes_on || folder.identity.is_new);
+    folder.little_room =
+        saver::require_room(resolved.checkpoint.dir, checkpoint_bytes,
+                            saver::most_new_checkpoints(resolved.checkpoint, resolved.steps(), done, present),
+                            !goes_on || folder.identity.is_new);
   }
   if (folder.moves_aside) {
     move_aside(dir);
@@ -334,14 +335,15 @@ void open_run_folder(const Resolved& resolved, RunFolder& folder, const Start& s
                    "the same command again goes on with that run or names what differs");
 }
 
-void remove_leftovers_of(const Resolved& resolved, const RunIdentity& identity) {
+void remove_leftovers_of(const Resolved& resolved, const saver::RunIdentity& identity) {
   const std::string& dir = resolved.checkpoint.dir;
   try {
     const auto lock = checkpoint::try_lock_folder(dir);
-    if (lock) checkpoint::remove_leftovers(dir, checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, identity));
+    if (lock)
+      checkpoint::remove_leftovers(dir, saver::checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, identity));
   } catch (const std::exception&) {
     return;
   }
 }
 
-}  // namespace lt
+}  // namespace lt::run

@@ -10,13 +10,13 @@
 #include "run/run_start.h"
 #include "save/run_identity.h"
 
-namespace lt {
+namespace lt::run {
 
 constexpr std::chrono::seconds kFolderPatience{30};  // how long to wait for another run in the folder to end
 
 // Run.dir as a start finds it. Only rank 0 looks; the others know the id, parent and timeline of `identity`.
 struct RunFolder {
-  RunIdentity identity;
+  saver::RunIdentity identity;
   std::vector<checkpoint::Listing> candidates;  // checkpoints that the run may continue from, newest first
   bool moves_aside = false;                     // it holds an old run
   bool same_files = false;                      // the training files are known to have the bytes of the run's
@@ -37,7 +37,7 @@ RunFolder examine_run_folder(const Resolved& resolved, const std::vector<checkpo
                              std::chrono::milliseconds patience = kFolderPatience);
 // Throws UsageError if the run has a valid checkpoint in <run.dir>/checkpoints or where an earlier start saved, and
 // checkpoint.dir is another folder. For a start that can load none: it would start over beside that one.
-void require_no_other_checkpoints(const Resolved& resolved, const RunIdentity& identity);
+void require_no_other_checkpoints(const Resolved& resolved, const saver::RunIdentity& identity);
 // Throws DataError, which names the file, if the system does not let this process read one of the run's checkpoints.
 // For a start that can load none of them: starting over would move them aside.
 void require_readable_checkpoints(const Resolved& resolved, const RunFolder& folder);
@@ -47,6 +47,6 @@ void open_run_folder(const Resolved& resolved, RunFolder& folder, const Start& s
 
 // Removes from checkpoint.dir what a kill in a save of the run left, as a save does when it begins. Call it on rank 0.
 // Failures are ignored.
-void remove_leftovers_of(const Resolved& resolved, const RunIdentity& identity);
+void remove_leftovers_of(const Resolved& resolved, const saver::RunIdentity& identity);
 
-}  // namespace lt
+}  // namespace lt::run

@@ -18,7 +18,7 @@
 #include "comm/value_exchange.h"
 #include "kernels/threads.h"
 
-namespace lt {
+namespace lt::run {
 namespace {
 
 constexpr int kSecondInterrupt = 130;  // the exit code
@@ -48,9 +48,9 @@ const RunSignal kRunSignals[] = {
 // noted under one lock, so that whoever looks next sees it.
 struct SignalFile {
   std::mutex mutex;
-  Descriptor file;
+  io::Descriptor file;
 
-  void set(Descriptor opened) {
+  void set(io::Descriptor opened) {
     const std::lock_guard lock(mutex);
     file = std::move(opened);
   }
@@ -95,8 +95,8 @@ RunSignals::RunSignals() {
     if (kRunSignals[i].handler == note_signal) ::sigaddset(&stops, kRunSignals[i].number);
   }
   const int file = ::signalfd(-1, &stops, SFD_NONBLOCK | SFD_CLOEXEC);
-  end_ = Descriptor(::eventfd(0, EFD_CLOEXEC));
-  signal_file().set(Descriptor(file));
+  end_ = io::Descriptor(::eventfd(0, EFD_CLOEXEC));
+  signal_file().set(io::Descriptor(file));
   ::pthread_sigmask(SIG_SETMASK, nullptr, &mask_before_);
   if (file < 0 || !end_.is_open()) return;  // without descriptors the handlers run on any thread
   ::pthread_sigmask(SIG_BLOCK, &stops, nullptr);
@@ -115,7 +115,7 @@ RunSignals::~RunSignals() {
     receiver_.join();
     signal_file().note_pending();  // what has come is this object's
   }
-  signal_file().set(Descriptor());
+  signal_file().set(io::Descriptor());
   // Handlers first: a signal that comes now reaches the earlier one.
   for (std::size_t i = 0; i < std::size(kRunSignals); ++i) ::sigaction(kRunSignals[i].number, &before_[i], nullptr);
   kernels::on_each_thread([&] { ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr); });
@@ -128,7 +128,7 @@ int RunSignals::noted() {
 }
 
 int agree_on_stop(const Group& control) {
-  for (const int noted : gather_values(control, RunSignals::noted())) {
+  for (const int noted : comm::gather_values(control, RunSignals::noted())) {
     if (noted != 0) return noted;
   }
   return 0;
@@ -141,4 +141,4 @@ std::string name_of_signal(int signal) {
   return std::to_string(signal);
 }
 
-}  // namespace lt
+}  // namespace lt::run

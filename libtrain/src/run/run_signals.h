@@ -14,7 +14,7 @@
 #include "io/descriptor.h"
 #include "libtrain/comm/group.h"
 
-namespace lt {
+namespace lt::run {
 
 // Handles the signals during its lifetime and then restores the earlier handlers. Construct it on the thread that
 // trains: that thread, its team of kernels and all threads that they start later block the signals. At most one object
@@ -33,7 +33,7 @@ class RunSignals {
  private:
   struct sigaction before_[5];
   sigset_t mask_before_;
-  Descriptor end_;  // tells the receiver to end
+  io::Descriptor end_;  // tells the receiver to end
   std::thread receiver_;
 };
 
@@ -43,4 +43,4 @@ int agree_on_stop(const Group& control);
 // For example "SIGUSR1".
 std::string name_of_signal(int signal);
 
-}  // namespace lt
+}  // namespace lt::run

@@ -22,7 +22,7 @@
 #include "save/engine_checkpoint.h"
 #include "save/memory_restore.h"
 
-namespace lt {
+namespace lt::run {
 namespace {
 
 // On rank 0, which alone looks. Throws on all ranks.
@@ -41,7 +41,7 @@ std::vector<checkpoint::Listing> candidates_of_any_run(const std::string& path, 
 bool Run::begins_other_data() const {
   const checkpoint::RunState& state = state_of(start);
   if (state.samples == 0 || state.data_files.empty() || data_files.empty()) return false;  // or a program's own batches
-  const auto earlier = state.config.empty() ? std::nullopt : known_config(state, resolved.config.models);
+  const auto earlier = state.config.empty() ? std::nullopt : config::known_config(state, resolved.config.models);
   const bool other_samples =
       earlier && (earlier->train.seq != resolved.step.seq || !order_changes(*earlier, resolved.config).empty());
   return other_samples || difference_of(data_files, {state.data_files, ""});
@@ -49,7 +49,7 @@ bool Run::begins_other_data() const {
 
 Start Run::find_start() {
   start = load_state();
-  if (!std::holds_alternative<FromMemory>(start)) folder.identity.timeline = random_hex(16);
+  if (!std::holds_alternative<FromMemory>(start)) folder.identity.timeline = io::random_hex(16);
   if (continues_itself()) eval_loss = state_of(start).eval_loss;
   if (resolved.has_adapters()) {
     load_base_of_adapters();
@@ -59,7 +59,7 @@ Start Run::find_start() {
   if (auto* const other = std::get_if<FromOtherRun>(&start)) {
     bool is_other = false;
     collectively(control, [&] { is_other = world.rank() == 0 && begins_other_data(); });
-    other->begins_data = broadcast_value(control, is_other);
+    other->begins_data = comm::broadcast_value(control, is_other);
     if (other->begins_data) engine->set_progress(steps_done(), 0);
   }
   if (steps_done() > 0) {  // data.epochs counts the samples that are left
@@ -75,16 +75,16 @@ Start Run::load_state() {
   // No file holds the adapters of a new run, or a base without model.from.
   if (resolved.has_adapters()) engine->initialise();
   const bool goes_on = resolved.resume == Resume::automatic;
-  std::optional<MemoryRestore> memory;
+  std::optional<saver::MemoryRestore> memory;
   if (resolved.checkpoint.memory_every > 0 && goes_on) {
     memory.emplace(control, control.broadcast_bytes(folder.identity.id, 0),
                    control.broadcast_bytes(folder.identity.timeline, 0));
   }
   const checkpoint::Listing* newest = checkpoint::newest_valid(folder.candidates);
-  Size newest_on_disk = broadcast_value(control, newest == nullptr ? Size{-1} : newest->step);
+  Size newest_on_disk = comm::broadcast_value(control, newest == nullptr ? Size{-1} : newest->step);
   checkpoint::Loaded loaded;
   if (!memory || memory->step() == 0 || memory->step() <= newest_on_disk) {
-    loaded = load_engine(*engine, folder.candidates, control, &passed_over);
+    loaded = saver::load_engine(*engine, folder.candidates, control, &passed_over);
     newest_on_disk = loaded.folder.empty() ? -1 : steps_done();
   }
   // Also applies if the newest checkpoint on disk turned out to be damaged.
@@ -103,13 +103,13 @@ Start Run::load_state() {
 void Run::load_initial_weights() {
   if (resolved.weights.from.empty()) return engine->initialise();
   const bool is_hf = world.rank() == 0 && checkpoint::is_hf_folder(resolved.weights.from);
-  if (broadcast_value(control, is_hf)) {
-    load_hf_weights(*engine, resolved.weights.from, control);
+  if (comm::broadcast_value(control, is_hf)) {
+    saver::load_hf_weights(*engine, resolved.weights.from, control);
     weights = resolved.weights.from;
     return;
   }
   std::vector<std::string> notes;
-  weights = load_weights(*engine, candidates_of_any_run(resolved.weights.from, control), control, &notes).folder;
+  weights = saver::load_weights(*engine, candidates_of_any_run(resolved.weights.from, control), control, &notes).folder;
   if (weights.empty()) {
     collectively(control, [&] {
       if (world.rank() == 0) throw checkpoint::no_valid_checkpoint(resolved.weights.from, notes, "model.from");
@@ -123,7 +123,7 @@ std::optional<FromOtherRun> Run::begin_again() {
   const std::string from = control.broadcast_bytes(folder.identity.begun_from, 0);
   if (from.empty()) return std::nullopt;
   std::vector<std::string> notes;
-  FromOtherRun again{load_engine(*engine, candidates_of_any_run(from, control), control, &notes)};
+  FromOtherRun again{saver::load_engine(*engine, candidates_of_any_run(from, control), control, &notes)};
   collectively(control, [&] {
     if (!again.checkpoint.folder.empty() || world.rank() != 0) return;
     const DataError why = checkpoint::no_valid_checkpoint(from, notes, resolved.run.dir + "/run.json: begun_from");
@@ -159,7 +159,7 @@ void Run::load_base_of_adapters() {
       base = checkpoint::find_base(resolved.weights.from);
     }
     if (!base.empty()) base = std::filesystem::absolute(base).lexically_normal();
-    if (valid_utf8_bytes(base) < base.size()) {  // manifest.json could not name it
+    if (io::valid_utf8_bytes(base) < base.size()) {  // manifest.json could not name it
       throw UsageError("config",
                        fmt::format("model.from {}: expected a path in UTF-8, found {}", resolved.weights.from, base),
                        "adapters name the folder of their base: rename it, or its parents");
@@ -175,11 +175,11 @@ void Run::load_base_of_adapters() {
     folder.identity.base = base, folder.identity.base_digest = base_digest;
   });
   base_digest = control.broadcast_bytes(base_digest, 0);
-  if (!base.empty()) load_base(*engine, *read, control);
+  if (!base.empty()) saver::load_base(*engine, *read, control);
   weights = base;
 }
 
-FromMemory Run::load_from(const MemoryRestore& memory, Size newest_on_disk) {
+FromMemory Run::load_from(const saver::MemoryRestore& memory, Size newest_on_disk) {
   const checkpoint::CopySeal seal = memory.load(*engine);
   FromMemory from{.step = seal.step, .newest_on_disk = newest_on_disk, .state = {}};
   from.state.step = seal.step, from.state.data_tokens = seal.data_tokens;
@@ -193,4 +193,4 @@ FromMemory Run::load_from(const MemoryRestore& memory, Size newest_on_disk) {
   return from;
 }
 
-}  // namespace lt
+}  // namespace lt::run

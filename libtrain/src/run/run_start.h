@@ -6,7 +6,7 @@
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::run {
 
 // Initial weights: those of model.from, or drawn from train.seed.
 struct Fresh {};
@@ -54,4 +54,4 @@ inline const checkpoint::RunState& state_of(const Start& start) {
   return checkpoint == nullptr ? none : checkpoint->state;
 }
 
-}  // namespace lt
+}  // namespace lt::run

@@ -11,7 +11,7 @@
 #include "libtrain/kernels/random.h"
 #include "record/short_text.h"
 
-namespace lt {
+namespace lt::run {
 namespace {
 
 using checkpoint::DataFile;
@@ -33,7 +33,8 @@ std::vector<DataFile> identify_files(const std::string& key, const TokenLoader& 
   }
   // Each rank tells how many files it has, and the digests of its shares of those of its host and of all: a launcher
   // may not say which ranks share a host.
-  const std::string all = fmt::format("{} of {} bytes", counted(static_cast<Size>(files.size()), "file"), bytes);
+  const std::string all =
+      fmt::format("{} of {} bytes", recorder::counted(static_cast<Size>(files.size()), "file"), bytes);
   std::string mine = all + "\n";
   collectively(group, [&] {
     for (std::size_t i = 0; i < files.size(); ++i) {
@@ -53,7 +54,7 @@ std::vector<DataFile> identify_files(const std::string& key, const TokenLoader& 
           "each host needs the same files: copy them again");
     };
     std::vector<std::vector<std::string>> lines;
-    for (const std::string& text : told) lines.push_back(split_lines(text));
+    for (const std::string& text : told) lines.push_back(io::split_lines(text));
     for (int rank = 0; rank < group.size(); ++rank) {
       require("", rank, lines[static_cast<std::size_t>(rank)][0], 0, lines[0][0]);
     }
@@ -98,4 +99,4 @@ std::optional<DataDifference> difference_of(const std::vector<DataFile>& now, co
   return DataDifference{describe(*a), describe(*b)};
 }
 
-}  // namespace lt
+}  // namespace lt::run

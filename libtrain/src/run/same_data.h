@@ -10,7 +10,7 @@
 #include "libtrain/comm/world.h"
 #include "libtrain/data/data.h"
 
-namespace lt {
+namespace lt::run {
 
 // The loader's files, which `key` names. The ranks of a host divide the reading. All ranks must call it. Throws
 // DataError, also where hosts have files of other bytes, such as an old copy on a local disk.
@@ -34,4 +34,4 @@ struct DataDifference {
 // The first difference; nullopt if none is known.
 std::optional<DataDifference> difference_of(const std::vector<checkpoint::DataFile>& now, const EarlierData& earlier);
 
-}  // namespace lt
+}  // namespace lt::run

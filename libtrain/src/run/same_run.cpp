@@ -19,7 +19,7 @@
 #include "nn/lora.h"
 #include "nn/spec_fields.h"
 
-namespace lt {
+namespace lt::run {
 namespace {
 
 // True for keys that make it a different run if they change: all keys of the model, the training data and the
@@ -37,8 +37,8 @@ constexpr std::string_view kOpenKeys[] = {"data.documents", "data.sources", "tra
 // The shares of the sources of training data: 3 and 1 are the same as 0.75 and 0.25.
 std::vector<Size> shares_of(const Config& config) {
   std::vector<double> weights;
-  for (const DataSource& source : data_spec(config).sources) weights.push_back(source.weight);
-  return Mixture::shares_of(weights);
+  for (const DataSource& source : config::data_spec(config).sources) weights.push_back(source.weight);
+  return data::Mixture::shares_of(weights);
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ void require_same_run(const Config& complete, const std::string& earlier, const 
       "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside";
   Config earlier_config;
   try {
-    earlier_config = with_derived(config_of_start(earlier, where, complete.models));
+    earlier_config = config::with_derived(config_of_start(earlier, where, complete.models));
   } catch (const UsageError& error) {  // another program wrote it, with models that this one does not have
     throw UsageError("config",
                      fmt::format("run.dir {}: expected a run of this program, found one that it cannot read: {}",
@@ -63,7 +63,7 @@ void require_same_run(const Config& complete, const std::string& earlier, const 
   std::string differences;
   for (const auto& [key, value] : now) {
     if (!decides_the_run(key) || (same_sources && (key == "data.train" || key == "data.sources"))) continue;
-    if (key == "model.from" && (moves_base || begin_from_one_path(complete, earlier_config))) continue;
+    if (key == "model.from" && (moves_base || config::begin_from_one_path(complete, earlier_config))) continue;
     const auto found = before.find(key);
     if (found != before.end() && found->second != value) {
       differences += fmt::format("{}{}: {} there, {} now", differences.empty() ? "" : "; ", key, found->second, value);
@@ -94,7 +94,7 @@ std::string config_hash(const Config& complete) {
     // Open keys are left out, so that configurations without these keys have the same hash.
     const bool may_be_open = std::ranges::find(kOpenKeys, key) != std::end(kOpenKeys) ||
                              std::ranges::any_of(nn::spec_fields(), [&](const nn::SpecField& field) {
-                               return is_left_open(field) && key == key_of_field(field);
+                               return config::is_left_open(field) && key == config::key_of_field(field);
                              });
     const auto fallback = unset.find(key);
     if (decides_the_run(key) && !(may_be_open && fallback != unset.end() && value == fallback->second))
@@ -103,4 +103,4 @@ std::string config_hash(const Config& complete) {
   return fmt::format("{:016x}", derive_key(0, text));
 }
 
-}  // namespace lt
+}  // namespace lt::run

@@ -6,7 +6,7 @@
 
 #include "libtrain/config/config.h"
 
-namespace lt {
+namespace lt::run {
 
 // Throws UsageError that names the deciding keys whose values differ. `earlier` is the configuration of the run in
 // `where`, as TOML. With `same_files`, the names of the training files may differ, as their bytes are the same.
@@ -21,4 +21,4 @@ std::vector<std::string> order_changes(const Config& earlier, const Config& now)
 // weights. Returns 16 hex digits.
 std::string config_hash(const Config& complete);
 
-}  // namespace lt
+}  // namespace lt::run

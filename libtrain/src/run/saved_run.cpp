@@ -9,12 +9,12 @@
 #include "run/same_run.h"
 #include "save/engine_checkpoint.h"
 
-namespace lt {
+namespace lt::run {
 namespace {
 
 // What a checkpoint of now says of the run.
 checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
-  checkpoint::RunState state = state_of(*run.engine, scale);
+  checkpoint::RunState state = saver::state_of(*run.engine, scale);
   state.data_tokens = run.batches == nullptr ? 0 : run.batches->tokens();
   state.seed = run.resolved.step.seed;
   state.data_files = run.data_files;
@@ -22,7 +22,7 @@ checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
   const std::string& earlier = state_of(run.start).config_hash;
   const bool goes_on = run.continues_itself() && !earlier.empty();
   state.config = to_toml(run.resolved.config), state.config_hash = goes_on ? earlier : config_hash(run.resolved.config);
-  state.model = model_description(run.model, run.resolved);
+  state.model = config::model_description(run.model, run.resolved);
   state.tokenizer = run.tokenizer_text, state.tokenizer_files = run.tokenizer_files;
   state.base = run.base, state.base_digest = run.base_digest;
   if (!run.base.empty()) {
@@ -35,7 +35,7 @@ checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
 
 }  // namespace
 
-SavedRun saved_run(Run& run) {
+saver::SavedRun saved_run(Run& run) {
   const auto* const memory = std::get_if<FromMemory>(&run.start);
   // A run that begins from another run's checkpoint has no checkpoint of its own yet.
   const Size on_disk = std::holds_alternative<FromDisk>(run.start) ? run.steps_done() : -1;
@@ -54,4 +54,4 @@ SavedRun saved_run(Run& run) {
           .state = [&run](const LossScale& scale) { return state_of_run(run, scale); }};
 }
 
-}  // namespace lt
+}  // namespace lt::run

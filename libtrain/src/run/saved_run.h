@@ -4,9 +4,9 @@
 #include "run/run.h"
 #include "save/saver.h"
 
-namespace lt {
+namespace lt::run {
 
 // The run must outlive the saver.
-SavedRun saved_run(Run& run);
+saver::SavedRun saved_run(Run& run);
 
-}  // namespace lt
+}  // namespace lt::run

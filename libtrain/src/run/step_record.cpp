@@ -12,7 +12,7 @@
 #include "record/system_memory.h"
 #include "run/run_signals.h"
 
-namespace lt {
+namespace lt::run {
 namespace {
 
 // A rank's report on its step to the other ranks.
@@ -35,7 +35,8 @@ void require_good_batches(const std::vector<std::string>& problems) {
 
 // Summarises the ranks' reports in this rank's record, and returns the stop signal of the lowest rank that has one.
 // `problem` is of this rank's batch; empty: none.
-int gather_ranks(StepRecord& record, const RankReport& mine, const std::string& problem, const Group& control) {
+int gather_ranks(recorder::StepRecord& record, const RankReport& mine, const std::string& problem,
+                 const Group& control) {
   int stop_signal = 0;
   std::vector<RankReport> reports;
   std::vector<std::string> problems;
@@ -50,11 +51,11 @@ int gather_ranks(StepRecord& record, const RankReport& mine, const std::string& 
   const auto column = [&](auto&& value) {
     std::vector<double> values;
     for (const RankReport& report : reports) values.push_back(value(report));
-    return over_ranks(values);
+    return recorder::over_ranks(values);
   };
   record.step_ms_over_ranks = column([](const RankReport& report) { return report.step_ms; });
   record.own_ms_over_ranks = column([](const RankReport& report) { return report.own_ms; });
-  if (reports.size() <= kRanksListed) {
+  if (reports.size() <= recorder::kRanksListed) {
     for (const RankReport& report : reports) record.own_ms.push_back(report.own_ms);
   }
   for (std::size_t i = 0; i < kActivities; ++i) {
@@ -65,12 +66,12 @@ int gather_ranks(StepRecord& record, const RankReport& mine, const std::string& 
 
 }  // namespace
 
-IssuedStep issued_step(const Run& run, const StepResult& result, double lr, ActivityClock& clock) {
+IssuedStep issued_step(const Run& run, const StepResult& result, double lr, profile::ActivityClock& clock) {
   return {run.steps_done(), result, lr, clock.lap(), take_comm_lap(), take_waiting_ms()};
 }
 
-StepRecord finish_step(const Run& run, const IssuedStep& issued, int& stop_signal) {
-  StepRecord record;
+recorder::StepRecord finish_step(const Run& run, const IssuedStep& issued, int& stop_signal) {
+  recorder::StepRecord record;
   record.step = issued.step, record.steps = run.resolved.steps();
   record.lr = issued.lr;
   std::string problem;
@@ -88,7 +89,8 @@ StepRecord finish_step(const Run& run, const IssuedStep& issued, int& stop_signa
   record.mfu = run.mfu(record.tokens_per_s_per_rank);
   record.memory_peak_bytes = memory_peak(run.device()).total;
   // The difference can be negative: tensor pages that nothing has written yet are not resident.
-  record.memory_outside_bytes = std::max<Size>(0, system_bytes_in_use(run.device()) - memory_live(run.device()).total);
+  record.memory_outside_bytes =
+      std::max<Size>(0, recorder::system_bytes_in_use(run.device()) - memory_live(run.device()).total);
   record.memory_total_bytes = run.device_memory_bytes;
   record.comm = issued.comm.totals();
   double waiting_ms = issued.waiting_ms;
@@ -102,4 +104,4 @@ StepRecord finish_step(const Run& run, const IssuedStep& issued, int& stop_signa
   return record;
 }
 
-}  // namespace lt
+}  // namespace lt::run

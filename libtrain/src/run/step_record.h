@@ -6,22 +6,22 @@
 #include "record/record.h"
 #include "run/run.h"
 
-namespace lt {
+namespace lt::run {
 
 // A step that the host has enqueued. The device may still be running it.
 struct IssuedStep {
   Size step = 0;
   StepResult result;
   double lr = 0;
-  Lap lap;
+  profile::Lap lap;
   CommLap comm;
   double waiting_ms = 0;  // time that the host waited for other ranks
 };
-IssuedStep issued_step(const Run& run, const StepResult& result, double lr, ActivityClock& clock);
+IssuedStep issued_step(const Run& run, const StepResult& result, double lr, profile::ActivityClock& clock);
 
 // Waits until the device has finished the step, and makes its row. All ranks of run.control must call it. Times are
 // this rank's; slowest and mean times and the memory peak are over all ranks. `stop_signal` becomes that of the lowest
 // rank that received one; 0: none. Throws UsageError on all ranks for an id outside its table in the batch of any.
-StepRecord finish_step(const Run& run, const IssuedStep& issued, int& stop_signal);
+recorder::StepRecord finish_step(const Run& run, const IssuedStep& issued, int& stop_signal);
 
-}  // namespace lt
+}  // namespace lt::run

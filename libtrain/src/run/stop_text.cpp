@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-namespace lt {
+namespace lt::run {
 
 std::string StopText::push(const std::string& piece) {
   pending_ += piece;
@@ -29,4 +29,4 @@ std::string StopText::push(const std::string& piece) {
   return text;
 }
 
-}  // namespace lt
+}  // namespace lt::run

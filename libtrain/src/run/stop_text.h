@@ -8,7 +8,7 @@
 
 #include "libtrain/tokenizer/tokenizer.h"
 
-namespace lt {
+namespace lt::run {
 
 class StopText {
  public:
@@ -33,4 +33,4 @@ class StopText {
   bool has_stopped_ = false;
 };
 
-}  // namespace lt
+}  // namespace lt::run

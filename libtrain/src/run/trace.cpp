@@ -11,7 +11,7 @@
 #include "record/chrome_trace.h"
 #include "run/trace_files.h"
 
-namespace lt {
+namespace lt::run {
 
 Trace::Trace(Run& run)
     : run_(run),
@@ -60,7 +60,7 @@ void Trace::write() {
   const bool writes = run_.world.rank() == 0;
   std::optional<TraceFiles> files;
   if (writes) files.emplace(run_.log);
-  gather_in_pieces(run_.control, trace_events(run_.world.rank(), timeline_->spans(), kernels_.records),
+  gather_in_pieces(run_.control, recorder::trace_events(run_.world.rank(), timeline_->spans(), kernels_.records),
                    [&](int rank, const std::string& piece) { files->add(rank, piece); });
   if (writes) run_.log.keep("trace", [&] { run_.log.say("trace: " + files->commit()); });
   if (kernels_end_ > begin_) say_kernels();
@@ -83,4 +83,4 @@ void Trace::say_kernels() const {
   if (lost > 0) run_.log.say(fmt::format("warning: CUPTI lost {} kernels; the trace lacks them", lost));
 }
 
-}  // namespace lt
+}  // namespace lt::run

@@ -9,7 +9,7 @@
 #include "profile/kernel_profile.h"
 #include "run/run.h"
 
-namespace lt {
+namespace lt::run {
 
 // All ranks must call it around every step. The first step of a start is a warm-up and is left out. Time spent in
 // before_step() and after_step() does not belong to a step; they return whether they spent any.
@@ -37,7 +37,7 @@ class Trace {
   std::shared_ptr<Timeline> timeline_;
   std::optional<TimelineScope> current_;  // while steps are recorded
   bool records_kernels_ = false;          // true while kernels are recorded
-  KernelRecords kernels_;
+  profile::KernelRecords kernels_;
 };
 
-}  // namespace lt
+}  // namespace lt::run

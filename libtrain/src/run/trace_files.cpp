@@ -9,7 +9,7 @@
 
 #include "record/chrome_trace.h"
 
-namespace lt {
+namespace lt::run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,7 +36,7 @@ void keep_earlier_trace(const fs::path& folder) {
   if (failed) throw DataError("record", folder.string() + ": cannot move an earlier trace aside: " + failed.message());
 }
 
-void write(PendingFile& file, std::string_view text) { file.write(text.data(), text.size()); }
+void write(io::PendingFile& file, std::string_view text) { file.write(text.data(), text.size()); }
 
 }  // namespace
 
@@ -47,12 +47,12 @@ void TraceFiles::attempt(F&& write) try {
   failure_ = error;
 }
 
-TraceFiles::TraceFiles(const RunLog& log) : log_(log) {
+TraceFiles::TraceFiles(const recorder::RunLog& log) : log_(log) {
   attempt([&] {
     const std::string all = log_.in_folder("trace", "all.json");
     keep_earlier_trace(fs::path(all).parent_path());
-    remove_pending(all);
-    write(all_.emplace("record", all), kTraceBegin);
+    io::remove_pending(all);
+    write(all_.emplace("record", all), recorder::kTraceBegin);
   });
 }
 
@@ -60,8 +60,9 @@ void TraceFiles::add(int rank, std::string_view piece) {
   if (rank != rank_) finish_rank();
   attempt([&] {
     if (rank != std::exchange(rank_, rank)) {
-      if (rank > 0) write(*all_, kTraceSeparator);
-      write(of_rank_.emplace("record", log_.in_folder("trace", fmt::format("rank-{}.json", rank))), kTraceBegin);
+      if (rank > 0) write(*all_, recorder::kTraceSeparator);
+      write(of_rank_.emplace("record", log_.in_folder("trace", fmt::format("rank-{}.json", rank))),
+            recorder::kTraceBegin);
     }
     write(*of_rank_, piece);
     write(*all_, piece);
@@ -71,7 +72,7 @@ void TraceFiles::add(int rank, std::string_view piece) {
 void TraceFiles::finish_rank() {
   attempt([&] {
     if (!of_rank_) return;
-    write(*of_rank_, kTraceEnd);
+    write(*of_rank_, recorder::kTraceEnd);
     of_rank_->commit();
     of_rank_.reset();
   });
@@ -80,11 +81,11 @@ void TraceFiles::finish_rank() {
 std::string TraceFiles::commit() {
   finish_rank();
   attempt([&] {
-    write(*all_, kTraceEnd);
+    write(*all_, recorder::kTraceEnd);
     all_->commit();
   });
   if (failure_) throw *failure_;
   return log_.in_folder("trace", "all.json");
 }
 
-}  // namespace lt
+}  // namespace lt::run

@@ -12,12 +12,12 @@
 #include "libtrain/error.h"
 #include "record/run_log.h"
 
-namespace lt {
+namespace lt::run {
 
 // Used on the rank that writes the files. A failure is kept until commit(), because the other ranks keep sending.
 class TraceFiles {
  public:
-  explicit TraceFiles(const RunLog& log);
+  explicit TraceFiles(const recorder::RunLog& log);
   // Adds the next piece of the events of `rank`. Ranks come in the order 0, 1, ..., each with at least one piece.
   void add(int rank, std::string_view piece);
   // Gives the files their final names and returns the path of all.json. Throws DataError if anything failed.
@@ -28,8 +28,8 @@ class TraceFiles {
   void attempt(F&& write);
   void finish_rank();
 
-  const RunLog& log_;
-  std::optional<PendingFile> all_, of_rank_;
+  const recorder::RunLog& log_;
+  std::optional<io::PendingFile> all_, of_rank_;
   int rank_ = -1;
   std::optional<DataError> failure_;
 };
@@ -41,7 +41,7 @@ void gather_in_pieces(const Group& group, const std::string& mine, F&& take) {
   constexpr std::size_t kPiece = std::size_t{1} << 20;
   for (int rank = 0; rank < group.size(); ++rank) {
     const bool is_mine = rank == group.rank();
-    const std::size_t bytes = broadcast_value(group, mine.size(), rank);
+    const std::size_t bytes = comm::broadcast_value(group, mine.size(), rank);
     for (std::size_t at = 0; at < bytes; at += kPiece) {
       const std::string piece = group.broadcast_bytes(is_mine ? mine.substr(at, kPiece) : "", rank);
       if (group.rank() == 0) take(rank, piece);
@@ -49,4 +49,4 @@ void gather_in_pieces(const Group& group, const std::string& mine, F&& take) {
   }
 }
 
-}  // namespace lt
+}  // namespace lt::run

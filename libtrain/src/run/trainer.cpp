@@ -40,7 +40,8 @@ Config config_of(const nn::Model& model, const TrainerOptions& options) {
   config.watchdog = options.watchdog, config.run = options.run;
   config = checked(config);
   if (transformer == nullptr) return config;
-  for (const nn::SpecField& field : nn::spec_fields()) config.origins[key_of_field(field)] = kFromProgram;
+  for (const nn::SpecField& field : nn::spec_fields())
+    config.origins[config::key_of_field(field)] = config::kFromProgram;
   return config;
 }
 
@@ -48,18 +49,18 @@ Config config_of(const nn::Model& model, const TrainerOptions& options) {
 
 Trainer::Trainer(const World& world, nn::Model& model, const TrainerOptions& options)
     : world_(world), model_(model), resolved_(std::make_unique<Resolved>()) {
-  collectively(world.group(), [&] { *resolved_ = resolve_run(config_of(model, options), world.size()); });
+  collectively(world.group(), [&] { *resolved_ = run::resolve_run(config_of(model, options), world.size()); });
 }
 Trainer::~Trainer() = default;
 
 BatchShape Trainer::batch_shape() const { return resolved_->batch_shape(world_.rank(), world_.size()); }
 
 ExitCode Trainer::run(BatchSource* batches, const StepCallback& on_step) {
-  const RunSignals signals;
-  std::string command = read_file("/proc/self/cmdline").text;
+  const run::RunSignals signals;
+  std::string command = io::read_file("/proc/self/cmdline").text;
   while (!command.empty() && command.back() == '\0') command.pop_back();
   std::ranges::replace(command, '\0', ' ');
-  return run_training(*resolved_, world_, {model_, batches, on_step, command});
+  return run::run_training(*resolved_, world_, {model_, batches, on_step, command});
 }
 
 ExitCode Trainer::train(BatchSource& batches, const StepCallback& on_step) { return run(&batches, on_step); }
@@ -71,23 +72,23 @@ Plan plan(const std::function<std::unique_ptr<nn::Model>()>& make_model, const T
   const DeviceType device = machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda;
   const Resolved resolved = resolve(config_of(*model, options), ranks, device);
   Plan plan;
-  name_keys(resolved.config, [&] { plan = make_plan(*model, resolved, ranks, machine); });
+  config::name_keys(resolved.config, [&] { plan = make_plan(*model, resolved, ranks, machine); });
   return plan;
 }
 
 ExitCode train(const Config& given, const World& world, const std::string& command) {
-  const RunSignals signals;
+  const run::RunSignals signals;
   Resolved resolved;
   std::unique_ptr<nn::Model> model;
   std::unique_ptr<BatchSource> batches;
   collectively(world.group(), [&] {
-    resolved = resolve_run(given, world.size());
-    name_keys(resolved.config, [&] {
+    resolved = run::resolve_run(given, world.size());
+    config::name_keys(resolved.config, [&] {
       model = make_model(resolved);
-      batches = own_batches(resolved, resolved.batch_shape(world.rank(), world.size()));
+      batches = config::own_batches(resolved, resolved.batch_shape(world.rank(), world.size()));
     });
   });
-  return run_training(resolved, world, {*model, batches.get(), {}, command});
+  return run::run_training(resolved, world, {*model, batches.get(), {}, command});
 }
 
 }  // namespace lt

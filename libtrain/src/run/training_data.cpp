@@ -14,7 +14,7 @@
 #include "record/short_text.h"
 #include "run/data_tokenizers.h"
 
-namespace lt {
+namespace lt::run {
 namespace {
 
 // Throws DataError for a file whose samples would train nothing.
@@ -83,7 +83,7 @@ void set_steps_of_epochs(Resolved& resolved, int ranks, Size steps_done, Size sa
   const Size samples = opened(data.key, [&] { return count_samples(data.sources, resolved.step.seq, data.format); });
   const Size batch = resolved.batch_shape(0, ranks).global_samples();
   const double left = std::max(0.0, data.epochs * static_cast<double>(samples) - static_cast<double>(samples_done));
-  const double steps = static_cast<double>(steps_done) + whole_part(left / static_cast<double>(batch));
+  const double steps = static_cast<double>(steps_done) + data::whole_part(left / static_cast<double>(batch));
   constexpr Size kMostSteps = std::numeric_limits<std::int32_t>::max();  // as of train.steps
   if (steps > static_cast<double>(kMostSteps)) {
     throw UsageError("config", "data.epochs", fmt::format("at most {} steps", kMostSteps),
@@ -95,7 +95,7 @@ void set_steps_of_epochs(Resolved& resolved, int ranks, Size steps_done, Size sa
 void require_token_files(const DataSpec& data) {
   const auto require = [&](const std::string& key, const std::vector<std::string>& files) {
     opened(key, [&] {
-      for (const std::string& path : expand_files(files)) TokenFile(path, data.format);
+      for (const std::string& path : data::expand_files(files)) TokenFile(path, data.format);
     });
   };
   for (const DataSource& source : data.sources) require(data.key, source.files);
@@ -109,7 +109,7 @@ std::vector<std::string> data_warnings(const Resolved& resolved, const TokenLoad
   if (const Size blocks = data.samples_per_epoch(); blocks < kFew) {
     lines.push_back(
         fmt::format("{} has {} of train.seq {} tokens, fewer than {}: more data or a smaller train.seq gives more",
-                    resolved.data.key, counted(blocks, "block"), resolved.step.seq, kFew));
+                    resolved.data.key, recorder::counted(blocks, "block"), resolved.step.seq, kFew));
   }
   for (Size source = 0; source < data.sources(); ++source) {
     const std::string which = resolved.data.key == "data.train" ? "" : fmt::format("[{}]", source);
@@ -128,4 +128,4 @@ std::vector<std::string> data_warnings(const Resolved& resolved, const TokenLoad
   return lines;
 }
 
-}  // namespace lt
+}  // namespace lt::run

@@ -9,7 +9,7 @@
 #include "libtrain/config/resolved.h"
 #include "libtrain/data/data.h"
 
-namespace lt {
+namespace lt::run {
 
 // Opens a loader; `options` has what does not follow from the configuration. Errors begin with `key`. Throws DataError,
 // also for a file whose mask excludes all targets, and UsageError.
@@ -38,4 +38,4 @@ void require_token_files(const DataSpec& data);
 std::vector<std::string> data_warnings(const Resolved& resolved, const TokenLoader& data, Size samples_a_step,
                                        Size steps_done, Size samples_done);
 
-}  // namespace lt
+}  // namespace lt::run

@@ -37,7 +37,7 @@
 #include "run/training_data.h"
 #include "save/memory_checkpoints.h"
 
-namespace lt {
+namespace lt::run {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -55,10 +55,10 @@ class TrainingLoop {
     saver_.finish();  // before the trace, so that the state is safe if the trace fails
     saver_.drop_memory();
     trace_.finish();
-    const double seconds = seconds_since(begin_);
+    const double seconds = device::seconds_since(begin_);
     run_.log.event({{"event", "end"}, {"step", steps_done()}, {"reason", reason(end)}, {"seconds", seconds}});
     run_.log.say(fmt::format("{}: {} in {}{}, {}", end == End::signal ? "stopped by " + signal_name() : "done",
-                             counted(steps_done(), "step"), short_duration(seconds),
+                             recorder::counted(steps_done(), "step"), recorder::short_duration(seconds),
                              end == End::time ? ", the limit of train.max_minutes" : "", run_.resolved.run.dir));
     return end == End::signal ? ExitCode::restart : ExitCode::ok;
   }
@@ -73,10 +73,10 @@ class TrainingLoop {
 
   End run_steps() {
     const Size steps = run_.resolved.steps();
-    const ActivityClockScope clock(&clock_);
+    const profile::ActivityClockScope clock(&clock_);
     const ContextMemberScope<&Context::notices> notices(&notices_);
-    set_fault_step(steps_done());
-    fault_point("start");
+    device::set_fault_step(steps_done());
+    device::fault_point("start");
     due_.remove_later_samples();
     look_for_signal();
     if (!is_stopped()) due_.catch_up();
@@ -127,8 +127,8 @@ class TrainingLoop {
   Size steps_done() const { return run_.steps_done(); }
 
   void step() {
-    set_fault_step(steps_done() + 1);
-    fault_point("step");
+    device::set_fault_step(steps_done() + 1);
+    device::fault_point("step");
     const double lr = schedule_.at(steps_done() + 1);
     run_.engine->set_learning_rate(lr);
     const StepResult result = run_.engine->step(next_batch());
@@ -142,7 +142,7 @@ class TrainingLoop {
   // Records the step that was issued last, unless it is recorded already.
   void finish_issued() {
     if (!issued_) return;
-    const StepRecord record = finish_step(run_, *issued_, stop_signal_);
+    const recorder::StepRecord record = finish_step(run_, *issued_, stop_signal_);
     const bool has_targets = issued_->result.counted_share() > 0;
     issued_.reset();
     run_.log.step(record);
@@ -153,7 +153,7 @@ class TrainingLoop {
     mean_step_s_ = record.step <= first_step_ + 1 ? step_s : 0.9 * mean_step_s_ + 0.1 * step_s;
     if (record.step == first_step_) say_notices();
     if (record.step == first_step_ || is_due(run_.resolved.record.every, record.step) || record.step == record.steps) {
-      run_.log.say(console_line(record, eta_s()));
+      run_.log.say(recorder::console_line(record, eta_s()));
     }
     const bool is_finite = std::isfinite(record.loss) && std::isfinite(record.grad_norm);
     if (!is_finite && record.loss_scale <= 1) stop_at_non_finite(record);
@@ -162,7 +162,7 @@ class TrainingLoop {
     saver_.recorded(record.step);
   }
 
-  void report(const StepRecord& record) const {
+  void report(const recorder::StepRecord& record) const {
     on_step_({.step = record.step,
               .steps = record.steps,
               .loss = record.loss,
@@ -178,14 +178,14 @@ class TrainingLoop {
     add_notices(run_.resolved.run.dir, notices_);
   }
 
-  void note_skipped(const StepRecord& record, const std::string& reason) {
+  void note_skipped(const recorder::StepRecord& record, const std::string& reason) {
     run_.log.event({{"event", "skip"},
                     {"step", record.step},
                     {"reason", reason},
                     {"loss_scale", std::max(record.loss_scale, 1.0f)}});
   }
 
-  void note_skipped_for_scale(const StepRecord& record) {
+  void note_skipped_for_scale(const recorder::StepRecord& record) {
     const std::string reason = std::isfinite(record.loss) ? "gradients beyond f16" : "loss not finite";
     note_skipped(record, reason);
     run_.log.say(fmt::format("step {:>5}: no update, {} at loss scale {:g}; it is halved", record.step, reason,
@@ -193,8 +193,8 @@ class TrainingLoop {
   }
 
   // Such steps may be many, so the console has the first.
-  void note_skipped_without_targets(const StepRecord& record) {
-    note_skipped(record, kNoTargetCounts);
+  void note_skipped_without_targets(const recorder::StepRecord& record) {
+    note_skipped(record, recorder::kNoTargetCounts);
     if (std::exchange(said_without_targets_, true)) return;
     run_.log.say(
         fmt::format("step {:>5}: no update, because none of its targets counts; its loss of 0 means nothing. "
@@ -203,15 +203,15 @@ class TrainingLoop {
   }
 
   Batch next_batch() {
-    const ActivityScope activity(Activity::data);
+    const profile::ActivityScope activity(Activity::data);
     const PhaseScope phase(Phase::data);
-    fault_point("data");
+    device::fault_point("data");
     const MemoryScope owner(MemoryOwner::data);
     run_.batches->seek(run_.engine->samples_done());
     return run_.batches->next();
   }
 
-  [[noreturn]] void stop_at_non_finite(const StepRecord& record) {
+  [[noreturn]] void stop_at_non_finite(const recorder::StepRecord& record) {
     run_.log.event({{"event", "skip"}, {"step", record.step}, {"reason", "non-finite loss or gradient"}});
     trace_.finish();
     saver_.give_up();
@@ -231,13 +231,13 @@ class TrainingLoop {
   double eta_s() const {
     const double by_steps = static_cast<double>(run_.resolved.steps() - steps_done()) * mean_step_s_;
     const double limit_s = run_.resolved.max_minutes * 60;
-    return limit_s <= 0 ? by_steps : std::min(by_steps, limit_s - seconds_since(begin_));
+    return limit_s <= 0 ? by_steps : std::min(by_steps, limit_s - device::seconds_since(begin_));
   }
 
   // The ranks' clocks differ; rank 0 decides.
   bool out_of_time() const {
     const double limit_s = run_.resolved.max_minutes * 60;
-    return limit_s > 0 && broadcast_value(run_.control, seconds_since(begin_) >= limit_s);
+    return limit_s > 0 && comm::broadcast_value(run_.control, device::seconds_since(begin_) >= limit_s);
   }
 
   // Opening the run, evaluation, samples and a trace's begin and end do not count as step time.
@@ -250,11 +250,11 @@ class TrainingLoop {
   Run& run_;
   const Schedule schedule_;
   DueWork due_{run_};
-  Saver saver_{saved_run(run_)};
+  saver::Saver saver_{saved_run(run_)};
   Trace trace_{run_};
   RestartRecord& restart_;
   const Trainer::StepCallback& on_step_;  // may be empty
-  ActivityClock clock_{run_.device()};
+  profile::ActivityClock clock_{run_.device()};
   std::vector<std::string> notices_;
   std::optional<IssuedStep> issued_;
   const Clock::time_point begin_ = Clock::now();
@@ -269,7 +269,7 @@ void require_same_on_all_ranks(const Config& config, const Group& group) {
   const std::vector<std::string> all = group.all_gather_bytes(to_toml(config));
   for (std::size_t r = 1; r < all.size(); ++r) {
     if (all[r] == all[0]) continue;
-    const auto lines = split_lines(all[0]), others = split_lines(all[r]);
+    const auto lines = io::split_lines(all[0]), others = io::split_lines(all[r]);
     std::size_t i = 0;
     while (i + 1 < std::min(lines.size(), others.size()) && lines[i] == others[i]) ++i;
     throw UsageError(
@@ -283,7 +283,7 @@ void require_same_on_all_ranks(const Config& config, const Group& group) {
 
 Resolved resolve_run(const Config& given, int ranks) {
   Resolved resolved = resolve(given, ranks);
-  name_keys(resolved.config, [&] { set_steps_of_epochs(resolved, ranks); });
+  config::name_keys(resolved.config, [&] { set_steps_of_epochs(resolved, ranks); });
   return resolved;
 }
 
@@ -291,14 +291,14 @@ ExitCode run_training(const Resolved& resolved, const World& world, const Traini
   std::optional<Restart> restart;
   collectively(world.group(), [&] {
     restart = restart_of_environment();
-    arm_fault(world.rank());
+    device::arm_fault(world.rank());
   });
   collectively(world.group(), [&] { require_same_on_all_ranks(resolved.config, world.group()); });
   std::shared_ptr<void> folder;  // locked until the watchdog, which writes into it, has ended
   Watchdog watchdog(world, resolved.watchdog);
   const PhaseScope start(Phase::start);
   std::optional<Run> opened;
-  name_keys(resolved.config, [&] { opened.emplace(resolved, world, parts.model, parts.batches); });
+  config::name_keys(resolved.config, [&] { opened.emplace(resolved, world, parts.model, parts.batches); });
   Run& run = *opened;
   folder = run.folder.lock;
   watchdog.write_to(resolved.run.dir);
@@ -308,10 +308,11 @@ ExitCode run_training(const Resolved& resolved, const World& world, const Traini
     return code;
   };
   if (std::holds_alternative<Complete>(run.start)) {
-    run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}", counted(run.steps_done(), "step"),
-                            run.steps_done() == 1 ? "is" : "are", resolved.run.dir, run.resolved.steps()));
+    run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}",
+                            recorder::counted(run.steps_done(), "step"), run.steps_done() == 1 ? "is" : "are",
+                            resolved.run.dir, run.resolved.steps()));
     complete_record(run);
-    remove_memory(run.control, run.folder.identity.id);
+    saver::remove_memory(run.control, run.folder.identity.id);
     if (world.rank() == 0) remove_leftovers_of(run.resolved, run.folder.identity);
     return leave_together(ExitCode::ok);
   }
@@ -325,4 +326,4 @@ ExitCode run_training(const Resolved& resolved, const World& world, const Traini
   }
 }
 
-}  // namespace lt
+}  // namespace lt::run

@@ -9,7 +9,7 @@
 #include "libtrain/nn/module.h"
 #include "libtrain/run/trainer.h"
 
-namespace lt {
+namespace lt::run {
 
 // What a run needs beside its configuration.
 struct TrainingParts {
@@ -26,4 +26,4 @@ ExitCode run_training(const Resolved& resolved, const World& world, const Traini
 // resolve() with the number of steps that follows from data.epochs. Throws UsageError and DataError.
 Resolved resolve_run(const Config& given, int ranks);
 
-}  // namespace lt
+}  // namespace lt::run

@@ -12,7 +12,7 @@
 #include "device/seconds.h"
 #include "libtrain/device/phase.h"
 
-namespace lt {
+namespace lt::saver {
 
 struct BackgroundSaves::Done {
   std::mutex mutex;
@@ -26,7 +26,7 @@ void BackgroundSaves::add(Size step, double stall_seconds, Job job) {
   ++outstanding_;
   thread_.add([done = done_, step, stall_seconds, job = std::move(job), begin = std::chrono::steady_clock::now()] {
     SaveOutcome outcome{step, {}, {}, 0, stall_seconds};
-    set_fault_step(step);
+    device::set_fault_step(step);
     try {
       outcome.path = job();
     } catch (const Error& error) {
@@ -34,7 +34,7 @@ void BackgroundSaves::add(Size step, double stall_seconds, Job job) {
     } catch (const std::exception& error) {
       outcome.error = InternalError("checkpoint", error.what());
     }
-    outcome.seconds = stall_seconds + seconds_since(begin);
+    outcome.seconds = stall_seconds + device::seconds_since(begin);
     const std::lock_guard lock(done->mutex);
     done->outcomes.push_back(std::move(outcome));
     done->changed.notify_all();
@@ -56,4 +56,4 @@ SaveOutcome BackgroundSaves::take() {
   return outcome;
 }
 
-}  // namespace lt
+}  // namespace lt::saver

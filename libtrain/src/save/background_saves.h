@@ -10,7 +10,7 @@
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::saver {
 
 // The outcome of one save.
 struct SaveOutcome {
@@ -43,7 +43,7 @@ class BackgroundSaves {
 
   std::shared_ptr<Done> done_;
   int outstanding_ = 0;
-  BackgroundThread thread_;
+  device::BackgroundThread thread_;
 };
 
-}  // namespace lt
+}  // namespace lt::saver

@@ -12,7 +12,7 @@
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::saver {
 
 // All ranks of `group` must call it with the same `bytes`; `copy` is null on all ranks but `root`. On every rank it
 // calls take(at, piece) for each piece in payload order; `at` is the offset of the piece in bytes.
@@ -32,4 +32,4 @@ void broadcast_payload(const Group& group, int root, const checkpoint::MemoryCop
   }
 }
 
-}  // namespace lt
+}  // namespace lt::saver

@@ -15,7 +15,7 @@
 #include "record/short_text.h"
 #include "save/engine_checkpoint.h"
 
-namespace lt {
+namespace lt::saver {
 namespace {
 
 namespace fs = std::filesystem;
@@ -43,7 +43,7 @@ Size checkpoint_bytes(const Engine& engine, const Group& group) {
     const auto kind = std::ranges::find(shards.kinds, range.kind, &StateKind::name);
     bytes += (range.end - range.begin) * dtype_bytes(kind->dtype) + 1024;
   }
-  return sum_over_ranks(group, bytes);
+  return comm::sum_over_ranks(group, bytes);
 }
 
 Size most_new_checkpoints(const CheckpointConfig& config, Size steps, Size steps_done, Size present) {
@@ -67,8 +67,8 @@ std::string require_room(const std::string& dir, Size bytes, Size count, bool is
         "choose another --checkpoint.dir, or --run.dir where it is not given");
   }
   return fmt::format("checkpoint.dir {}: {} of {}B will stand there beside what it holds, {}B are free", dir,
-                     counted(count, "checkpoint"), short_count(static_cast<double>(bytes)),
-                     short_count(static_cast<double>(*free)));
+                     recorder::counted(count, "checkpoint"), recorder::short_count(static_cast<double>(bytes)),
+                     recorder::short_count(static_cast<double>(*free)));
 }
 
-}  // namespace lt
+}  // namespace lt::saver

@@ -6,7 +6,7 @@
 #include "libtrain/config/resolved.h"
 #include "libtrain/parallel/engine.h"
 
-namespace lt {
+namespace lt::saver {
 
 // Bytes of a checkpoint: its values, and for each range of them 1 KiB for the file's and the manifest's description.
 // All ranks of `group` must call it.
@@ -21,4 +21,4 @@ Size most_new_checkpoints(const CheckpointConfig& checkpoint, Size steps, Size s
 // run that goes on only warns, because its saves are tried again and there may be room by then.
 std::string require_room(const std::string& dir, Size bytes, Size count, bool is_new);
 
-}  // namespace lt
+}  // namespace lt::saver

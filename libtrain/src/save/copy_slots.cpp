@@ -6,7 +6,7 @@
 
 #include "checkpoints/memory/memory_folder.h"
 
-namespace lt {
+namespace lt::saver {
 namespace {
 
 constexpr std::array<const char*, kMemorySlots> kTurns{"-a", "-b"};
@@ -44,4 +44,4 @@ void CopySlots::keep_until(Size step, std::uint64_t timeline) const {
   }
 }
 
-}  // namespace lt
+}  // namespace lt::saver

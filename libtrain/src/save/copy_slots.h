@@ -9,7 +9,7 @@
 
 #include "checkpoints/memory/memory_copy.h"
 
-namespace lt {
+namespace lt::saver {
 
 inline constexpr int kMemorySlots = 2;
 
@@ -35,4 +35,4 @@ class CopySlots {
   std::array<std::unique_ptr<checkpoint::MemoryCopy>, kMemorySlots> slots_;
 };
 
-}  // namespace lt
+}  // namespace lt::saver

@@ -14,7 +14,7 @@
 #include "nn/lora.h"
 #include "save/engine_checkpoint.h"
 
-namespace lt {
+namespace lt::saver {
 namespace {
 
 checkpoint::Loaded load_ranges(Engine& engine, const ShardMap& shards,
@@ -105,25 +105,29 @@ void load_hf_weights(Engine& engine, const std::string& folder, const Group& gro
   engine.parameters_changed();
 }
 
+}  // namespace lt::saver
+
+namespace lt {
+
 std::string save(Engine& engine, const std::string& directory, const Group& group, int keep,
                  const std::string& tokenizer) {
-  require_no_adapters(engine, "save");
+  saver::require_no_adapters(engine, "save");
   if (engine.run().id.empty()) engine.set_run({group.broadcast_bytes(checkpoint::draw_run_id(), 0), ""});
-  checkpoint::RunState state = state_of(engine, engine.loss_scale());
+  checkpoint::RunState state = saver::state_of(engine, engine.loss_scale());
   state.seed = engine.options().seed;
   state.tokenizer = tokenizer;
-  state.model = model_description(engine.model(), engine.options().seq);
+  state.model = config::model_description(engine.model(), engine.options().seq);
   return checkpoint::save(directory, engine.shard_map(), state, group, {.keep = keep, .version_1 = true});
 }
 
 bool load(Engine& engine, const std::string& directory, const Group& group) {
-  require_no_adapters(engine, "load");
+  saver::require_no_adapters(engine, "load");
   std::vector<checkpoint::Listing> candidates;
   collectively(group, [&] {
     if (group.rank() == 0) candidates = checkpoint::candidates(directory, checkpoint::kAnyRun);
   });
   std::vector<std::string> notes;
-  const checkpoint::Loaded loaded = load_engine(engine, candidates, group, &notes);
+  const checkpoint::Loaded loaded = saver::load_engine(engine, candidates, group, &notes);
   for (const std::string& note : notes) std::fprintf(stderr, "warning: [checkpoint] passed over: %s\n", note.c_str());
   collectively(group, [&] {
     if (group.rank() != 0 || candidates.empty() || !loaded.folder.empty()) return;

@@ -11,7 +11,7 @@ namespace lt::checkpoint {
 class BaseWeights;
 }
 
-namespace lt {
+namespace lt::saver {
 
 // What a checkpoint of the engine holds: the whole shard map, or of a model with adapters their part alone.
 ShardMap saved_state(const Engine& engine);
@@ -40,4 +40,4 @@ void load_base(Engine& engine, const checkpoint::BaseWeights& base, const Group&
 // call it. Throws DataError if the folder is broken or of another model.
 void load_hf_weights(Engine& engine, const std::string& folder, const Group& group);
 
-}  // namespace lt
+}  // namespace lt::saver

@@ -18,7 +18,7 @@
 #include "libtrain/device/phase.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::saver {
 
 // The state shared by training and the thread.
 struct MemoryCheckpoints::Shared {
@@ -59,7 +59,7 @@ void remove_others(const std::string& run, const Group& group, const MemoryHosts
     if (hosts.host_of[r] == hosts.host_of[me]) here += names[r];
   }
   std::error_code ignored;
-  for (const std::filesystem::path& path : readable_entries(checkpoint::memory_folder(run))) {
+  for (const std::filesystem::path& path : io::readable_entries(checkpoint::memory_folder(run))) {
     const std::string file = path.filename();  // <name>-a
     const bool is_ours = file.size() > 2 && here.find(file.substr(0, file.size() - 2) + " ") != std::string::npos;
     if (!is_ours && hosts.place_of[me] == 0) std::filesystem::remove(path, ignored);
@@ -82,7 +82,7 @@ void remove_unsealed(const std::string& run, const std::vector<std::string>& own
 bool MemoryCheckpoints::keeps_copies(const StateCopy& copy, const Group& group, const RunIdentity& identity) {
   const checkpoint::CopyOwner owner{identity.id, group.rank(), group.size()};
   const int are_there = CopySlots::exist(slots_name(owner.rank), owner, copy.layout()) ? 1 : 0;
-  return std::ranges::count(gather_values(group, are_there), 1) == group.size();
+  return std::ranges::count(comm::gather_values(group, are_there), 1) == group.size();
 }
 
 MemoryCheckpoints::MemoryCheckpoints(Engine& engine, const StateCopy& copy, const Group& group,
@@ -112,13 +112,13 @@ MemoryCheckpoints::MemoryCheckpoints(Engine& engine, const StateCopy& copy, cons
   }
   shared_->slots->keep_until(engine.steps_done(), timeline_);
   if (shared_->mirror->kept() != nullptr) shared_->mirror->kept()->keep_until(engine.steps_done(), timeline_);
-  thread_ = std::make_unique<BackgroundThread>();
+  thread_ = std::make_unique<device::BackgroundThread>();
   const Device device = engine.options().device;
   if (device.type != DeviceType::cuda) return;
   // Mapping and pinning take seconds, so they run during the first steps.
   pinned_ = std::async(std::launch::async, [shared = shared_, device] {
     for (const auto& slot : shared->slots->both()) {
-      shared->registrations.push_back(cuda::pin(device.index, slot->payload(), slot->payload_bytes()));
+      shared->registrations.push_back(device::cuda::pin(device.index, slot->payload(), slot->payload_bytes()));
     }
   });
 }
@@ -194,4 +194,4 @@ void remove_memory(const Group& group, const std::string& run) {
   });
 }
 
-}  // namespace lt
+}  // namespace lt::saver

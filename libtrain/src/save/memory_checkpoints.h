@@ -14,7 +14,7 @@
 #include "save/run_identity.h"
 #include "save/state_copy.h"
 
-namespace lt {
+namespace lt::saver {
 
 // Every call is collective: all ranks must make it alike.
 class MemoryCheckpoints {
@@ -53,10 +53,10 @@ class MemoryCheckpoints {
   const Size data_tokens_;
   std::shared_ptr<Shared> shared_;  // shared with the thread
   std::future<void> pinned_;        // ready when the slots are pinned
-  std::unique_ptr<BackgroundThread> thread_;
+  std::unique_ptr<device::BackgroundThread> thread_;
 };
 
 // Removes the copies of a run from the hosts of `group`. All ranks of `group` must call it. Throws DataError.
 void remove_memory(const Group& group, const std::string& run);
 
-}  // namespace lt
+}  // namespace lt::saver

@@ -8,13 +8,13 @@
 
 #include "device/host.h"
 
-namespace lt {
+namespace lt::saver {
 namespace {
 
 std::string identity_of_shared_memory() {
   struct stat status {};
   ::stat("/dev/shm", &status);
-  return fmt::format("{} {}", kernel_identity(), status.st_dev);
+  return fmt::format("{} {}", device::kernel_identity(), status.st_dev);
 }
 
 }  // namespace
@@ -34,4 +34,4 @@ MemoryHosts memory_hosts(const Group& group) {
   return hosts;
 }
 
-}  // namespace lt
+}  // namespace lt::saver

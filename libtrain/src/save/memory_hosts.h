@@ -6,7 +6,7 @@
 
 #include "libtrain/comm/group.h"
 
-namespace lt {
+namespace lt::saver {
 
 // Ranks with the same /dev/shm count as one host: the ranks of a container, or of a machine without containers.
 struct MemoryHosts {
@@ -19,4 +19,4 @@ struct MemoryHosts {
 // All ranks of `group` must call it.
 MemoryHosts memory_hosts(const Group& group);
 
-}  // namespace lt
+}  // namespace lt::saver

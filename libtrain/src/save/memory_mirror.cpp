@@ -9,7 +9,7 @@
 #include "libtrain/error.h"
 #include "save/broadcast_payload.h"
 
-namespace lt {
+namespace lt::saver {
 namespace {
 
 // Hosts send in rounds, so that each is in at most one pair at a time. Even hosts send in round 0 and odd hosts in
@@ -96,4 +96,4 @@ const CopySlots* MemoryMirror::kept() const {
   return nullptr;
 }
 
-}  // namespace lt
+}  // namespace lt::saver

@@ -10,7 +10,7 @@
 #include "save/copy_slots.h"
 #include "save/memory_hosts.h"
 
-namespace lt {
+namespace lt::saver {
 
 // File names of a rank's own copies, and of the copies of `rank` that another rank keeps.
 std::string slots_name(int rank);
@@ -42,4 +42,4 @@ class MemoryMirror {
   std::vector<Exchange> exchanges_;
 };
 
-}  // namespace lt
+}  // namespace lt::saver

@@ -17,7 +17,7 @@
 #include "save/engine_checkpoint.h"
 #include "tensor/host_memory.h"
 
-namespace lt {
+namespace lt::saver {
 namespace {
 
 using checkpoint::CopyRange;
@@ -53,13 +53,13 @@ class StateParts {
         const Tensor values = to.values.narrow(0, from - to.begin, until - from);
         const std::byte* const source = bytes + (range.offset - begin + (from - range.begin) * element);
         if (values.dtype() == range.dtype) {
-          copy_bytes(device_, values.data(), source, values.bytes());
+          device::copy_bytes(device_, values.data(), source, values.bytes());
           continue;
         }
         // Frozen weights are kept in the compute dtype, which may have changed.
-        const std::shared_ptr<void> converted = host_memory(kCpu, values.bytes());
+        const std::shared_ptr<void> converted = tensor::host_memory(kCpu, values.bytes());
         kernels::convert(CpuStream{}, values.dtype(), converted.get(), range.dtype, source, until - from, false);
-        copy_bytes(device_, values.data(), converted.get(), values.bytes());
+        device::copy_bytes(device_, values.data(), converted.get(), values.bytes());
         Stream::compute(device_).synchronize();
       }
     }
@@ -153,7 +153,7 @@ checkpoint::CopySeal MemoryRestore::load(Engine& engine) const {
   StateParts counted(device, needed), parts(device, needed);
   const std::vector<const MemoryCopy*> here = copies_here();
   for (const MemoryCopy* copy : here) counted.take(copy->layout(), 0, copy->payload_bytes(), nullptr);
-  const std::vector<Size> missing = gather_values(group_, counted.missing());
+  const std::vector<Size> missing = comm::gather_values(group_, counted.missing());
   if (std::ranges::count(missing, Size{0}) == group_.size()) {
     for (const MemoryCopy* copy : here) parts.take(copy->layout(), 0, copy->payload_bytes(), copy->payload());
   } else {
@@ -192,4 +192,4 @@ void MemoryRestore::take_from_all_hosts(StateParts& parts) const {
   }
 }
 
-}  // namespace lt
+}  // namespace lt::saver

@@ -11,7 +11,7 @@
 #include "libtrain/parallel/engine.h"
 #include "save/memory_hosts.h"
 
-namespace lt {
+namespace lt::saver {
 
 class StateParts;
 
@@ -49,4 +49,4 @@ class MemoryRestore {
   std::vector<Copy> copies_;  // the verified copies of step_
 };
 
-}  // namespace lt
+}  // namespace lt::saver

@@ -1,7 +1,7 @@
 // Implements waiting for the newest recorded step.
 #include "save/recorded_steps.h"
 
-namespace lt {
+namespace lt::saver {
 
 void RecordedSteps::add(Size step) {
   const std::lock_guard lock(mutex_);
@@ -21,4 +21,4 @@ bool RecordedSteps::wait_for(Size step) {
   return newest_ >= step;
 }
 
-}  // namespace lt
+}  // namespace lt::saver

@@ -7,7 +7,7 @@
 
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace lt::saver {
 
 class RecordedSteps {
  public:
@@ -28,4 +28,4 @@ class RecordedSteps {
   bool closed_ = false;
 };
 
-}  // namespace lt
+}  // namespace lt::saver

@@ -23,7 +23,7 @@
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::saver {
 namespace {
 
 namespace fs = std::filesystem;
@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 std::string time_of(const std::string& id) { return id.substr(0, id.find('-')); }
 
 bool keeps_its_checkpoints(const std::string& run_dir, const std::string& checkpoint_dir) {
-  return canonical_path(checkpoint_dir) == canonical_path(config::own_checkpoints(run_dir));
+  return io::canonical_path(checkpoint_dir) == io::canonical_path(config::own_checkpoints(run_dir));
 }
 
 constexpr std::size_t kMostBytes = 1 << 18;  // size limit of run.json, which may name some paths
@@ -46,11 +46,11 @@ FolderPlace place_of(const std::string& folder) {
 // A file that write_identity() cannot have written counts as missing: id and parent go into every manifest, and invalid
 // ones would make the manifests unreadable. One that the system does not let this process read may be the run's.
 RunIdentity parse_identity(const std::string& run_dir) {
-  const FileText file = read_file(run_dir + "/run.json", true, kMostBytes);
+  const io::FileText file = io::read_file(run_dir + "/run.json", true, kMostBytes);
   if (file.error != 0 && file.error != ENOENT && file.error != ENOTDIR) {
     throw DataError("record", fmt::format("{}/run.json: expected a readable file, found: {}", run_dir, file.problem));
   }
-  if (!file.problem.empty() || json_depth(file.text) > kMaxJsonDepth) return {};
+  if (!file.problem.empty() || io::json_depth(file.text) > io::kMaxJsonDepth) return {};
   const auto json = nlohmann::json::parse(file.text, nullptr, false);
   if (!json.is_object()) return {};
   const auto field_of = [](const nlohmann::json& object, const char* key) {
@@ -88,7 +88,7 @@ RunIdentity parse_identity(const std::string& run_dir) {
 std::string stated(const std::string& run_dir, const char* key) {
   const std::string path = run_dir + "/config.toml";
   try {
-    for (const config::TomlEntry& entry : config::parse_toml(read_file(path, true).text, path)) {
+    for (const config::TomlEntry& entry : config::parse_toml(io::read_file(path, true).text, path)) {
       const auto* const text = std::get_if<std::string>(&entry.value);
       if (entry.name == key && text != nullptr) return *text;
     }
@@ -101,8 +101,8 @@ std::string stated(const std::string& run_dir, const char* key) {
 RunIdentity with_places(const std::string& run_dir, RunIdentity kept) {
   if (!kept.folder.path.empty()) return kept;
   const std::string folder = stated(run_dir, "run.dir"), checkpoints = stated(run_dir, "checkpoint.dir");
-  if (!folder.empty()) kept.folder = {canonical_path(folder), place_of(run_dir).inode};
-  if (!checkpoints.empty()) kept.checkpoints = canonical_path(checkpoints);
+  if (!folder.empty()) kept.folder = {io::canonical_path(folder), place_of(run_dir).inode};
+  if (!checkpoints.empty()) kept.checkpoints = io::canonical_path(checkpoints);
   return kept;
 }
 
@@ -127,7 +127,7 @@ RunIdentity identity_of_copy(const RunIdentity& original) {
 std::string moved_with(const std::string& run_dir, const std::string& there, const std::string& path) {
   if (path.empty() || there.empty()) return path;
   const fs::path here = place_of(run_dir).path;
-  const std::string beside = moved_path(path, there, here);
+  const std::string beside = io::moved_path(path, there, here);
   std::error_code unknown;
   return here != there && fs::exists(beside, unknown) ? beside : path;
 }
@@ -175,14 +175,14 @@ void write_identity(const std::string& run_dir, const RunIdentity& identity) {
   const FolderPlace folder = place_of(run_dir);
   json["folder"] = folder.path, json["inode"] = folder.inode;
   // Paths may be any bytes. A base or a folder whose name is replaced is not found again, which a start then says.
-  write_whole_file("record", run_dir + "/run.json",
-                   json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  io::write_whole_file("record", run_dir + "/run.json",
+                       json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 checkpoint::RunFilter checkpoints_of(const std::string& run_dir, const std::string& checkpoint_dir,
                                      const RunIdentity& identity) {
   checkpoint::RunFilter runs{identity.id, keeps_its_checkpoints(run_dir, checkpoint_dir)};
-  const std::string dir = canonical_path(checkpoint_dir);
+  const std::string dir = io::canonical_path(checkpoint_dir);
   for (const CopiedRun& run : identity.copied_from) {
     if (dir != run.checkpoints) runs.copied_from.push_back(run.id);
   }
@@ -199,4 +199,4 @@ checkpoint::SaveOptions save_options(const std::string& run_dir, const Checkpoin
           .copied_from = runs.copied_from};
 }
 
-}  // namespace lt
+}  // namespace lt::saver

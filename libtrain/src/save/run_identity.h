@@ -9,7 +9,7 @@
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/config/config.h"
 
-namespace lt {
+namespace lt::saver {
 
 // Where a folder was: its canonical path, and its inode, which it keeps when it is moved within a file system.
 struct FolderPlace {
@@ -66,4 +66,4 @@ checkpoint::RunFilter checkpoints_of(const std::string& run_dir, const std::stri
 checkpoint::SaveOptions save_options(const std::string& run_dir, const CheckpointConfig& checkpoint,
                                      const RunIdentity& identity);
 
-}  // namespace lt
+}  // namespace lt::saver

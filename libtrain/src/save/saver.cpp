@@ -20,7 +20,7 @@
 #include "save/run_identity.h"
 #include "tensor/host_memory.h"
 
-namespace lt {
+namespace lt::saver {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -66,7 +66,7 @@ struct Saver::Background {
       : group(run.world.duplicate_patient("checkpoints")),
         allocation(std::async(std::launch::async, [device = run.engine.options().device, bytes] {
           Buffers made;
-          for (auto& buffer : made) buffer = host_memory(device, bytes);
+          for (auto& buffer : made) buffer = tensor::host_memory(device, bytes);
           return made;
         })) {}
   // The buffer of the next save. All ranks must call it.
@@ -100,7 +100,7 @@ void Saver::begin_memory_copies() {
   memory_ = std::make_unique<MemoryCheckpoints>(run_.engine, *copy_, run_.control, run_.identity, run_.data_tokens,
                                                 recorded_);
   run_.log.say(fmt::format("copies in memory: every {}, {:.3f} GiB a rank{}",
-                           run_.policy.memory_every == 1 ? "step" : counted(run_.policy.memory_every, "step"),
+                           run_.policy.memory_every == 1 ? "step" : recorder::counted(run_.policy.memory_every, "step"),
                            static_cast<double>(kMemorySlots * copy_->bytes()) / (1 << 30),
                            memory_->is_mirrored() ? ", and as much on the next host" : ""));
   if (run_.engine.options().cuda_graph && run_.policy.memory_every == 1) {
@@ -137,13 +137,13 @@ bool Saver::has_missed() const {
 // The ranks' clocks differ; rank 0 decides.
 bool Saver::minutes_are_over() {
   const double minutes = run_.policy.every_minutes;
-  return minutes > 0 && broadcast_value(run_.control, seconds_since(last_begin_) >= minutes * 60);
+  return minutes > 0 && comm::broadcast_value(run_.control, device::seconds_since(last_begin_) >= minutes * 60);
 }
 
 void Saver::save() {
   const Size step = run_.engine.steps_done();
   if (last_begun_ == step) return;
-  const ActivityScope activity(Activity::checkpoint);
+  const profile::ActivityScope activity(Activity::checkpoint);
   const PhaseScope phase(Phase::save);
   last_begun_ = step;
   last_begin_ = Clock::now();
@@ -160,7 +160,7 @@ SaveOutcome Saver::save_now(Size step) {
   } catch (const DataError& error) {
     outcome.error = error;
   }
-  outcome.seconds = outcome.stall_seconds = seconds_since(last_begin_);
+  outcome.seconds = outcome.stall_seconds = device::seconds_since(last_begin_);
   return outcome;
 }
 
@@ -168,7 +168,7 @@ void Saver::start_copies(bool saves) {
   const bool to_disk = saves && background_ != nullptr && last_begun_ != run_.engine.steps_done();
   const bool to_memory = memory_ != nullptr && run_.engine.steps_done() % run_.policy.memory_every == 0;
   if (!to_disk && !to_memory) return;
-  const ActivityScope activity(Activity::checkpoint);
+  const profile::ActivityScope activity(Activity::checkpoint);
   const PhaseScope phase(Phase::save);
   if (to_disk) start_copy();
   if (to_memory) memory_->copy();
@@ -179,7 +179,7 @@ void Saver::start_copy() {
   if (background_->saves.outstanding() == kSaveBuffers) conclude(background_->saves.take());
   const std::shared_ptr<void>& buffer = background_->next_buffer(run_.control);
   const Event copied = copy_->start(buffer.get());
-  background_->started = {run_.engine.steps_done(), buffer, copied, seconds_since(begin)};
+  background_->started = {run_.engine.steps_done(), buffer, copied, device::seconds_since(begin)};
 }
 
 void Saver::save_in_background(Size step) {
@@ -189,7 +189,7 @@ void Saver::save_in_background(Size step) {
   ShardMap map = saved_state(run_.engine);
   map.owned = copy_->ranges_in(copy.buffer), map.needed.clear();
   checkpoint::RunState state = run_.state(copy_->loss_scale());
-  const double stall_seconds = copy.stall_seconds + seconds_since(begin);
+  const double stall_seconds = copy.stall_seconds + device::seconds_since(begin);
   // Capture everything by value: during stack unwinding the thread may outlive this object.
   background_->saves.add(step, stall_seconds,
                          [copied = copy.copied, recorded = recorded_, dir = run_.policy.dir,
@@ -216,7 +216,7 @@ void Saver::conclude_finished() {
   const PhaseScope phase(Phase::save);
   // Saves end at different times on different ranks, but all ranks must conclude a save at the same step.
   int finished = background_->saves.outstanding();
-  for (const int count : gather_values(run_.control, background_->saves.finished()))
+  for (const int count : comm::gather_values(run_.control, background_->saves.finished()))
     finished = std::min(finished, count);
   for (; finished > 0; --finished) conclude(background_->saves.take());
 }
@@ -265,7 +265,8 @@ void Saver::conclude_failure(const SaveOutcome& outcome) {
   } else if (retry_at > 0) {
     next = fmt::format("next attempt after step {} at the latest", retry_at);
   } else {
-    next = fmt::format("the next save by cadence is the next attempt, after {}", counted(attempts, "failure"));
+    next =
+        fmt::format("the next save by cadence is the next attempt, after {}", recorder::counted(attempts, "failure"));
   }
   run_.log.say(fmt::format("warning: step {} was not saved, {}: {}", outcome.step, next, outcome.error->what()));
 }
@@ -281,4 +282,4 @@ void Saver::finish() {
   }
 }
 
-}  // namespace lt
+}  // namespace lt::saver

@@ -20,7 +20,7 @@
 #include "save/run_identity.h"
 #include "save/state_copy.h"
 
-namespace lt {
+namespace lt::saver {
 
 // The run whose state is saved. What is referred to must outlive the saver.
 struct SavedRun {
@@ -29,7 +29,7 @@ struct SavedRun {
   const CheckpointConfig& policy;
   const std::string& run_dir;
   const RunIdentity& identity;
-  RunLog& log;
+  recorder::RunLog& log;
   Size steps;                       // of the whole run
   Size data_tokens;                 // of the training data; 0: unknown
   bool copies_to_memory;            // whether it keeps copies of its state in the hosts' memory
@@ -106,4 +106,4 @@ class Saver {
   std::chrono::steady_clock::time_point last_begin_ = std::chrono::steady_clock::now();
 };
 
-}  // namespace lt
+}  // namespace lt::saver

@@ -10,12 +10,12 @@
 #include "kernels/elementwise.h"
 #include "tensor/host_memory.h"
 
-namespace lt {
+namespace lt::saver {
 namespace {
 
 // Copies with a GPU's copy engine. On the CPU all threads copy, because one thread does not fill the memory bandwidth.
 void transfer(const Stream& stream, void* to, const void* from, Size bytes) {
-  if (stream.device() != kCpu) return copy_bytes(stream, to, from, bytes);
+  if (stream.device() != kCpu) return device::copy_bytes(stream, to, from, bytes);
   const DType dtype = bytes % dtype_bytes(DType::f32) == 0 ? DType::f32 : DType::bf16;  // only its size matters
   const kernels::Strided row{.dims = 1, .sizes = {bytes / dtype_bytes(dtype)}, .out = {1}, .a = {1}};
   kernels::copy_strided(CpuStream{}, dtype, row, to, from, false);
@@ -92,10 +92,10 @@ std::vector<StateRange> StateCopy::ranges_in(const std::shared_ptr<void>& copy) 
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const DType dtype = layout_[i].dtype;
     const Size element = dtype_bytes(dtype);
-    if (!all[dtype].defined()) all[dtype] = tensor_over(copy, bytes() / element, dtype);
+    if (!all[dtype].defined()) all[dtype] = tensor::tensor_over(copy, bytes() / element, dtype);
     ranges[i].values = all[dtype].narrow(0, layout_[i].offset / element, ranges[i].end - ranges[i].begin);
   }
   return ranges;
 }
 
-}  // namespace lt
+}  // namespace lt::saver

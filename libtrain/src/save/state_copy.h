@@ -8,7 +8,7 @@
 #include "checkpoints/memory/copy_format.h"
 #include "libtrain/parallel/engine.h"
 
-namespace lt {
+namespace lt::saver {
 
 // At most one per engine, because the engine's update waits for one stream only.
 class StateCopy {
@@ -50,4 +50,4 @@ Size state_copy_bytes(const std::vector<StateRange>& ranges);
 // The number of buffers for asynchronous saves: one is written to disk while the other one fills.
 inline constexpr Size kSaveBuffers = 2;
 
-}  // namespace lt
+}  // namespace lt::saver

@@ -43,7 +43,7 @@ void GradientSlot::add(Tensor gradient) {
   }
   const GradientTarget target = next();
   detail::require_values(gradient);
-  dispatch(device, [&](auto stream) {
+  tensor::dispatch(device, [&](auto stream) {
     kernels::convert(stream, dtype, target.dst.data(), gradient.dtype(), gradient.data(), gradient.elements(),
                      target.accumulate);
   });
@@ -88,7 +88,7 @@ void backward(Tape& tape, const Tensor& loss, const LossGradient& seed) {
   Tensor gradient = Tensor::empty(loss.shape(), loss.dtype(), loss.device());
   fill(gradient, seed.factor);
   if (seed.scale.defined()) {
-    dispatch(loss.device(), [&](auto stream) {
+    tensor::dispatch(loss.device(), [&](auto stream) {
       kernels::scale(stream, loss.dtype(), gradient.data(), seed.scale.data(), seed.factor, 1, false);
     });
   }
@@ -113,7 +113,7 @@ namespace detail {
 bool wants_gradient(const Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
 
 void require_values(const Tensor& tensor) {
-  if (TensorStorage::is_deferred(tensor)) tensor.require_values();
+  if (tensor::TensorStorage::is_deferred(tensor)) tensor.require_values();
 }
 
 Tensor record_output(std::shared_ptr<Function> function, Tensor output) {
@@ -121,7 +121,7 @@ Tensor record_output(std::shared_ptr<Function> function, Tensor output) {
   function->set_output(output);
   Tape* const tape = Context::current().tape;
   if (!tape->keeps_values() && function->is_cheap()) {
-    TensorStorage::set_recipe(output, [function](const Tensor& out) {
+    tensor::TensorStorage::set_recipe(output, [function](const Tensor& out) {
       const OperationScope operation(function->name());
       function->recompute(out);
     });

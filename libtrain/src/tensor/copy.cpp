@@ -34,13 +34,13 @@ void copy_across(const Tensor& dst, const Tensor& src) {
     copy(staged, src);
     return copy(dst, staged);
   }
-  if (src.device() == kCpu) return copy_bytes(dst.device(), dst.data(), src.data(), dst.bytes());
+  if (src.device() == kCpu) return device::copy_bytes(dst.device(), dst.data(), src.data(), dst.bytes());
   if (dst.device() != kCpu) {  // what uses the memory of dst already comes before the copy
     Event used;
     used.record(Stream::compute(dst.device()));
     Stream::compute(src.device()).wait(used);
   }
-  read_bytes(src.device(), dst.data(), src.data(), dst.bytes());
+  tensor::read_bytes(src.device(), dst.data(), src.data(), dst.bytes());
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ void copy(const Tensor& dst, const Tensor& src) {
   detail::require_values(src), detail::require_values(dst);
   if (across) return copy_across(dst, src);
   if (dst.is_contiguous() && src.is_contiguous()) {
-    dispatch(dst.device(), [&](auto stream) {
+    tensor::dispatch(dst.device(), [&](auto stream) {
       kernels::convert(stream, dst.dtype(), dst.data(), src.dtype(), src.data(), dst.elements(), false);
     });
     return;
@@ -71,7 +71,7 @@ void copy(const Tensor& dst, const Tensor& src) {
     copy(staged, src);
     return copy(dst, staged);
   }
-  dispatch(dst.device(), [&](auto stream) {
+  tensor::dispatch(dst.device(), [&](auto stream) {
     kernels::copy_strided(stream, dst.dtype(), strided_space(dst, src), dst.data(), src.data(), false);
   });
 }
@@ -79,7 +79,7 @@ void copy(const Tensor& dst, const Tensor& src) {
 void fill_zero(const Tensor& dst) {
   detail::require_values(dst);
   if (!dst.is_contiguous()) return copy(dst, Tensor::zeros(dst.shape(), dst.dtype(), dst.device()));
-  dispatch(dst.device(), [&](auto stream) { kernels::fill_zero(stream, dst.data(), dst.bytes()); });
+  tensor::dispatch(dst.device(), [&](auto stream) { kernels::fill_zero(stream, dst.data(), dst.bytes()); });
 }
 
 void fill(const Tensor& dst, double value) {
@@ -89,7 +89,8 @@ void fill(const Tensor& dst, double value) {
   detail::require_values(dst);
   if (!dst.is_contiguous())
     throw UsageError("tensor", "fill: expected a contiguous tensor, its shape is " + to_string(dst.shape()));
-  dispatch(dst.device(), [&](auto stream) { kernels::fill(stream, dst.dtype(), dst.data(), value, dst.elements()); });
+  tensor::dispatch(dst.device(),
+                   [&](auto stream) { kernels::fill(stream, dst.dtype(), dst.data(), value, dst.elements()); });
 }
 
 }  // namespace lt

@@ -9,7 +9,7 @@
 #include "libtrain/memory/memory.h"
 #include "libtrain/tensor/tensor.h"
 
-namespace lt {
+namespace lt::tensor {
 
 // `count` values of T, initially all zero, owned by `workspace` in the ledger. Copies share the values.
 template <class T>
@@ -54,4 +54,4 @@ class DeviceValue {
   Tensor storage_;
 };
 
-}  // namespace lt
+}  // namespace lt::tensor

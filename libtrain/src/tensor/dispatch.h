@@ -4,7 +4,7 @@
 #include "device/build.h"
 #include "libtrain/tensor/tensor.h"
 
-namespace lt {
+namespace lt::tensor {
 
 // Calls launch(stream) with the stream type of `device`'s back end. Nothing runs on meta.
 template <class Launch>
@@ -13,7 +13,7 @@ void dispatch(Device device, Launch&& launch) {
     case DeviceType::cpu: launch(CpuStream{}); return;
     case DeviceType::meta: return;
     case DeviceType::cuda:
-      if constexpr (kCudaIsBuilt) {
+      if constexpr (device::kCudaIsBuilt) {
         launch(Stream::compute(device).cuda());
       } else {
         require_device(device);  // throws
@@ -28,8 +28,8 @@ void dispatch(const Stream& stream, Launch&& launch) {
     case DeviceType::cpu: launch(CpuStream{}); return;
     case DeviceType::meta: return;
     case DeviceType::cuda:
-      if constexpr (kCudaIsBuilt) launch(stream.cuda());
+      if constexpr (device::kCudaIsBuilt) launch(stream.cuda());
   }
 }
 
-}  // namespace lt
+}  // namespace lt::tensor

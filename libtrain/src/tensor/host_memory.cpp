@@ -6,11 +6,11 @@
 #include "device/cuda.h"
 #include "memory/buffer.h"
 
-namespace lt {
+namespace lt::tensor {
 namespace {
 
 // Hands out one given block, once.
-class GivenMemory final : public BlockSource {
+class GivenMemory final : public memory::BlockSource {
  public:
   explicit GivenMemory(std::shared_ptr<void> memory) : memory_(std::move(memory)) {}
   Block allocate(Size, MemoryOwner) override { return {static_cast<std::byte*>(memory_.get()), 0}; }
@@ -23,14 +23,14 @@ class GivenMemory final : public BlockSource {
 }  // namespace
 
 std::shared_ptr<void> host_memory(Device device, Size bytes) {
-  if (device.type == DeviceType::cuda) return cuda::allocate_pinned(device.index, bytes);
+  if (device.type == DeviceType::cuda) return device::cuda::allocate_pinned(device.index, bytes);
   return std::shared_ptr<std::byte[]>(new std::byte[static_cast<std::size_t>(bytes)]());
 }
 
 Tensor tensor_over(std::shared_ptr<void> memory, Size elements, DType dtype) {
   const MemoryScope owner(MemoryOwner::data);
-  const AllocationScope given(std::make_shared<GivenMemory>(std::move(memory)), kCpu);
+  const memory::AllocationScope given(std::make_shared<GivenMemory>(std::move(memory)), kCpu);
   return Tensor::empty({elements}, dtype, kCpu);
 }
 
-}  // namespace lt
+}  // namespace lt::tensor

@@ -5,7 +5,7 @@
 
 #include "libtrain/tensor/tensor.h"
 
-namespace lt {
+namespace lt::tensor {
 
 // Contents are unspecified. Pinned if `device` is CUDA, so that copies run beside the host and other streams. No ledger
 // counts it.
@@ -15,4 +15,4 @@ std::shared_ptr<void> host_memory(Device device, Size bytes);
 // up to kAllocationAlignment bytes. No ledger counts it.
 Tensor tensor_over(std::shared_ptr<void> memory, Size elements, DType dtype = DType::f32);
 
-}  // namespace lt
+}  // namespace lt::tensor

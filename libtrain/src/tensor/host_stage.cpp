@@ -5,7 +5,7 @@
 #include "libtrain/error.h"
 #include "tensor/host_memory.h"
 
-namespace lt {
+namespace lt::tensor {
 namespace {
 
 void require(const Tensor& tensor, Size bytes) {
@@ -20,12 +20,12 @@ HostStage::HostStage(Device device, Size bytes) : device_(device), bytes_(bytes)
 
 void HostStage::send(const Tensor& to) const {
   require(to, bytes_);
-  if (!device_.is_meta() && to.bytes() > 0) copy_bytes(device_, to.data(), memory_.get(), to.bytes());
+  if (!device_.is_meta() && to.bytes() > 0) device::copy_bytes(device_, to.data(), memory_.get(), to.bytes());
 }
 
 void HostStage::receive(const Tensor& from) const {
   require(from, bytes_);
-  if (!device_.is_meta() && from.bytes() > 0) copy_bytes(device_, memory_.get(), from.data(), from.bytes());
+  if (!device_.is_meta() && from.bytes() > 0) device::copy_bytes(device_, memory_.get(), from.data(), from.bytes());
 }
 
-}  // namespace lt
+}  // namespace lt::tensor

@@ -5,7 +5,7 @@
 
 #include "libtrain/tensor/tensor.h"
 
-namespace lt {
+namespace lt::tensor {
 
 class HostStage {
  public:
@@ -25,4 +25,4 @@ class HostStage {
   std::shared_ptr<void> memory_;
 };
 
-}  // namespace lt
+}  // namespace lt::tensor

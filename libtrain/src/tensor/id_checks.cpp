@@ -12,7 +12,7 @@
 #include "libtrain/error.h"
 #include "tensor/dispatch.h"
 
-namespace lt {
+namespace lt::tensor {
 namespace {
 
 // Never destroyed: tensors in static variables may be read late.
@@ -74,7 +74,7 @@ kernels::IdCheck IdChecks::add(const IdUse& use, const Tensor& ids) {
 
 void IdChecks::receive(std::uint64_t& to) {
   const std::lock_guard lock(mutex_);
-  if (is_new_) copy_bytes(device_, &to, word_, sizeof to);
+  if (is_new_) device::copy_bytes(device_, &to, word_, sizeof to);
   is_new_ = false;
 }
 
@@ -87,7 +87,7 @@ void IdChecks::require_none(std::uint64_t word) const {
 
 void IdChecks::reset() {
   constexpr std::uint64_t kNone = 0;
-  copy_bytes(device_, word_, &kNone, sizeof kNone);
+  device::copy_bytes(device_, word_, &kNone, sizeof kNone);
 }
 
-}  // namespace lt
+}  // namespace lt::tensor

@@ -11,7 +11,7 @@
 #include "kernels/id_check.h"
 #include "libtrain/tensor/tensor.h"
 
-namespace lt {
+namespace lt::tensor {
 
 // The ids that are one argument of an operation.
 struct IdUse {
@@ -63,4 +63,4 @@ class IdChecks {
   bool is_new_ = false;       // added since receive()
 };
 
-}  // namespace lt
+}  // namespace lt::tensor

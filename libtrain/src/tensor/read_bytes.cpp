@@ -7,10 +7,10 @@
 #include "libtrain/device/context.h"
 #include "tensor/id_checks.h"
 
-namespace lt {
+namespace lt::tensor {
 
 void read_bytes(Device device, void* to, const void* from, Size bytes) {
-  copy_bytes(device, to, from, bytes);
+  device::copy_bytes(device, to, from, bytes);
   IdChecks* const ids = IdChecks::on(device);
   std::uint64_t bad_id = 0;
   if (ids != nullptr) ids->receive(bad_id);
@@ -20,4 +20,4 @@ void read_bytes(Device device, void* to, const void* from, Size bytes) {
   ids->require_none(bad_id);
 }
 
-}  // namespace lt
+}  // namespace lt::tensor

@@ -5,7 +5,7 @@
 
 #include "libtrain/tensor/tensor.h"
 
-namespace lt {
+namespace lt::tensor {
 
 struct TensorStorage {
   // Makes `tensor`, and every copy of its handle, refer to elements() elements of the flat `storage`, starting at
@@ -39,4 +39,4 @@ struct TensorStorage {
   static void set_recipe(const Tensor& tensor, std::function<void(const Tensor& out)> recipe);
 };
 
-}  // namespace lt
+}  // namespace lt::tensor

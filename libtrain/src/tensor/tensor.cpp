@@ -20,12 +20,12 @@ struct Tensor::Impl {
   Shape shape, strides;
   DType dtype = DType::f32;
   Device device;
-  std::shared_ptr<Buffer> buffer;
+  std::shared_ptr<memory::Buffer> buffer;
   Size offset = 0;  // of the first element, bytes from the buffer's start
   std::shared_ptr<GradientSlot> gradient;
-  TensorStorage::Recipe recipe;
+  tensor::TensorStorage::Recipe recipe;
   struct BoundRows {
-    TensorStorage::Rows rows;
+    tensor::TensorStorage::Rows rows;
     std::function<void()> on_read;
   };
   std::optional<BoundRows> bound_rows;  // in place of values
@@ -60,7 +60,7 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   impl->device = device;
   Size bytes = 0;
   if (__builtin_mul_overflow(shape.elements(), dtype_bytes(dtype), &bytes)) throw_too_large(shape);
-  impl->buffer = std::make_shared<Buffer>(bytes, device);
+  impl->buffer = std::make_shared<memory::Buffer>(bytes, device);
   return Tensor(std::move(impl));
 }
 
@@ -89,7 +89,7 @@ Tensor Tensor::from(std::span<const T> values, const Shape& shape, Device device
   Tensor tensor = empty(shape, dtype_of<T>, device);
   if (bool* const told = Context::current().makes_host_values; told != nullptr && device != kCpu) *told = true;
   if (!device.is_meta() && !values.empty()) {
-    copy_bytes(device, tensor.data(), values.data(), static_cast<Size>(values.size_bytes()));
+    device::copy_bytes(device, tensor.data(), values.data(), static_cast<Size>(values.size_bytes()));
   }
   return tensor;
 }
@@ -131,8 +131,8 @@ void Tensor::require_values() const {
                            " are not here: its unit is not gathered at this point",
                        "loss() uses a parameter inside run() of its unit, or of a later unit that borrows from it");
     }
-    impl().buffer = std::make_shared<Buffer>(elements() * dtype_bytes(impl().dtype), impl().device);
-    std::optional<ActivityScope> recompute;
+    impl().buffer = std::make_shared<memory::Buffer>(elements() * dtype_bytes(impl().dtype), impl().device);
+    std::optional<profile::ActivityScope> recompute;
     if (std::exchange(impl().had_values, true)) recompute.emplace(Activity::recompute);
     impl().recipe.values(*this);
   }
@@ -176,7 +176,7 @@ std::vector<T> Tensor::to_vector() const {
     copy(values, *this);
   }
   std::vector<T> result(static_cast<std::size_t>(elements()));
-  if (!result.empty()) read_bytes(device(), result.data(), values.data(), values.bytes());
+  if (!result.empty()) tensor::read_bytes(device(), result.data(), values.data(), values.bytes());
   return result;
 }
 template std::vector<float> Tensor::to_vector() const;
@@ -187,7 +187,7 @@ double Tensor::item() const {
   if (elements() != 1) throw UsageError("tensor", "item(): expected one element, got shape " + lt::to_string(shape()));
   require_numbers();
   const auto read = [&]<class T>(T value) {
-    read_bytes(device(), &value, data(), sizeof(T));
+    tensor::read_bytes(device(), &value, data(), sizeof(T));
     return static_cast<double>(value);
   };
   // Every step's loss is read here, so the usual dtypes allocate nothing.
@@ -246,6 +246,10 @@ Tensor Tensor::detach() const {
   return Tensor(std::move(impl));
 }
 
+}  // namespace lt
+
+namespace lt::tensor {
+
 void TensorStorage::rebind(const Tensor& tensor, const Tensor& storage, Size offset) {
   Tensor::Impl& impl = *tensor.impl_;
   if (storage.dtype() != tensor.dtype() || !storage.is_contiguous() || offset < 0 ||
@@ -271,6 +275,10 @@ const TensorStorage::Rows* TensorStorage::rows(const Tensor& tensor) {
   return tensor.impl_->bound_rows ? &tensor.impl_->bound_rows->rows : nullptr;
 }
 
+}  // namespace lt::tensor
+
+namespace lt {
+
 bool Tensor::is_bound() const { return impl().buffer != nullptr; }
 
 bool Tensor::requires_grad() const { return impl_ != nullptr && impl_->gradient != nullptr; }
@@ -280,7 +288,8 @@ void Tensor::set_requires_grad() {
     throw UsageError("tensor", "set_requires_grad: expected a floating dtype, got " + std::string(dtype_name(dtype())));
   }
   if (impl().gradient != nullptr) return;
-  impl().gradient = std::make_shared<GradientSlot>(GradientSlot{shape(), gradient_dtype(dtype()), device(), {}, false});
+  impl().gradient =
+      std::make_shared<GradientSlot>(GradientSlot{shape(), kernels::gradient_dtype(dtype()), device(), {}, false});
 }
 
 void Tensor::set_result_of_operation() {
@@ -300,6 +309,10 @@ const std::shared_ptr<GradientSlot>& Tensor::gradient_slot() const {
 bool Tensor::is_sole_owner() const { return impl_.use_count() == 1 && impl().buffer.use_count() == 1; }
 
 bool Tensor::shares_storage(const Tensor& other) const { return impl().buffer == other.impl().buffer; }
+
+}  // namespace lt
+
+namespace lt::tensor {
 
 void TensorStorage::set_recipe(const Tensor& tensor, std::function<void(const Tensor&)> recipe) {
   tensor.impl_->recipe.values = std::move(recipe);
@@ -323,6 +336,10 @@ bool TensorStorage::quantize(const Tensor& tensor, const Tensor& values, const T
 }
 
 void TensorStorage::forget(const Tensor& tensor) { tensor.impl_->recipe = {}; }
+
+}  // namespace lt::tensor
+
+namespace lt {
 
 void Tensor::release_values() const {
   if (impl().recipe.values) impl().buffer.reset();

@@ -9,7 +9,7 @@
 #include "tokenizer/regex.h"
 #include "tokenizer/white_space.h"
 
-namespace lt {
+namespace lt::tokenizer {
 namespace {
 
 // The characters of words, by Unicode Technical Standard 18, annex C; PCRE2's \w leaves marks out.
@@ -21,7 +21,7 @@ bool is_word(std::string_view character) {
 }
 
 std::string_view first_character(std::string_view text) {
-  return text.empty() ? text : text.substr(0, std::max<std::size_t>(1, utf8_length(text)));
+  return text.empty() ? text : text.substr(0, std::max<std::size_t>(1, io::utf8_length(text)));
 }
 
 std::string_view last_character(std::string_view text) {
@@ -31,7 +31,7 @@ std::string_view last_character(std::string_view text) {
 }
 
 bool is_space(std::string_view character) {
-  return !character.empty() && is_white_space(utf8_character(character, character.size()));
+  return !character.empty() && is_white_space(io::utf8_character(character, character.size()));
 }
 
 std::size_t spaces_at_end(std::string_view text) {
@@ -91,4 +91,4 @@ std::vector<Section> AddedTokens::find(std::string_view text) const {
   return sections;
 }
 
-}  // namespace lt
+}  // namespace lt::tokenizer

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lt {
+namespace lt::tokenizer {
 
 struct AddedToken {
   std::uint32_t id = 0;
@@ -40,4 +40,4 @@ class AddedTokens {
   std::array<std::vector<std::size_t>, 256> by_first_byte_;  // indices, the longest content first
 };
 
-}  // namespace lt
+}  // namespace lt::tokenizer

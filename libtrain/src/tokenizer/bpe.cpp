@@ -12,7 +12,7 @@
 #include "libtrain/error.h"
 #include "tokenizer/byte_alphabet.h"
 
-namespace lt {
+namespace lt::tokenizer {
 namespace {
 
 // Above this many tokens a word is merged with a heap.
@@ -66,8 +66,8 @@ Bpe::Bpe(const Tokens& vocabulary, const Merges& merges, const BpeOptions& optio
   for (const auto& [token, id] : vocabulary) {
     char32_t before = 0;
     for (std::string_view rest = token; !rest.empty();) {
-      const std::size_t length = std::max<std::size_t>(1, utf8_length(rest));
-      const char32_t character = utf8_character(rest, length);
+      const std::size_t length = std::max<std::size_t>(1, io::utf8_length(rest));
+      const char32_t character = io::utf8_character(rest, length);
       if (rest.size() < token.size()) neighbours_.push_back(pair_of(before, character));
       before = character;
       rest.remove_prefix(length);
@@ -145,7 +145,7 @@ void Bpe::add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, s
   };
   while (begin < word.size()) {
     const std::string_view rest = word.substr(begin);
-    const std::size_t length = options_.by_bytes ? 1 : std::max<std::size_t>(1, utf8_length(rest));
+    const std::size_t length = options_.by_bytes ? 1 : std::max<std::size_t>(1, io::utf8_length(rest));
     const std::string_view character = rest.substr(0, length);
     const auto byte = [&](char c) { return bytes_[static_cast<unsigned char>(c)]; };
     if (const auto id = options_.by_bytes ? byte(character[0]) : find(character)) {
@@ -219,4 +219,4 @@ void Bpe::merge_long(std::vector<std::uint32_t>& ids, std::size_t begin) const {
   for (std::int32_t i = 0; i >= 0; i = symbol(i).next) ids.push_back(symbol(i).id);
 }
 
-}  // namespace lt
+}  // namespace lt::tokenizer

@@ -15,7 +15,7 @@
 
 #include "libtrain/tokenizer/tokenizer.h"
 
-namespace lt {
+namespace lt::tokenizer {
 
 struct BpeOptions {
   bool by_bytes = true;                    // the smallest tokens are bytes; false: characters
@@ -85,4 +85,4 @@ class Bpe {
   std::vector<std::uint64_t> neighbours_;  // characters next to each other in a token, sorted
 };
 
-}  // namespace lt
+}  // namespace lt::tokenizer

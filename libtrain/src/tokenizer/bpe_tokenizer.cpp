@@ -13,7 +13,7 @@
 #include "tokenizer/token_search.h"
 #include "tokenizer/word_cache.h"
 
-namespace lt {
+namespace lt::tokenizer {
 namespace {
 
 // How much text behind a place must be known, beside the longest added token, before a text is cut there. Patterns look
@@ -144,11 +144,11 @@ std::size_t BpeTokenizer::encode_front(std::string_view text, bool continues, bo
     if (cut == 0) return 0;
     Ids front;
     bool is_cut = false;
-    if (is_utf8(text)) {
+    if (io::is_utf8(text)) {
       is_cut = encode_until(cut, text, manner, front);
     } else {
-      const std::string before = repaired_utf8(text.substr(0, cut));
-      is_cut = encode_until(before.size(), before + repaired_utf8(text.substr(cut)), manner, front);
+      const std::string before = io::repaired_utf8(text.substr(0, cut));
+      is_cut = encode_until(before.size(), before + io::repaired_utf8(text.substr(cut)), manner, front);
     }
     if (!is_cut) continue;
     append(front);
@@ -159,7 +159,7 @@ std::size_t BpeTokenizer::encode_front(std::string_view text, bool continues, bo
 
 Tokenizer::Ids BpeTokenizer::encode(std::string_view text, const Manner& manner) const {
   std::string repaired;
-  if (!is_utf8(text)) text = repaired = repaired_utf8(text);
+  if (!io::is_utf8(text)) text = repaired = io::repaired_utf8(text);
   Ids ids;
   encode_until(text.size(), text, manner, ids);
   return ids;
@@ -283,8 +283,8 @@ std::size_t BpeTokenizer::end_of_plain_word(std::string_view text, std::size_t b
   char32_t before = 0;
   for (std::size_t at = begin; may_end && at < text.size();) {
     const std::string_view rest = text.substr(at);
-    const std::size_t length = std::max<std::size_t>(1, utf8_length(rest));
-    const char32_t character = utf8_character(rest, length);
+    const std::size_t length = std::max<std::size_t>(1, io::utf8_length(rest));
+    const char32_t character = io::utf8_character(rest, length);
     if (at > begin && pre_tokenizer_.split_metaspace && rest.starts_with(kMetaspace)) return at;
     if (at > begin && cuts_between_neighbours_ && bpe_.may_cut(before, character)) return at;
     before = character, at += length;
@@ -315,7 +315,7 @@ std::string BpeTokenizer::decode(const Ids& tokens) const {
     if (&token == tokens.data() && decoder_.first_without_spaces) std::erase(text, ' ');
   }
   if (decoder_.strip_first_space && text.starts_with(' ')) text.erase(0, 1);
-  return is_utf8(text) ? text : repaired_utf8(text);
+  return io::is_utf8(text) ? text : io::repaired_utf8(text);
 }
 
-}  // namespace lt
+}  // namespace lt::tokenizer

@@ -17,7 +17,7 @@
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/tokenizer_json.h"
 
-namespace lt {
+namespace lt::tokenizer {
 
 class TokenSearch;
 
@@ -79,4 +79,4 @@ class BpeTokenizer final : public Tokenizer {
   mutable std::vector<std::unique_ptr<Worker>> idle_;
 };
 
-}  // namespace lt
+}  // namespace lt::tokenizer

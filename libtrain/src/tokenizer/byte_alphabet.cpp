@@ -5,7 +5,7 @@
 
 #include "io/utf8.h"
 
-namespace lt {
+namespace lt::tokenizer {
 namespace {
 
 constexpr int kCharacters = 256 + 68;
@@ -30,8 +30,8 @@ std::optional<std::string> bytes_of_alphabet(std::string_view text) {
   static constexpr auto table = byte_of_character();
   std::string bytes;
   while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    const char32_t character = length == 0 ? kCharacters : utf8_character(text, length);
+    const std::size_t length = io::utf8_length(text);
+    const char32_t character = length == 0 ? kCharacters : io::utf8_character(text, length);
     if (character >= kCharacters || table[character] < 0) return std::nullopt;
     bytes += static_cast<char>(table[character]);
     text.remove_prefix(length);
@@ -65,4 +65,4 @@ std::optional<char> byte_of_token(std::string_view token) {
   return static_cast<char>(high * 16 + low);
 }
 
-}  // namespace lt
+}  // namespace lt::tokenizer

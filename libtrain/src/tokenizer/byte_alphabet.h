@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace lt {
+namespace lt::tokenizer {
 
 // The bytes that `text`, UTF-8, stands for; nullopt if a character is not in the alphabet.
 std::optional<std::string> bytes_of_alphabet(std::string_view text);
@@ -16,4 +16,4 @@ std::string written_in_alphabet(std::string_view bytes);
 // The byte of a token such as <0x0A>, with which tokenizers of characters write bytes; nullopt for any other token.
 std::optional<char> byte_of_token(std::string_view token);
 
-}  // namespace lt
+}  // namespace lt::tokenizer

@@ -1,7 +1,7 @@
 // The byte tokenizer.
 #include "tokenizer/byte_tokenizer.h"
 
-namespace lt {
+namespace lt::tokenizer {
 namespace {
 
 constexpr std::uint32_t kBytes = 256;
@@ -45,4 +45,4 @@ class ByteTokenizer final : public Tokenizer {
 
 std::unique_ptr<Tokenizer> make_byte_tokenizer() { return std::make_unique<ByteTokenizer>(); }
 
-}  // namespace lt
+}  // namespace lt::tokenizer

@@ -5,8 +5,8 @@
 
 #include "libtrain/tokenizer/tokenizer.h"
 
-namespace lt {
+namespace lt::tokenizer {
 
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
-}  // namespace lt
+}  // namespace lt::tokenizer

@@ -41,18 +41,18 @@ constexpr std::array<std::string_view, 3> kRoles = {"system", "user", "assistant
 constexpr std::string_view kAssistant = "assistant";
 
 // What Python's str.strip() removes, as templates do.
-bool is_trimmed(char32_t c) { return is_white_space(c) || (c >= 0x1c && c <= 0x1f); }
+bool is_trimmed(char32_t c) { return tokenizer::is_white_space(c) || (c >= 0x1c && c <= 0x1f); }
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (!is_trimmed(utf8_character(text, length))) break;
+    const std::size_t length = io::utf8_length(text);
+    if (!is_trimmed(io::utf8_character(text, length))) break;
     text.remove_prefix(length);
   }
   while (!text.empty()) {
     std::size_t begin = text.size() - 1;
     while ((static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80) --begin;
-    if (!is_trimmed(utf8_character(text.substr(begin), text.size() - begin))) break;
+    if (!is_trimmed(io::utf8_character(text.substr(begin), text.size() - begin))) break;
     text.remove_suffix(text.size() - begin);
   }
   return text;
@@ -119,7 +119,7 @@ ChatTemplate::Rendered ChatTemplate::rendered(std::span<const ChatMessage> messa
       throw UsageError("tokenizer",
                        fmt::format("role: expected one of {}, found \"{}\"", fmt::join(kRoles, ", "), message.role));
     }
-    const std::string content = is_utf8(message.content) ? message.content : repaired_utf8(message.content);
+    const std::string content = io::is_utf8(message.content) ? message.content : io::repaired_utf8(message.content);
     text.append(row_->before_role).append(message.role).append(row_->before_content);
     const std::size_t begin = text.size() - (space_belongs_to_content() ? 1 : 0);
     text.append(row_->trims ? trimmed(content) : content).append(row_->end);

@@ -1,7 +1,7 @@
 // Looks for the places where texts are cut.
 #include "tokenizer/cut_places.h"
 
-namespace lt {
+namespace lt::tokenizer {
 namespace {
 
 bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -42,4 +42,4 @@ bool has_cut_place(std::string_view part) {
   return false;
 }
 
-}  // namespace lt
+}  // namespace lt::tokenizer

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace lt {
+namespace lt::tokenizer {
 
 // The first place behind a line feed, from `from` on; text.size() if there is none.
 std::size_t next_cut_place(std::string_view text, std::size_t from);
@@ -15,4 +15,4 @@ std::size_t last_cut_place(std::string_view text, std::size_t to, bool spaces_al
 // Whether a part of a text could have a place inside.
 bool has_cut_place(std::string_view part);
 
-}  // namespace lt
+}  // namespace lt::tokenizer

@@ -9,7 +9,7 @@
 
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::tokenizer {
 
 std::string nfc(std::string_view text) {
   // Characters below U+0300, whose first byte is below 0xCC, are normal, and combine with none of each other.
@@ -24,4 +24,4 @@ std::string nfc(std::string_view text) {
   return {reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(length)};
 }
 
-}  // namespace lt
+}  // namespace lt::tokenizer

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
-namespace lt {
+namespace lt::tokenizer {
 
 // `text`, valid UTF-8, in normalization form C (Unicode Standard Annex 15). Text before and after an ASCII character
 // can be normalized apart.
 std::string nfc(std::string_view text);
 
-}  // namespace lt
+}  // namespace lt::tokenizer

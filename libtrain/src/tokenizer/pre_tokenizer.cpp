@@ -6,7 +6,7 @@
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/normalize.h"
 
-namespace lt {
+namespace lt::tokenizer {
 namespace {
 
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
@@ -24,7 +24,7 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
 }  // namespace
 
 std::string Normalizer::operator()(std::string_view text, bool continues) const {
-  std::string out = nfc ? lt::nfc(text) : std::string(text);
+  std::string out = nfc ? tokenizer::nfc(text) : std::string(text);
   if (!out.empty() && !continues) out.insert(0, prepend);
   return replaced.empty() ? out : replace_all(out, replaced, replacement);
 }
@@ -92,4 +92,4 @@ void WordCutter::cut_word(std::size_t split, std::string_view word, std::vector<
   }
 }
 
-}  // namespace lt
+}  // namespace lt::tokenizer

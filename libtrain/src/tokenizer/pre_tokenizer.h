@@ -8,7 +8,7 @@
 
 #include "tokenizer/regex.h"
 
-namespace lt {
+namespace lt::tokenizer {
 
 // What happens to the text between added tokens before its words are cut.
 struct Normalizer {
@@ -96,4 +96,4 @@ class WordCutter {
   std::size_t first_splits_ = 0;
 };
 
-}  // namespace lt
+}  // namespace lt::tokenizer

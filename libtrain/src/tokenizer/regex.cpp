@@ -11,7 +11,7 @@
 #include "libtrain/error.h"
 #include "tokenizer/white_space.h"
 
-namespace lt {
+namespace lt::tokenizer {
 namespace {
 
 // White_Space as the inside of a class. PCRE2's own \s has U+180E too, which lost the property in Unicode 6.3.
@@ -192,4 +192,4 @@ std::optional<RegexMatch> Regex::Matcher::find(std::string_view text, std::size_
   return RegexMatch{range[0], range[1]};
 }
 
-}  // namespace lt
+}  // namespace lt::tokenizer

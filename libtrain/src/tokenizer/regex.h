@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace lt {
+namespace lt::tokenizer {
 
 struct RegexMatch {
   std::size_t begin, end;  // bytes
@@ -45,4 +45,4 @@ class Regex {
   std::shared_ptr<const Code> code_;
 };
 
-}  // namespace lt
+}  // namespace lt::tokenizer

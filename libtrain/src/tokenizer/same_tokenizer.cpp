@@ -8,7 +8,7 @@
 #include "libtrain/error.h"
 #include "tokenizer/tokenizer_json.h"
 
-namespace lt {
+namespace lt::tokenizer {
 namespace {
 
 using Json = nlohmann::json;
@@ -37,4 +37,4 @@ bool extends_tokenizer(const std::string& base, const std::string& more) {
          a->normalizer == b->normalizer && a->pre_tokenizer == b->pre_tokenizer && std::ranges::all_of(a->added, has);
 }
 
-}  // namespace lt
+}  // namespace lt::tokenizer

@@ -8,7 +8,7 @@
 
 #include "tokenizer/bpe.h"
 
-namespace lt {
+namespace lt::tokenizer {
 
 class TokenSearch {
  public:
@@ -52,4 +52,4 @@ class TokenSearch {
   std::size_t next_ = 0;
 };
 
-}  // namespace lt
+}  // namespace lt::tokenizer

@@ -23,7 +23,7 @@ std::string take_complete(std::string& bytes) {
   std::string text;
   std::string_view rest = bytes;
   while (!rest.empty()) {
-    const std::size_t length = utf8_length(rest), begun = length > 0 ? 0 : utf8_begun(rest);
+    const std::size_t length = io::utf8_length(rest), begun = length > 0 ? 0 : io::utf8_begun(rest);
     if (length == 0 && begun == rest.size()) break;
     if (length > 0) {
       text += rest.substr(0, length);
@@ -74,7 +74,7 @@ std::string TextStream::push(std::uint32_t token) {
 
 std::string TextStream::finish() {
   const std::string rest = std::exchange(pending_, {});
-  return rest.empty() ? "" : repaired_utf8(rest);
+  return rest.empty() ? "" : io::repaired_utf8(rest);
 }
 
 std::unique_ptr<Tokenizer> supported_tokenizer(const std::string& text, const std::string& where) {
@@ -114,15 +114,16 @@ std::string find_tokenizer(const std::string& name_or_path) {
 
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path) {
   const std::string found = find_tokenizer(name_or_path);
-  return found == "byte" ? make_byte_tokenizer() : tokenizer_from_json(read_whole_file("data", found), found);
+  return found == "byte" ? tokenizer::make_byte_tokenizer()
+                         : tokenizer_from_json(io::read_whole_file("data", found), found);
 }
 
 std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where) {
-  const auto json = checked_tokenizer(text, where);
-  if (!is_hugging_face_tokenizer(json)) return make_byte_tokenizer();
-  TokenizerDescription description = read_tokenizer_json(json, where);
+  const auto json = tokenizer::checked_tokenizer(text, where);
+  if (!tokenizer::is_hugging_face_tokenizer(json)) return tokenizer::make_byte_tokenizer();
+  tokenizer::TokenizerDescription description = tokenizer::read_tokenizer_json(json, where);
   try {
-    return std::make_unique<BpeTokenizer>(std::move(description), text);
+    return std::make_unique<tokenizer::BpeTokenizer>(std::move(description), text);
   } catch (const DataError& e) {
     throw DataError(e.component(), where + ": " + e.what());
   } catch (const UsageError& e) {

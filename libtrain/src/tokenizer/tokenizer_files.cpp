@@ -11,7 +11,7 @@
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::tokenizer {
 namespace fs = std::filesystem;
 namespace {
 
@@ -39,7 +39,7 @@ constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 
 bool is_tokenizer_file(std::string_view path) {
   if (std::ranges::find(kNames, path) != std::end(kNames)) return true;
-  if (!path.starts_with(kTemplates) || !is_utf8(path)) return false;  // manifests are JSON
+  if (!path.starts_with(kTemplates) || !io::is_utf8(path)) return false;  // manifests are JSON
   path.remove_prefix(kTemplates.size());
   return path.size() > kTemplate.size() && path.ends_with(kTemplate) && path.front() != '.' &&
          path.find('/') == std::string_view::npos && path.find('\0') == std::string_view::npos;
@@ -48,16 +48,16 @@ bool is_tokenizer_file(std::string_view path) {
 std::map<std::string, std::string> read_tokenizer_files(const std::string& component, const std::string& folder) {
   std::vector<std::string> paths(std::begin(kNames), std::end(kNames));
   const fs::path templates = (fs::path(folder) / kTemplates).parent_path();  // without the slash at its end
-  if (is_present(component, templates)) {
-    for (const fs::path& entry : readable_entries(templates)) {
+  if (io::is_present(component, templates)) {
+    for (const fs::path& entry : io::readable_entries(templates)) {
       paths.push_back(std::string(kTemplates) + entry.filename().string());
     }
   }
   std::map<std::string, std::string> files;
   for (const std::string& path : paths) {
     const fs::path whole = fs::path(folder) / path;
-    if (!is_tokenizer_file(path) || !is_present(component, whole)) continue;
-    FileText file = read_file(whole.string(), true, kMostBytes);
+    if (!is_tokenizer_file(path) || !io::is_present(component, whole)) continue;
+    io::FileText file = io::read_file(whole.string(), true, kMostBytes);
     if (!file.problem.empty())
       throw DataError(component, whole.string() + ": expected a readable file, found: " + file.problem);
     files.emplace(path, std::move(file.text));
@@ -65,4 +65,4 @@ std::map<std::string, std::string> read_tokenizer_files(const std::string& compo
   return files;
 }
 
-}  // namespace lt
+}  // namespace lt::tokenizer

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace lt {
+namespace lt::tokenizer {
 
 // Whether `path`, relative to a model's folder, is such a file.
 bool is_tokenizer_file(std::string_view path);
@@ -15,4 +15,4 @@ bool is_tokenizer_file(std::string_view path);
 // that cannot be read, is a link to nothing or has more than 64 MiB.
 std::map<std::string, std::string> read_tokenizer_files(const std::string& component, const std::string& folder);
 
-}  // namespace lt
+}  // namespace lt::tokenizer

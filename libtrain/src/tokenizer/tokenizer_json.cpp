@@ -15,7 +15,7 @@
 #include "libtrain/error.h"
 #include "tokenizer/byte_alphabet.h"
 
-namespace lt {
+namespace lt::tokenizer {
 namespace {
 
 using Json = nlohmann::json;
@@ -312,12 +312,12 @@ void read_model(const Part& model, TokenizerDescription& to) {
 }  // namespace
 
 Json parsed_tokenizer(const std::string& text) {
-  return json_depth(text) > kMaxJsonDepth ? Json() : Json::parse(text, nullptr, false);
+  return io::json_depth(text) > io::kMaxJsonDepth ? Json() : Json::parse(text, nullptr, false);
 }
 
 Json checked_tokenizer(const std::string& text, const std::string& where) {
   Json json = parsed_tokenizer(text);
-  if (!json.is_object()) throw DataError("data", where + ": expected a JSON object, found " + json_problem(text));
+  if (!json.is_object()) throw DataError("data", where + ": expected a JSON object, found " + io::json_problem(text));
   if (is_hugging_face_tokenizer(json)) return json;
   const auto field = [&](const char* name) { return json.contains(name) ? json[name].dump() : "none"; };
   if (!json.contains("type"))
@@ -360,4 +360,4 @@ TokenizerDescription read_tokenizer_json(const Json& json, const std::string& wh
   return description;
 }
 
-}  // namespace lt
+}  // namespace lt::tokenizer

@@ -9,7 +9,7 @@
 #include "tokenizer/bpe.h"
 #include "tokenizer/pre_tokenizer.h"
 
-namespace lt {
+namespace lt::tokenizer {
 
 // How tokens become text again.
 struct TokenDecoder {
@@ -42,4 +42,4 @@ bool is_hugging_face_tokenizer(const std::string& text);
 // broken file.
 TokenizerDescription read_tokenizer_json(const nlohmann::json& json, const std::string& where);
 
-}  // namespace lt
+}  // namespace lt::tokenizer

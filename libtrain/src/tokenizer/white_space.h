@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace lt {
+namespace lt::tokenizer {
 
 struct CharacterRange {
   char32_t first, last;
@@ -19,4 +19,4 @@ inline bool is_white_space(char32_t character) {
                      [&](const CharacterRange& range) { return character >= range.first && character <= range.last; });
 }
 
-}  // namespace lt
+}  // namespace lt::tokenizer

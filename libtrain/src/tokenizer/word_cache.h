@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lt {
+namespace lt::tokenizer {
 
 class WordCache {
  public:
@@ -33,4 +33,4 @@ class WordCache {
   std::vector<Entry> entries_ = std::vector<Entry>(kPlaces);
 };
 
-}  // namespace lt
+}  // namespace lt::tokenizer

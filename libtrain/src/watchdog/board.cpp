@@ -88,10 +88,10 @@ GroupBoard read_group(Reader& from) {
   return group;
 }
 
-void add(Board& board, const GroupCalls& group, std::uint32_t launches) {
+void add(Board& board, const comm::GroupCalls& group, std::uint32_t launches) {
   if (board.groups.size() == kMostGroups) return;
   GroupBoard& entry = board.groups.emplace_back();
-  const GroupPlace& place = group.place;
+  const comm::GroupPlace& place = group.place;
   entry.id = place.id, entry.size = static_cast<std::uint32_t>(place.size);
   entry.stride = place.is_even ? static_cast<std::uint32_t>(place.stride) : 0;
   entry.first = static_cast<std::uint32_t>(place.run_rank - place.rank * place.stride);
@@ -104,24 +104,24 @@ void add(Board& board, const GroupCalls& group, std::uint32_t launches) {
 }  // namespace
 
 Board BoardReader::read(double seconds, bool paused) {
-  const Progress now = read_progress();
-  const std::uint64_t device = device_progress() + now.launches;
+  const device::Progress now = device::read_progress();
+  const std::uint64_t device = comm::device_progress() + now.launches;
   const bool moved = now.count != count_ || device != device_;
   still_s_ = moved || paused ? 0 : still_s_ + seconds;
   count_ = now.count, device_ = device;
   Board board{now.count + device, now.phase, now.step, now.slowest_step_s, still_s_, {}};
   if (moved) return board;
-  for (const GroupCalls& group : calls_of_groups(kCallsOnBoard, true)) {
+  for (const comm::GroupCalls& group : comm::calls_of_groups(kCallsOnBoard, true)) {
     if (!group.in_background || now.awaits_background) add(board, group, now.launches);
   }
   return board;
 }
 
 Board last_board() {
-  const Progress now = read_progress();
-  Board board{now.count + device_progress() + now.launches, now.phase, now.step, now.slowest_step_s, 0, {}};
-  for (const GroupCalls& group : calls_of_groups(kCallsOnBoard, true)) add(board, group, now.launches);
-  for (const GroupCalls& group : ended_groups()) add(board, group, now.launches);
+  const device::Progress now = device::read_progress();
+  Board board{now.count + comm::device_progress() + now.launches, now.phase, now.step, now.slowest_step_s, 0, {}};
+  for (const comm::GroupCalls& group : comm::calls_of_groups(kCallsOnBoard, true)) add(board, group, now.launches);
+  for (const comm::GroupCalls& group : comm::ended_groups()) add(board, group, now.launches);
   // Who leaves waits in no call, and a goodbye should be short.
   for (GroupBoard& group : board.groups) group.calls.clear();
   return board;
@@ -141,7 +141,7 @@ std::optional<Board> decode(std::string_view bytes) {
   Board board;
   board.count = from.number<std::uint64_t>();
   const auto phase = from.number<std::uint8_t>();
-  if (phase >= kPhases) return std::nullopt;
+  if (phase >= device::kPhases) return std::nullopt;
   board.phase = static_cast<Phase>(phase), board.step = from.number<std::int64_t>();
   board.slowest_step_s = from.number<double>(), board.still_s = from.number<double>();
   const std::size_t groups = from.number<std::uint8_t>();

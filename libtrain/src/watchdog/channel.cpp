@@ -18,7 +18,7 @@ constexpr std::size_t kHeader = 5, kLongestFrame = 256 << 10, kMostOutgoing = 1 
 
 }  // namespace
 
-Channel::Channel(Descriptor connected) : handle_(std::move(connected)) { set_blocking(handle_, false); }
+Channel::Channel(io::Descriptor connected) : handle_(std::move(connected)) { comm::set_blocking(handle_, false); }
 
 void Channel::send(FrameKind kind, const std::string& bytes) {
   if (!is_open() || outgoing_.size() + bytes.size() > kMostOutgoing) return;
@@ -67,7 +67,7 @@ std::vector<Frame> Channel::receive() {
 
 void Channel::wait_for(short events, Clock::time_point deadline) const {
   pollfd entry{handle_.get(), events, 0};
-  ::poll(&entry, 1, poll_ms_until(deadline));  // callers check afterwards, even if a signal ended it
+  ::poll(&entry, 1, comm::poll_ms_until(deadline));  // callers check afterwards, even if a signal ended it
 }
 
 std::optional<Frame> Channel::await(Clock::time_point deadline) {

@@ -30,11 +30,11 @@ struct Frame {
 class Channel {
  public:
   Channel() = default;
-  explicit Channel(Descriptor connected);
+  explicit Channel(io::Descriptor connected);
 
   bool is_open() const { return handle_.get() >= 0; }
   int descriptor() const { return handle_.get(); }
-  void close() { handle_ = Descriptor(); }
+  void close() { handle_ = io::Descriptor(); }
 
   void send(FrameKind kind, const std::string& bytes = {});
   // All frames that have arrived. Closes the channel if the peer has closed it or sent an invalid frame.
@@ -49,7 +49,7 @@ class Channel {
   // Returns false if the peer has gone, which receive() sees too.
   bool push();
 
-  Descriptor handle_;
+  io::Descriptor handle_;
   std::string outgoing_, incoming_;
 };
 

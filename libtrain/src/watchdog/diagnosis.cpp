@@ -61,7 +61,7 @@ class Diagnosis {
   }
   // The phase of the rank that it may wait for is unknown.
   bool is_in_time_for_others(const Peer& peer) const {
-    return may_wait_[index_of(&peer)] && peer.board.still_s <= patience(Phase::save) * limits_.collective_s;
+    return may_wait_[index_of(&peer)] && peer.board.still_s <= device::patience(Phase::save) * limits_.collective_s;
   }
   template <class Predicate>
   Peers those(Predicate&& predicate) const {
@@ -209,7 +209,7 @@ class Diagnosis {
 }  // namespace
 
 double limit_s(const Board& board, double slowest_step_s, const Limits& limits) {
-  return std::max(patience(board.phase) * limits.collective_s, kTimesSlowestStep * slowest_step_s);
+  return std::max(device::patience(board.phase) * limits.collective_s, kTimesSlowestStep * slowest_step_s);
 }
 
 std::optional<Verdict> diagnose(const std::vector<Peer>& peers, const Limits& limits) {

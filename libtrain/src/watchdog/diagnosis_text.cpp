@@ -63,7 +63,8 @@ std::string place_of(const Peer& peer, const std::vector<IncompleteCall>& incomp
   if (step > board.step) return fmt::format(" at step {}", step);
   if (newest_step > board.step) return fmt::format(" at about step {}", newest_step);
   std::string text = step == 0 ? " before the first step" : fmt::format(" at step {}", step);
-  if (board.phase != Phase::none && board.phase != Phase::step) text += fmt::format(", in {}", to_string(board.phase));
+  if (board.phase != Phase::none && board.phase != Phase::step)
+    text += fmt::format(", in {}", device::to_string(board.phase));
   return text;
 }
 

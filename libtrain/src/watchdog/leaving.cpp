@@ -29,7 +29,7 @@ void write_all(int fd, const std::string& text) {
 }
 
 void write_file(const std::string& path, const std::string& text, int how) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | how, 0644));
+  const io::Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | how, 0644));
   if (file.get() >= 0) write_all(file.get(), text);
 }
 
@@ -49,8 +49,8 @@ void say(const std::string& message, const std::string& hint, const std::string&
 void write_last_calls(const std::string& message, int rank, const std::string& folder, bool aloud) {
   std::string all = fmt::format("rank {}\n{}\n", rank, message);
   std::vector<std::pair<double, std::string>> newest;  // by age
-  for (const GroupCalls& group : calls_of_groups(Group::kLogLength, false)) {
-    const GroupPlace& place = group.place;
+  for (const comm::GroupCalls& group : comm::calls_of_groups(Group::kLogLength, false)) {
+    const comm::GroupPlace& place = group.place;
     all += fmt::format("\ngroup {}: rank {} of {}\n", place.name, place.rank, place.size);
     for (const CollectiveRecord& call : group.calls) {
       all += text_of(call, place.name);
@@ -74,7 +74,7 @@ void ignore_signals() {
 
 void leave(int exit_code, const World* world) {
   if (world != nullptr) {
-    run_within(kAbortDeadline, [copy = *world, exit_code] { copy.abort(exit_code); });
+    comm::run_within(kAbortDeadline, [copy = *world, exit_code] { copy.abort(exit_code); });
   }
   std::_Exit(exit_code);
 }

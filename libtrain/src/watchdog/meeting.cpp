@@ -50,14 +50,14 @@ Meeting meet(const Group& group) {
   meeting.monitors = {0, one_host ? 1 : static_cast<int>(elsewhere - meeting.places.begin())};
   std::string mine;
   if (meeting.is_monitor(meeting.rank)) {
-    meeting.listener = TcpListener::at_free_port(one_host);
-    mine = bytes_of(random_token()) + std::to_string(meeting.listener->port());
+    meeting.listener = comm::TcpListener::at_free_port(one_host);
+    mine = comm::bytes_of(comm::random_token()) + std::to_string(meeting.listener->port());
     for (const std::string& address : own_addresses()) mine += " " + address;
   }
   const auto all = group.all_gather_bytes(mine);
   for (const int monitor : meeting.monitors) {
     const std::string& text = all[static_cast<std::size_t>(monitor)];
-    MeetingToken& token = meeting.tokens.emplace_back();
+    comm::MeetingToken& token = meeting.tokens.emplace_back();
     std::memcpy(token.data(), text.data(), token.size());
     meeting.addresses.push_back(text.substr(token.size()));
   }
@@ -76,11 +76,13 @@ Channel connect_to(const Meeting& meeting, int monitor, Clock::time_point deadli
     for (std::size_t i = 1; i < addresses.size();) {
       const auto one = std::min(deadline, Clock::now() + kOneAddress);
       std::string why = "no welcome";
-      std::optional<Descriptor> link = tcp_connect(addresses[i], port, one, why, TcpPatience::unlimited);
-      const Greeting greeting =
-          link ? greet(*link, meeting.rank, meeting.size(), meeting.token_of(monitor), one) : Greeting::closed;
-      if (greeting == Greeting::welcome) return Channel(std::move(*link));
-      const bool is_another = greeting == Greeting::wrong_token;  // another machine: do not retry that address
+      std::optional<io::Descriptor> link =
+          comm::tcp_connect(addresses[i], port, one, why, comm::TcpPatience::unlimited);
+      const comm::Greeting greeting =
+          link ? comm::greet(*link, meeting.rank, meeting.size(), meeting.token_of(monitor), one)
+               : comm::Greeting::closed;
+      if (greeting == comm::Greeting::welcome) return Channel(std::move(*link));
+      const bool is_another = greeting == comm::Greeting::wrong_token;  // another machine: do not retry that address
       problem = fmt::format("{}: {}", addresses[i], is_another ? "it does not know this run's token" : why);
       if (is_another) {
         addresses.erase(addresses.begin() + static_cast<std::ptrdiff_t>(i));

@@ -15,15 +15,15 @@ namespace lt::watchdog {
 
 struct Meeting {
   int rank = 0;
-  std::vector<Place> places;            // by rank
-  std::vector<int> monitors;            // rank 0, and one that watches rank 0, on another host if there is one
-  std::vector<MeetingToken> tokens;     // one for each monitor, so that a greeting cannot be relayed to the other
-  std::vector<std::string> addresses;   // the monitors': "port address address ..."
-  std::optional<TcpListener> listener;  // on monitors only
+  std::vector<Place> places;                  // by rank
+  std::vector<int> monitors;                  // rank 0, and one that watches rank 0, on another host if there is one
+  std::vector<comm::MeetingToken> tokens;     // one for each monitor, so that a greeting cannot be relayed to the other
+  std::vector<std::string> addresses;         // the monitors': "port address address ..."
+  std::optional<comm::TcpListener> listener;  // on monitors only
 
   int size() const { return static_cast<int>(places.size()); }
   bool is_monitor(int r) const { return r == monitors[0] || r == monitors[1]; }
-  const MeetingToken& token_of(int monitor) const { return tokens[monitor == monitors[0] ? 0 : 1]; }
+  const comm::MeetingToken& token_of(int monitor) const { return tokens[monitor == monitors[0] ? 0 : 1]; }
   bool is_local(int r) const;  // this rank can inspect its process
 };
 

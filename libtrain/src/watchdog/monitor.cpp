@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kCloseGrace{500};
 }  // namespace
 
 Monitor::Monitor(Meeting& meeting) : meeting_(meeting), entries_(meeting.places.size()) {
-  allow_descriptors(meeting.places.size());
+  io::allow_descriptors(meeting.places.size());
   for (std::size_t r = 0; r < meeting.places.size(); ++r) {
     peers_.push_back(
         {static_cast<int>(r), meeting.places[r].host, meeting.places[r].pid, Link::open, 0, {}, false, {}});
@@ -31,24 +31,26 @@ int Monitor::listener() const {
 void Monitor::greet(Clock::time_point now) {
   if (!meeting_.listener) return;
   for (bool is_full = false; strangers_.size() < kMostStrangers;) {
-    auto connected = TcpListener::accept(meeting_.listener->handles().front(), is_full, TcpPatience::unlimited);
+    auto connected =
+        comm::TcpListener::accept(meeting_.listener->handles().front(), is_full, comm::TcpPatience::unlimited);
     if (!connected) break;
     strangers_.emplace_back(std::move(*connected), now);
   }
-  std::vector<Guest> staying;
-  for (Guest& guest : strangers_) {
-    const Guest::State state = guest.hear(meeting_.rank, meeting_.size(), meeting_.token_of(meeting_.rank));
-    if (state == Guest::State::welcome) welcome(guest, now);
-    if (state == Guest::State::greets && now - guest.since() <= kStrangerPatience) staying.push_back(std::move(guest));
+  std::vector<comm::Guest> staying;
+  for (comm::Guest& guest : strangers_) {
+    const comm::Guest::State state = guest.hear(meeting_.rank, meeting_.size(), meeting_.token_of(meeting_.rank));
+    if (state == comm::Guest::State::welcome) welcome(guest, now);
+    if (state == comm::Guest::State::greets && now - guest.since() <= kStrangerPatience)
+      staying.push_back(std::move(guest));
   }
   strangers_ = std::move(staying);
 }
 
-void Monitor::welcome(Guest& guest, Clock::time_point now) {
+void Monitor::welcome(comm::Guest& guest, Clock::time_point now) {
   Entry& entry = entries_[static_cast<std::size_t>(guest.rank())];
   // A rank that was not welcomed in time has closed its connection and comes with another one.
   if (entry.channel.is_open()) return;
-  Descriptor link = guest.welcomed();
+  io::Descriptor link = guest.welcomed();
   if (link.is_open()) entry.channel = Channel(std::move(link)), entry.connected = true, entry.heard = now;
 }
 

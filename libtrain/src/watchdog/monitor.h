@@ -46,13 +46,13 @@ class Monitor {
   };
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   void greet(Clock::time_point now);
-  void welcome(Guest& guest, Clock::time_point now);
+  void welcome(comm::Guest& guest, Clock::time_point now);
   void take(int rank, const Frame& frame);
 
   Meeting& meeting_;
   std::vector<Peer> peers_;
-  std::vector<Entry> entries_;    // by rank
-  std::vector<Guest> strangers_;  // that have not proved yet that they know the token
+  std::vector<Entry> entries_;          // by rank
+  std::vector<comm::Guest> strangers_;  // that have not proved yet that they know the token
 };
 
 }  // namespace lt::watchdog

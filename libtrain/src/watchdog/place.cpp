@@ -36,7 +36,7 @@ std::string first_line_of(const std::string& path) {
 Place own_place() {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
-  const std::string boot = "boot-" + kernel_identity();  // one word, even if the identity is empty
+  const std::string boot = "boot-" + device::kernel_identity();  // one word, even if the identity is empty
   return {host.data(), static_cast<long>(::getpid()), boot + link_of("/proc/self/ns/net"),
           boot + link_of("/proc/self/ns/pid")};
 }

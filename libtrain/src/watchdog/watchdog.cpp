@@ -29,8 +29,7 @@
 #include "watchdog/meeting.h"
 #include "watchdog/monitor.h"
 
-namespace lt {
-namespace watchdog {
+namespace lt::watchdog {
 namespace {
 
 constexpr double kBeatsPerHeartbeat = 5;
@@ -62,7 +61,7 @@ class MeetingTimer {
       // Rank 0 speaks, or else the lowest rank that is present. The launcher then ends the others.
       const auto turn = kLeaveDeadline * std::min(rank, kMostSpeakers);
       if (met_.wait_for(lock, milliseconds(init_s) + turn, [this] { return done_; })) return;
-      run_within(kSayDeadline, [&] {
+      comm::run_within(kSayDeadline, [&] {
         say(fmt::format("the ranks did not meet within {} s", init_s),
             "a rank has not started or does not answer; a larger watchdog.init_s waits longer", "");
       });
@@ -98,7 +97,9 @@ struct MonitorLink {
   Board board = {};         // arrives with its goodbye
 };
 
-}  // namespace watchdog
+}  // namespace lt::watchdog
+
+namespace lt {
 
 using namespace watchdog;
 
@@ -136,7 +137,7 @@ struct Watchdog::Impl {
   std::mutex mutex;
   std::vector<MonitorLink> connected;
   std::atomic<bool> armed{false}, stops{false};  // armed: all ranks are connected
-  const Descriptor wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  const io::Descriptor wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::thread thread;
 };
 
@@ -202,7 +203,7 @@ void Watchdog::Impl::run() {
     if (monitor) monitor->receive(now);
     if (const auto told = monitor ? monitor->verdict_of_other() : std::nullopt) follow(*told->second, told->first);
     if (paused) {
-      count_pause(seconds);
+      device::count_pause(seconds);
       if (monitor) monitor->forgive(now);
       for (MonitorLink& link : links) {
         if (link.state == Link::open) link.heard = now;
@@ -245,7 +246,7 @@ void Watchdog::Impl::listen(MonitorLink& link, Clock::time_point now) {
 }
 
 void Watchdog::Impl::look(Clock::time_point now) {
-  monitor->set_own_step(read_progress().step);  // newer than the last board, where steps are short
+  monitor->set_own_step(device::read_progress().step);  // newer than the last board, where steps are short
   const std::vector<Peer>& peers = monitor->peers(now, options.heartbeat_s / 2);
   const auto verdict = diagnose(peers, limits);
   if (!verdict) return;
@@ -282,7 +283,7 @@ void Watchdog::Impl::speak_alone(Clock::time_point now) {
 
 void Watchdog::Impl::speak(const Verdict& verdict) {
   ignore_signals();
-  run_within(kSayDeadline, [&] {
+  comm::run_within(kSayDeadline, [&] {
     say(verdict.message, verdict.hint, folder());
     write_last_calls(verdict.message, rank, folder(), true);
   });
@@ -303,7 +304,7 @@ void Watchdog::Impl::speak(const Verdict& verdict) {
 
 void Watchdog::Impl::follow(Channel& speaker, const std::string& message) {
   ignore_signals();
-  run_within(kSayDeadline, [&] { write_last_calls(message, rank, folder(), false); });
+  comm::run_within(kSayDeadline, [&] { write_last_calls(message, rank, folder(), false); });
   speaker.send(FrameKind::told);
   // The rank that speaks ends the run.
   for (const auto deadline = Clock::now() + kLeaveDeadline; speaker.is_open() && Clock::now() < deadline;) {

@@ -40,14 +40,18 @@ class Work {
   std::unique_ptr<State> state_;
 };
 
+namespace comm {
 class GroupBackend;  // comm/backend.h
-class BlockSource;   // memory/buffer.h
+}
+namespace memory {
+class BlockSource;  // memory/buffer.h
+}
 
 // Memory that all ranks of a group can write directly.
 struct PeerMemory {
   // Windows: blocks that each rank has mapped on all others of its host. A block must be allocated and released on all
   // ranks, in the same order and sizes. Null: any memory is as good.
-  std::shared_ptr<BlockSource> windows;
+  std::shared_ptr<memory::BlockSource> windows;
   std::string why_none;  // why there are no windows where there might be; empty for groups that never have any
 };
 
@@ -61,7 +65,7 @@ class Group {
  public:
   // One rank, alone.
   Group();
-  explicit Group(std::shared_ptr<GroupBackend> backend);
+  explicit Group(std::shared_ptr<comm::GroupBackend> backend);
   // Rank `rank` of `size`, for planning. Every call counts its bytes and allocates what it would for tensors on a
   // device of type `planned` (cpu: MPI, cuda: NCCL).
   // `ranks_per_host` neighbours share a host (0: all do), on which the staging of CUDA ranks depends.
@@ -151,7 +155,7 @@ class Group {
 
  private:
   friend void collectively(const Group& group, const std::function<void()>& body);
-  std::shared_ptr<GroupBackend> backend_;
+  std::shared_ptr<comm::GroupBackend> backend_;
 };
 
 // The collectives that were started or waited for since the last call of take_comm_lap() or take_comm_totals(). Calling

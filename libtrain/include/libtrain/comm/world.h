@@ -39,6 +39,11 @@ struct MeetingOptions {
   std::function<std::string()> shared_folder;
 };
 
+class World;
+namespace comm {
+World world_of_one();
+}
+
 // Holds MPI from init() to the destructor of the last copy. Keep it outside the try block whose handler ends the
 // program: a copy destroyed during stack unwinding does not finalise MPI, because the peers may never reach that point.
 class World {
@@ -67,7 +72,7 @@ class World {
 
  private:
   friend World init(int&, char**&, const MeetingOptions&);
-  friend World world_of_one();
+  friend World comm::world_of_one();
   LaunchInfo info_;
   Group group_;
   ThreadCount threads_;

@@ -80,8 +80,10 @@ struct DataOptions {
 // token or no files, and DataError for a file that cannot be read or is too short for one sample.
 Size count_samples(const std::vector<DataSource>& sources, Size seq, TokenFormat format);
 
+namespace data {
 class ReadAhead;
 class Samples;
+}  // namespace data
 
 // Hands out batches. Step n (from 1) of B = ranks * accum * micro_batch samples consumes samples [(n-1)B, nB) of the
 // continuous sequence of epochs, and rank r takes the r-th contiguous share. Sample i of an epoch starts at token
@@ -127,15 +129,15 @@ class TokenLoader : public BatchSource {
   const std::vector<TokenFile>& files() const;
 
  private:
-  TokenLoader(const BatchShape& shape, std::shared_ptr<const Samples> samples);
+  TokenLoader(const BatchShape& shape, std::shared_ptr<const data::Samples> samples);
 
   void find_documents();  // of the batch
 
-  std::shared_ptr<const Samples> samples_;
+  std::shared_ptr<const data::Samples> samples_;
   BatchShape shape_;
   Size position_ = 0;
   Batch batch_;
-  std::unique_ptr<ReadAhead> ahead_;  // null before the first next()
+  std::unique_ptr<data::ReadAhead> ahead_;  // null before the first next()
 };
 
 }  // namespace lt

@@ -17,44 +17,52 @@
 
 namespace LT_API lt {
 
-class BlockSource;
-class ActivityClock;
-class CollectiveRecorder;
-class GraphCalls;
-class IdChecks;
 class Tape;
 class Timeline;
+namespace memory {
+class BlockSource;
+}
+namespace profile {
+class ActivityClock;
 struct WorkCount;
+}  // namespace profile
+namespace comm {
+class CollectiveRecorder;
+class GraphCalls;
+}  // namespace comm
+namespace tensor {
+class IdChecks;
+}
 namespace nn {
 struct ForwardContext;
 }
 
 struct Context {
   // Recorders; null records nothing unless stated otherwise.
-  std::shared_ptr<Timeline> timeline;           // spans
-  ActivityClock* clock = nullptr;               // times by activity
-  WorkCount* work = nullptr;                    // FLOPs and traffic
-  std::vector<std::string>* calls = nullptr;    // descriptions of the collectives of meta groups
-  std::vector<std::string>* notices = nullptr;  // messages to the user, such as that a slower kernel runs and why
-  CollectiveRecorder* collectives = nullptr;    // null: the process's totals (libtrain/profile/collectives.h)
+  std::shared_ptr<Timeline> timeline;               // spans
+  profile::ActivityClock* clock = nullptr;          // times by activity
+  profile::WorkCount* work = nullptr;               // FLOPs and traffic
+  std::vector<std::string>* calls = nullptr;        // descriptions of the collectives of meta groups
+  std::vector<std::string>* notices = nullptr;      // messages to the user, such as that a slower kernel runs and why
+  comm::CollectiveRecorder* collectives = nullptr;  // null: the process's totals (libtrain/profile/collectives.h)
   bool counts_memory = true, counts_collectives = true;
 
   // For buffers that the thread allocates.
   MemoryOwner owner = MemoryOwner::activations;
-  std::shared_ptr<BlockSource> blocks;  // source of buffers on blocks_device; null: the device's allocator
+  std::shared_ptr<memory::BlockSource> blocks;  // source of buffers on blocks_device; null: the device's allocator
   Device blocks_device;
   std::string_view operation;         // the running operation, for messages
   bool* makes_host_values = nullptr;  // if not null: set when values of the host become a tensor on a device
-  IdChecks* ids = nullptr;            // which ids were outside their table; null: on CUDA those of the device
+  tensor::IdChecks* ids = nullptr;    // which ids were outside their table; null: on CUDA those of the device
 
   // Operations.
   Tape* tape = nullptr;  // null: records nothing
   const nn::ForwardContext* forward = nullptr;
   KernelSettings kernels;
-  bool in_block = false;              // a block of a model runs
-  const void* model = nullptr;        // whose unit's body runs
-  std::string_view unit;              // the unit's name
-  GraphCalls* graph_calls = nullptr;  // of the CUDA graph that is captured (comm/call_log.h); null: none is
+  bool in_block = false;                    // a block of a model runs
+  const void* model = nullptr;              // whose unit's body runs
+  std::string_view unit;                    // the unit's name
+  comm::GraphCalls* graph_calls = nullptr;  // of the CUDA graph that is captured (comm/call_log.h); null: none is
 
   // Adds a message to `notices` unless it is already there.
   void give_notice(std::string text) const;

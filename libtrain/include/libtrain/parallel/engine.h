@@ -66,15 +66,19 @@ struct StepOptions {
   double z_loss = 0, label_smoothing = 0;
 };
 
+namespace tensor {
 class IdChecks;
+}
+namespace parallel {
 struct StepReport;
+}
 
 // The results of one step, copied from the device; reading them waits for its end. The engine owns them: the step after
 // the next overwrites them. On a GPU, reading throws UsageError if an id of this rank's batch was outside its table
 // (ops::embedding(), ops::cross_entropy()). Then the step has updated nothing, and on the other ranks its loss is NaN.
 class StepResult {
  public:
-  StepResult(const StepReport* report, const IdChecks* ids, const Event& done)
+  StepResult(const parallel::StepReport* report, const tensor::IdChecks* ids, const Event& done)
       : report_(report), ids_(ids), done_(done) {}
   // Mean over all tokens of the global batch whose targets count; 0 if none does.
   float loss() const;
@@ -86,10 +90,10 @@ class StepResult {
   double counted_share() const;
 
  private:
-  const StepReport& report() const;
+  const parallel::StepReport& report() const;
 
-  const StepReport* report_;
-  const IdChecks* ids_;
+  const parallel::StepReport* report_;
+  const tensor::IdChecks* ids_;
   Event done_;
 };
 

@@ -19,17 +19,20 @@
 
 namespace LT_API lt {
 
+namespace planner {
 struct MeasuredRates;
+}
 struct Resolved;
 
 inline constexpr int kMostRanks = 1 << 20;  // that can be planned
 
 // The machine for the estimate of a step's time.
 struct PlanMachine {
-  std::string device = "cpu";                            // a row of docs/planning.md's table: h100, h200, a100, cpu
-  int ranks_per_node = 0;                                // 0: from the table
-  int cores = 1;                                         // per rank, for the row cpu
-  std::shared_ptr<const MeasuredRates> rates = nullptr;  // of this machine, in place of the table's; null: none
+  std::string device = "cpu";  // a row of docs/planning.md's table: h100, h200, a100, cpu
+  int ranks_per_node = 0;      // 0: from the table
+  int cores = 1;               // per rank, for the row cpu
+  std::shared_ptr<const planner::MeasuredRates> rates =
+      nullptr;  // of this machine, in place of the table's; null: none
   // Links in place of the table's: GB/s that a rank sends inside its node and to others, and microseconds of a hop.
   std::optional<double> link_gb_s = std::nullopt, network_gb_s = std::nullopt, hop_us = std::nullopt,
                         network_hop_us = std::nullopt;

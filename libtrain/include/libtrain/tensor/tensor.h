@@ -49,9 +49,13 @@ class Shape {
 // "[2, 3]".
 std::string to_string(const Shape& shape);
 
-class Buffer;          // a block of device memory that returns to its allocator with its last owner
-struct GradientSlot;   // collects the gradient of a tensor (autograd.h)
+namespace memory {
+class Buffer;  // a block of device memory that returns to its allocator with its last owner
+}
+namespace tensor {
 struct TensorStorage;  // src/tensor/storage.h: operations for the engine and autograd only
+}
+struct GradientSlot;  // collects the gradient of a tensor (autograd.h)
 
 class Tensor {
  public:
@@ -127,7 +131,7 @@ class Tensor {
   bool shares_storage(const Tensor& other) const;
 
  private:
-  friend TensorStorage;
+  friend tensor::TensorStorage;
   void require_numbers() const;  // throws UsageError on meta
   struct Impl;
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}

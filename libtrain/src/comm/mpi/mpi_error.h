@@ -4,10 +4,10 @@
 
 #include <mpi.h>
 
-namespace lt {
+namespace lt::comm {
 
 void check_mpi(int code, const char* expression, const char* file, int line);
 
-}  // namespace lt
+}  // namespace lt::comm
 
-#define LT_MPI(expression) ::lt::check_mpi((expression), #expression, __FILE__, __LINE__)
+#define LT_MPI(expression) ::lt::comm::check_mpi((expression), #expression, __FILE__, __LINE__)

@@ -11,7 +11,7 @@
 #include "comm/mpi/mpi_error.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 constexpr int kTags = 32767;  // the smallest MPI_TAG_UB that the standard allows
@@ -227,4 +227,4 @@ std::shared_ptr<GroupBackend> make_mpi_world_backend() {
 
 Size set_mpi_message_elements(Size elements) { return std::exchange(message_elements, elements); }
 
-}  // namespace lt
+}  // namespace lt::comm

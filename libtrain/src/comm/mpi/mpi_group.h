@@ -5,7 +5,7 @@
 
 #include "comm/message_group.h"
 
-namespace lt {
+namespace lt::comm {
 
 // The group of all ranks of the run. MPI must be initialised.
 std::shared_ptr<GroupBackend> make_mpi_world_backend();
@@ -14,4 +14,4 @@ std::shared_ptr<GroupBackend> make_mpi_world_backend();
 // lower it. Returns the previous one.
 Size set_mpi_message_elements(Size elements);
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -16,7 +16,7 @@
 #include "comm/mpi/mpi_error.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 // "Slurm says", "torchrun variables say".
@@ -105,4 +105,4 @@ void abort_mpi(int exit_code) {
   std::_Exit(exit_code);
 }
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -5,7 +5,7 @@
 
 #include "libtrain/comm/world.h"
 
-namespace lt {
+namespace lt::comm {
 
 // For ranks that have neither MPI nor a place to meet.
 inline constexpr const char* kLaunchHint =
@@ -24,4 +24,4 @@ bool is_later_mpi_rank();
 // Ends all ranks of the run. MPI may wait for the launcher.
 [[noreturn]] void abort_mpi(int exit_code);
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -15,7 +15,7 @@
 #include "device/cuda_error.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 using NcclClock = std::chrono::steady_clock;
@@ -211,4 +211,4 @@ void NcclCommunicator::Operation::end() {
   settles(communicator_.comm_, NcclClock::time_point::max(), true);
 }
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -14,7 +14,7 @@
 #include "comm/nccl/nccl_error.h"
 #include "device/wait_checks.h"
 
-namespace lt {
+namespace lt::comm {
 
 class NcclCommunicator {
  public:
@@ -82,7 +82,7 @@ class NcclCommunicator {
   std::shared_ptr<NcclCommunicator> parent_;  // outlives its children
   std::shared_ptr<bool> family_aborted_ = std::make_shared<bool>(false);
   ncclComm_t comm_ = nullptr;  // null: aborted, or left
-  std::optional<WaitCheck> check_;
+  std::optional<device::WaitCheck> check_;
 };
 
-}  // namespace lt
+}  // namespace lt::comm

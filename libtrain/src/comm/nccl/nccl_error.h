@@ -5,10 +5,10 @@
 
 #include <nccl.h>
 
-namespace lt {
+namespace lt::comm {
 
 void check_nccl(ncclResult_t code, const char* expression, const char* file, int line);
 
-}  // namespace lt
+}  // namespace lt::comm
 
-#define LT_NCCL(expression) ::lt::check_nccl((expression), #expression, __FILE__, __LINE__)
+#define LT_NCCL(expression) ::lt::comm::check_nccl((expression), #expression, __FILE__, __LINE__)

@@ -22,7 +22,7 @@
 #include "kernels/reduce.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 using Contributions = std::vector<const void*>;
@@ -52,12 +52,12 @@ class NcclBackend final : public DeviceBackend {
   NcclBackend(std::shared_ptr<GroupBackend> control, Device device, std::vector<int> hosts,
               std::shared_ptr<NcclCommunicator> communicator)
       : DeviceBackend(std::move(control), device, std::move(hosts)),
-        words_(std::static_pointer_cast<DeviceWords>(cuda::allocate_pinned(device.index, sizeof(DeviceWords)))),
+        words_(std::static_pointer_cast<DeviceWords>(device::cuda::allocate_pinned(device.index, sizeof(DeviceWords)))),
         on_host_(Stream::urgent(device)),
         communicator_(std::move(communicator)) {
     if (!grid().is_one_stage()) between_hosts_ = Stream::urgent(device);
     *words_ = {};
-    if (cuda::write_word(&words_->begun, 0, on_host_.cuda())) log().watch(words_);
+    if (device::cuda::write_word(&words_->begun, 0, on_host_.cuda())) log().watch(words_);
   }
 
   PeerMemory peer_memory(Device where) override;
@@ -82,12 +82,12 @@ class NcclBackend final : public DeviceBackend {
                                      bool ends = true) {
     communicator_->require_usable();
     enqueue_after(Stream::compute(device()), first);
-    fault_point(point, first);
+    device::fault_point(point, first);
     auto transfer = std::make_unique<NcclTransfer>(*this, first);
     const auto number = static_cast<std::uint32_t>(log().newest() + 1);
-    cuda::write_word(&words_->begun, number, first.cuda());
+    device::cuda::write_word(&words_->begun, number, first.cuda());
     launch();
-    if (ends) cuda::write_word(&words_->ended, number, last.cuda());
+    if (ends) device::cuda::write_word(&words_->ended, number, last.cuda());
     transfer->launched(last);
     return transfer;
   }
@@ -171,7 +171,7 @@ void NcclBackend::gather_in_stages(const AllGatherCall& call, const HostGrid& gr
     return copies;
   };
   peer_copies_->exchange(on_host_, copies_to, [&] {
-    if (part(rank()) != call.part_P) cuda::copy(part(rank()), call.part_P, bytes, on_host_.cuda());
+    if (part(rank()) != call.part_P) device::cuda::copy(part(rank()), call.part_P, bytes, on_host_.cuda());
   });
 }
 
@@ -185,7 +185,7 @@ void NcclBackend::gather_at_once(const AllGatherCall& call, CudaStream stream) {
       LT_NCCL(ncclAllGather(call.part_P, full, static_cast<std::size_t>(mine), ncclUint8, comm, nccl_stream(stream)));
     });
   }
-  if (mine > 0 && part(rank()) != call.part_P) cuda::copy(part(rank()), call.part_P, mine, stream);
+  if (mine > 0 && part(rank()) != call.part_P) device::cuda::copy(part(rank()), call.part_P, mine, stream);
   std::vector<Piece> outgoing, incoming;
   for_peers([&](int r) {
     if (mine > 0) outgoing.push_back(piece_for(r, call.part_P, mine));
@@ -222,7 +222,7 @@ void NcclBackend::reduce_slice(const ReduceScatterCall& call, const std::byte* o
   const Size mine = count_in(slice, call.n, rank());
   const auto add = [&](DType type, const Contributions& contributions) {
     const bool is_last = slice.begin + slice.count == size_of(call.n, 0);
-    fault_point("add", between());
+    device::fault_point("add", between());
     kernels::sum_ranks(between().cuda(), call.dtype,
                        static_cast<std::byte*>(call.part_P) + slice.begin * dtype_bytes(call.dtype), type,
                        contributions.data(), static_cast<int>(contributions.size()), mine, call.accumulate,
@@ -348,7 +348,7 @@ std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors,
   // A single rank takes tensors on any device.
   if (std::all_of(colors.begin(), colors.end(), [&](int color) { return ranks_of(color) == 1; })) return control;
   if (control->size() == size()) {  // a duplicate shares the communicator, whose collectives take turns anyway
-    auto group = std::make_shared<NcclBackend>(std::move(control), device(), split_hosts(colors), communicator_);
+    auto group = std::make_shared<comm::NcclBackend>(std::move(control), device(), split_hosts(colors), communicator_);
     group->windows_ = windows_, group->use_windows();
     return group;
   }
@@ -362,6 +362,10 @@ std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors,
 
 }  // namespace
 
+}  // namespace lt::comm
+
+namespace lt {
+
 Group Group::with_nccl(Device device) const {
   collectively(*this, [&] {
     if (device.type != DeviceType::cuda || backend_->is_paper()) {
@@ -371,11 +375,12 @@ Group Group::with_nccl(Device device) const {
     require_device(device);
   });
   if (size() == 1) return *this;
-  require_own_devices(*this, device);
+  comm::require_own_devices(*this, device);
   std::vector<int> one_color(static_cast<std::size_t>(size()));
-  std::shared_ptr<GroupBackend> control = backend_->split(one_color, backend_->place().name);
-  auto communicator = std::make_shared<NcclCommunicator>(*control, device.index);
-  return Group(std::make_shared<NcclBackend>(std::move(control), device, hosts_of(*this), std::move(communicator)));
+  std::shared_ptr<comm::GroupBackend> control = backend_->split(one_color, backend_->place().name);
+  auto communicator = std::make_shared<comm::NcclCommunicator>(*control, device.index);
+  return Group(
+      std::make_shared<comm::NcclBackend>(std::move(control), device, comm::hosts_of(*this), std::move(communicator)));
 }
 
 }  // namespace lt

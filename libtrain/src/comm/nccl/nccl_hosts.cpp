@@ -11,7 +11,7 @@
 #include "device/cuda.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 // Names the host as NCCL does, which tells hosts of one name apart by the start of their kernels.
@@ -36,7 +36,7 @@ std::vector<int> hosts_of(const Group& group) {
 }
 
 void require_own_devices(const Group& group, Device device) {
-  const auto places = group.all_gather_bytes(nccl_host_name() + " " + cuda::bus_id(device.index));
+  const auto places = group.all_gather_bytes(nccl_host_name() + " " + device::cuda::bus_id(device.index));
   for (std::size_t r = 1; r < places.size(); ++r) {
     const auto first = std::find(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(r), places[r]);
     if (first == places.begin() + static_cast<std::ptrdiff_t>(r)) continue;
@@ -47,4 +47,4 @@ void require_own_devices(const Group& group, Device device) {
   }
 }
 
-}  // namespace lt
+}  // namespace lt::comm

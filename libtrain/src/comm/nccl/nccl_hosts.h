@@ -6,7 +6,7 @@
 #include "libtrain/comm/group.h"
 #include "libtrain/device/device.h"
 
-namespace lt {
+namespace lt::comm {
 
 // The host of each of the group's ranks, as a number: two ranks have the same if NCCL takes them for ranks of one host.
 // Call it on all ranks.
@@ -16,4 +16,4 @@ std::vector<int> hosts_of(const Group& group);
 // on all ranks.
 void require_own_devices(const Group& group, Device device);
 
-}  // namespace lt
+}  // namespace lt::comm

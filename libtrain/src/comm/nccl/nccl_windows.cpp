@@ -24,7 +24,7 @@
 #include "memory/allocator.h"
 #include "memory/ledger.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 constexpr Size kControlBytes = Size{2} << 20;     // NCCL takes whole pages of the device
@@ -81,7 +81,7 @@ bool WindowMemory::prepare_words() try {
   for (std::uint32_t* const word : {words_, words_ + 1}) {
     LT_CUDA(cudaMemcpy(word, &one, sizeof one, cudaMemcpyDefault));
   }
-  cuda::wait_and_clear({words_ + 1}, compute.cuda());
+  device::cuda::wait_and_clear({words_ + 1}, compute.cuda());
   compute.synchronize();
   return true;
 } catch (const Error&) {
@@ -89,10 +89,10 @@ bool WindowMemory::prepare_words() try {
   return false;
 }
 
-BlockSource::Block WindowMemory::allocate(Size bytes, MemoryOwner owner) {
+memory::BlockSource::Block WindowMemory::allocate(Size bytes, MemoryOwner owner) {
   Window window = make(bytes);
   const bool counted = Context::current().counts_memory;
-  if (counted) ledger_add(device_, owner, bytes);
+  if (counted) memory::ledger_add(device_, owner, bytes);
   std::byte* const memory = window.memory;
   if (!window.peers.empty()) live_.emplace(memory, window);
   entries_.push_back({std::move(window), owner, counted});
@@ -101,7 +101,7 @@ BlockSource::Block WindowMemory::allocate(Size bytes, MemoryOwner owner) {
 
 void WindowMemory::release(std::size_t index) noexcept {
   const Entry& entry = entries_[index];
-  if (entry.counted) ledger_add(device_, entry.owner, -entry.window.bytes);
+  if (entry.counted) memory::ledger_add(device_, entry.owner, -entry.window.bytes);
   live_.erase(entry.window.memory);
   give_back(entry.window);
 }
@@ -138,7 +138,7 @@ void WindowMemory::release_waits() noexcept try {
       const Stream own(device_);
       const auto deadline = std::chrono::steady_clock::now() + kReleaseTime;
       do {
-        cuda::copy(words_, ones.data(), words_taken_ * static_cast<Size>(sizeof(std::uint32_t)), own.cuda());
+        device::cuda::copy(words_, ones.data(), words_taken_ * static_cast<Size>(sizeof(std::uint32_t)), own.cuda());
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       } while (!ends.stop_requested() && std::chrono::steady_clock::now() < deadline);
     } catch (const Error&) {
@@ -185,12 +185,12 @@ void* WindowMemory::take(Size bytes) const {
     static_cast<void>(cudaGetLastError());
     return nullptr;
   };
-  if (!fault_fails_allocation()) {
+  if (!device::fault_fails_allocation()) {
     if (void* const memory = ask()) return memory;
-    trim(device_);
+    memory::trim(device_);
     if (void* const memory = ask()) return memory;
   }
-  const cuda::DeviceMemory all = cuda::memory(device_.index);
+  const device::cuda::DeviceMemory all = device::cuda::memory(device_.index);
   throw InternalError("memory", fmt::format("{} has no {} bytes left for a window: {} of {} are free",
                                             to_string(device_), bytes, all.total - all.used, all.total));
 }
@@ -232,4 +232,4 @@ Windows make_windows(std::shared_ptr<GroupBackend> control, const std::shared_pt
   return {std::move(memory), {}};
 }
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -11,9 +11,9 @@
 #include "comm/nccl/nccl_communicator.h"
 #include "memory/buffer.h"
 
-namespace lt {
+namespace lt::comm {
 
-class WindowMemory final : public BlockSource, public std::enable_shared_from_this<WindowMemory> {
+class WindowMemory final : public memory::BlockSource, public std::enable_shared_from_this<WindowMemory> {
  public:
   // `communicator` has the `ranks` ranks of this host. All ranks of `control`, on all hosts, make and release windows
   // together.
@@ -81,4 +81,4 @@ struct Windows {
 Windows make_windows(std::shared_ptr<GroupBackend> control, const std::shared_ptr<NcclCommunicator>& parent,
                      const HostGrid& grid, Device device);
 
-}  // namespace lt
+}  // namespace lt::comm

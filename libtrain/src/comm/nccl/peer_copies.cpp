@@ -7,7 +7,7 @@
 #include "device/cuda.h"
 #include "device/fault.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 constexpr const char* kHandOver = "hand-over";
@@ -26,28 +26,28 @@ void PeerCopies::exchange(const Stream& stream, const std::function<std::vector<
   const auto for_peers = [&](auto&& each) {  // so that not all ranks send to the same one first
     for (int i = 1; i < size_; ++i) each((rank_ + i) % size_);
   };
-  fault_point(kHandOver, stream);
+  device::fault_point(kHandOver, stream);
   for_peers([&](int peer) { set(ready_, peer, stream); });
   for_peers([&](int peer) {
-    cuda::wait_and_clear({ready_ + peer}, stream.cuda());
-    fault_point(kHandOver, stream);
+    device::cuda::wait_and_clear({ready_ + peer}, stream.cuda());
+    device::fault_point(kHandOver, stream);
     for (const auto& [from, to, bytes] : copies_to(peer)) {
-      cuda::copy(memory_->on_rank(peer, to, bytes), from, bytes, stream.cuda());
+      device::cuda::copy(memory_->on_rank(peer, to, bytes), from, bytes, stream.cuda());
     }
-    fault_point(kHandOver, stream);
+    device::fault_point(kHandOver, stream);
     set(arrived_, peer, stream);
   });
   if (meanwhile) meanwhile();
   std::vector<std::uint32_t*> arrivals;
   for_peers([&](int peer) { arrivals.push_back(arrived_ + peer); });
-  cuda::wait_and_clear(arrivals, stream.cuda());
-  fault_point(kHandOver, stream);
+  device::cuda::wait_and_clear(arrivals, stream.cuda());
+  device::fault_point(kHandOver, stream);
 }
 
 // words[rank_] on `peer` = 1.
 void PeerCopies::set(std::uint32_t* words, int peer, const Stream& stream) const {
-  cuda::copy(memory_->on_rank(peer, words + rank_, sizeof(std::uint32_t)), memory_->one(), sizeof(std::uint32_t),
-             stream.cuda());
+  device::cuda::copy(memory_->on_rank(peer, words + rank_, sizeof(std::uint32_t)), memory_->one(),
+                     sizeof(std::uint32_t), stream.cuda());
 }
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -17,7 +17,7 @@
 #include "comm/nccl/nccl_windows.h"
 #include "libtrain/device/device.h"
 
-namespace lt {
+namespace lt::comm {
 
 class PeerCopies {
  public:
@@ -49,4 +49,4 @@ class PeerCopies {
   std::uint32_t *ready_, *arrived_;  // a word for each rank
 };
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -4,7 +4,7 @@
 #include "comm/nccl/window_places.h"
 #include "device/cuda_error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 __global__ void places_kernel(void** places, ncclWindow_t window, int ranks) {
@@ -29,4 +29,4 @@ std::vector<std::byte*> places_of_window(ncclWindow_t window, int ranks) {
   return places;
 }
 
-}  // namespace lt
+}  // namespace lt::comm

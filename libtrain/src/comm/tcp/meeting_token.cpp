@@ -21,7 +21,7 @@
 #include "io/file.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 constexpr std::size_t kDigits = 2 * sizeof(MeetingToken);
@@ -59,7 +59,7 @@ std::optional<MeetingToken> from_text(std::string_view text) {
 
 MeetingToken random_token() {
   MeetingToken token;
-  fill_random(token.data(), token.size());
+  io::fill_random(token.data(), token.size());
   return token;
 }
 
@@ -98,7 +98,7 @@ MeetingTokenFile::MeetingTokenFile(std::string path) : path_(std::move(path)) {
     ::unlink(fresh.c_str());
     fail(path_, "cannot be written: " + problem);
   };
-  const Descriptor file = create_new(fresh, 0600);
+  const io::Descriptor file = io::create_new(fresh, 0600);
   const std::string text = to_text(token_) + "\n";
   if (!file.is_open() || !file.write(text.data(), text.size()) || ::fsync(file.get()) != 0 ||
       ::rename(fresh.c_str(), path_.c_str()) != 0) {
@@ -109,7 +109,7 @@ MeetingTokenFile::MeetingTokenFile(std::string path) : path_(std::move(path)) {
 MeetingTokenFile::~MeetingTokenFile() { ::unlink(path_.c_str()); }
 
 std::optional<MeetingToken> read_token_file(const std::string& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const io::Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (file.get() < 0) {
     if (errno == ENOENT || errno == ESTALE) return std::nullopt;  // ESTALE: on NFS, the file was replaced
     fail(path, errno == ELOOP ? "expected a file, found a link" : std::strerror(errno));
@@ -127,4 +127,4 @@ std::optional<MeetingToken> read_token_file(const std::string& path) {
   return token;
 }
 
-}  // namespace lt
+}  // namespace lt::comm

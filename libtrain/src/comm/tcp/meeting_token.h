@@ -8,7 +8,7 @@
 
 #include "comm/siphash.h"
 
-namespace lt {
+namespace lt::comm {
 
 using MeetingToken = SipKey;
 
@@ -49,4 +49,4 @@ class MeetingTokenFile {
 // open to others, or holds no token.
 std::optional<MeetingToken> read_token_file(const std::string& path);
 
-}  // namespace lt
+}  // namespace lt::comm

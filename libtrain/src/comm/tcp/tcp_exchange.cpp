@@ -12,12 +12,12 @@
 #include "comm/tcp/tcp_hub.h"
 #include "comm/tcp/tcp_mailbox.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 class MemberExchange final : public TcpExchange {
  public:
-  explicit MemberExchange(Descriptor link) : link_(std::move(link)), reader_([this] { read(); }) {}
+  explicit MemberExchange(io::Descriptor link) : link_(std::move(link)), reader_([this] { read(); }) {}
   ~MemberExchange() override {
     ::shutdown(link_.get(), SHUT_RDWR);
     reader_.join();
@@ -49,7 +49,7 @@ class MemberExchange final : public TcpExchange {
     mailbox_.close(why);
   }
 
-  Descriptor link_;
+  io::Descriptor link_;
   std::mutex writing_;
   TcpMailbox mailbox_;
   std::thread reader_;
@@ -57,9 +57,9 @@ class MemberExchange final : public TcpExchange {
 
 }  // namespace
 
-std::shared_ptr<TcpExchange> make_tcp_exchange(int rank, std::vector<Descriptor> links) {
+std::shared_ptr<TcpExchange> make_tcp_exchange(int rank, std::vector<io::Descriptor> links) {
   if (rank == 0) return make_tcp_hub(std::move(links));
   return std::make_shared<MemberExchange>(std::move(links.front()));
 }
 
-}  // namespace lt
+}  // namespace lt::comm

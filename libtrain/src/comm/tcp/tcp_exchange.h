@@ -10,7 +10,7 @@
 #include "comm/tcp/tcp_frames.h"
 #include "comm/tcp/tcp_socket.h"
 
-namespace lt {
+namespace lt::comm {
 
 class TcpExchange {
  public:
@@ -23,6 +23,6 @@ class TcpExchange {
 
 // `links` as meet_over_tcp() returns them. On rank 0 the destructor waits up to 15 s for the other ranks to leave,
 // because groups without rank 0 may still need it; 1 s during stack unwinding.
-std::shared_ptr<TcpExchange> make_tcp_exchange(int rank, std::vector<Descriptor> links);
+std::shared_ptr<TcpExchange> make_tcp_exchange(int rank, std::vector<io::Descriptor> links);
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -12,13 +12,13 @@
 
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{1} << 18;  // bytes that one recv() takes
 
 // Calls sendmsg() with the rest of a frame after `sent` bytes, and returns its result.
-ssize_t send_rest(const Descriptor& handle, const Frame& frame, std::size_t sent) {
+ssize_t send_rest(const io::Descriptor& handle, const Frame& frame, std::size_t sent) {
   std::array<iovec, 2> parts{};
   std::size_t count = 0;
   if (sent < sizeof frame.header) {
@@ -65,7 +65,7 @@ std::vector<std::string> unpack_texts(const std::string& bytes, int count) {
   return texts;
 }
 
-FrameReader::State FrameReader::read(const Descriptor& handle, std::vector<Frame>& frames) {
+FrameReader::State FrameReader::read(const io::Descriptor& handle, std::vector<Frame>& frames) {
   if (filled_ == buffer_.size()) buffer_.resize(filled_ + std::min(kPiece, needed_ - filled_));
   const ssize_t count = ::recv(handle.get(), buffer_.data() + filled_, buffer_.size() - filled_, 0);
   if (count < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return State::open;
@@ -85,7 +85,7 @@ FrameReader::State FrameReader::read(const Descriptor& handle, std::vector<Frame
   return State::open;
 }
 
-bool FrameWriter::flush(const Descriptor& handle) {
+bool FrameWriter::flush(const io::Descriptor& handle) {
   while (!queue_.empty()) {
     const ssize_t count = send_rest(handle, queue_.front(), sent_);
     if (count < 0 && errno == EINTR) continue;
@@ -98,7 +98,7 @@ bool FrameWriter::flush(const Descriptor& handle) {
   return true;
 }
 
-bool write_frame(const Descriptor& handle, const Frame& frame) {
+bool write_frame(const io::Descriptor& handle, const Frame& frame) {
   for (std::size_t sent = 0; sent < size_of(frame);) {
     const ssize_t count = send_rest(handle, frame, sent);
     if (count < 0 && errno == EINTR) continue;
@@ -108,4 +108,4 @@ bool write_frame(const Descriptor& handle, const Frame& frame) {
   return true;
 }
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -11,7 +11,7 @@
 
 #include "comm/tcp/tcp_socket.h"
 
-namespace lt {
+namespace lt::comm {
 
 // Messages (configurations, times, parts of a manifest) are a few megabytes; one longer than this is an error.
 constexpr std::uint64_t kMostMessageBytes = std::uint64_t{1} << 30;
@@ -55,7 +55,7 @@ class FrameReader {
  public:
   enum class State { open, closed };
   // Takes the bytes of one recv() and appends completed frames to `frames`. Throws CommError for an invalid header.
-  State read(const Descriptor& handle, std::vector<Frame>& frames);
+  State read(const io::Descriptor& handle, std::vector<Frame>& frames);
 
  private:
   std::string buffer_;  // starts with the first byte of a frame
@@ -68,7 +68,7 @@ class FrameWriter {
   void push(Frame frame) { queue_.push_back(std::move(frame)); }
   bool is_empty() const { return queue_.empty(); }
   // Sends as much as the connection takes. Returns false if the peer has gone.
-  bool flush(const Descriptor& handle);
+  bool flush(const io::Descriptor& handle);
 
  private:
   std::deque<Frame> queue_;
@@ -76,6 +76,6 @@ class FrameWriter {
 };
 
 // Writes the whole frame to a blocking connection. Returns false if the peer has gone.
-bool write_frame(const Descriptor& handle, const Frame& frame);
+bool write_frame(const io::Descriptor& handle, const Frame& frame);
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <string>
 
-namespace lt {
+namespace lt::comm {
 
 static_assert(std::endian::native == std::endian::little, "numbers travel as they stand in memory");
 
@@ -33,7 +33,7 @@ bool is_same_proof(std::uint64_t a, std::uint64_t b) {
   return difference == 0;
 }
 
-Greeting greet(const Descriptor& link, int rank, int size, const MeetingToken& token, TcpDeadline deadline) {
+Greeting greet(const io::Descriptor& link, int rank, int size, const MeetingToken& token, TcpDeadline deadline) {
   Hello hello;
   hello.rank = static_cast<std::uint32_t>(rank), hello.size = static_cast<std::uint32_t>(size);
   hello.nonce = random_token();
@@ -63,7 +63,7 @@ Guest::State Guest::hear(int own_rank, int size, const MeetingToken& token) {
   return is_same_proof(proof_, expected) ? State::welcome : State::turned_away;
 }
 
-Descriptor Guest::welcomed() {
+io::Descriptor Guest::welcomed() {
   if (!tcp_write(handle_, &kWelcome, sizeof kWelcome)) handle_.close();
   return std::move(handle_);
 }
@@ -80,4 +80,4 @@ Guest::State Guest::receive(void* to, std::size_t size) {
   return State::welcome;
 }
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -21,7 +21,7 @@
 #include "comm/tcp/meeting_token.h"
 #include "comm/tcp/tcp_socket.h"
 
-namespace lt {
+namespace lt::comm {
 
 using Nonce = SipKey;
 
@@ -51,16 +51,16 @@ bool is_same_proof(std::uint64_t a, std::uint64_t b);
 
 enum class Greeting { welcome, closed, wrong_token };
 // The caller's side. After each message it waits for the listener, which may turn it away.
-Greeting greet(const Descriptor& link, int rank, int size, const MeetingToken& token, TcpDeadline deadline);
+Greeting greet(const io::Descriptor& link, int rank, int size, const MeetingToken& token, TcpDeadline deadline);
 
 // The listener's side: a connection during its greeting. Nothing waits.
 class Guest {
  public:
   enum class State { greets, turned_away, welcome };
 
-  explicit Guest(Descriptor handle, TcpDeadline since = std::chrono::steady_clock::now())
+  explicit Guest(io::Descriptor handle, TcpDeadline since = std::chrono::steady_clock::now())
       : handle_(std::move(handle)), since_(since) {}
-  const Descriptor& handle() const { return handle_; }
+  const io::Descriptor& handle() const { return handle_; }
   TcpDeadline since() const { return since_; }
   int rank() const { return static_cast<int>(hello_.rank); }
   bool said_hello() const { return said_hello_; }
@@ -69,13 +69,13 @@ class Guest {
   // and of the same number of ranks.
   State hear(int own_rank, int size, const MeetingToken& token);
   // Tells the guest that it is welcome, and returns its connection; not open if it has gone.
-  Descriptor welcomed();
+  io::Descriptor welcomed();
 
  private:
   // `welcome`: all bytes have arrived.
   State receive(void* to, std::size_t size);
 
-  Descriptor handle_;
+  io::Descriptor handle_;
   TcpDeadline since_;
   bool said_hello_ = false;
   std::size_t got_ = 0;  // bytes received of the awaited message
@@ -84,4 +84,4 @@ class Guest {
   std::uint64_t proof_ = 0;
 };
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -27,7 +27,7 @@
 #include "device/background_thread.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 // A number unique to a group of the run: a hash of its parent, the number of the parent's split, and the group's first
@@ -218,7 +218,7 @@ class Sequence {
   }
 
  private:
-  std::optional<BackgroundThread> thread_;
+  std::optional<device::BackgroundThread> thread_;
 };
 
 class TcpTransfer final : public MessageTransfer {
@@ -320,4 +320,4 @@ std::shared_ptr<GroupBackend> make_tcp_world_backend(const TcpMeeting& meeting) 
 
 Size set_tcp_message_bytes(Size bytes) { return std::exchange(message_bytes, bytes); }
 
-}  // namespace lt
+}  // namespace lt::comm

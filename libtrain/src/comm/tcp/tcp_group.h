@@ -7,7 +7,7 @@
 #include "comm/backend.h"
 #include "comm/tcp/tcp_meeting.h"
 
-namespace lt {
+namespace lt::comm {
 
 // All ranks must call it. Throws CommError if they do not come together.
 std::shared_ptr<GroupBackend> make_tcp_world_backend(const TcpMeeting& meeting);
@@ -16,4 +16,4 @@ std::shared_ptr<GroupBackend> make_tcp_world_backend(const TcpMeeting& meeting);
 // The value must be the same on all ranks; tests lower it. Returns the previous one.
 Size set_tcp_message_bytes(Size bytes);
 
-}  // namespace lt
+}  // namespace lt::comm

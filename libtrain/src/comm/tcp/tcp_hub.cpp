@@ -20,7 +20,7 @@
 #include "comm/tcp/tcp_switchboard.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -29,7 +29,7 @@ constexpr std::chrono::seconds kLeaveDeadline{15}, kUnwindDeadline{1};
 
 class HubExchange final : public TcpExchange {
  public:
-  explicit HubExchange(std::vector<Descriptor> handles)
+  explicit HubExchange(std::vector<io::Descriptor> handles)
       : switchboard_(static_cast<int>(handles.size()), [this](int rank, const Frame& frame) { answer(rank, frame); }),
         links_(handles.size()) {
     watch(wake_, kWake, EPOLLIN);
@@ -69,13 +69,13 @@ class HubExchange final : public TcpExchange {
   static constexpr std::uint64_t kWake = 0;  // the id of wake_ in epoll; connections have their rank
 
   struct Link {
-    Descriptor handle;
+    io::Descriptor handle;
     FrameReader reader;
     FrameWriter writer;
     bool waits_to_write = false;
   };
 
-  void watch(const Descriptor& handle, std::uint64_t who, std::uint32_t events, int how = EPOLL_CTL_ADD) {
+  void watch(const io::Descriptor& handle, std::uint64_t who, std::uint32_t events, int how = EPOLL_CTL_ADD) {
     epoll_event event{};
     event.events = events, event.data.u64 = who;
     if (::epoll_ctl(epoll_.get(), how, handle.get(), &event) != 0) {
@@ -90,7 +90,7 @@ class HubExchange final : public TcpExchange {
       while (!has_left()) turn();
     } catch (const std::exception& error) {
       mailbox_.close(fmt::format("rank 0: {}", error.what()));
-      for (Link& link : links_) link.handle = Descriptor();
+      for (Link& link : links_) link.handle = io::Descriptor();
     }
   }
 
@@ -169,7 +169,7 @@ class HubExchange final : public TcpExchange {
     switchboard_.lose(rank, why);
   }
 
-  Descriptor epoll_{::epoll_create1(EPOLL_CLOEXEC)}, wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  io::Descriptor epoll_{::epoll_create1(EPOLL_CLOEXEC)}, wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   TcpMailbox mailbox_;
   Switchboard switchboard_;  // from here to has_told_: used by the thread alone
   std::vector<Link> links_;
@@ -183,8 +183,8 @@ class HubExchange final : public TcpExchange {
 
 }  // namespace
 
-std::shared_ptr<TcpExchange> make_tcp_hub(std::vector<Descriptor> links) {
+std::shared_ptr<TcpExchange> make_tcp_hub(std::vector<io::Descriptor> links) {
   return std::make_shared<HubExchange>(std::move(links));
 }
 
-}  // namespace lt
+}  // namespace lt::comm

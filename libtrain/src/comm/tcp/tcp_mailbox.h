@@ -12,7 +12,7 @@
 #include "comm/tcp/tcp_frames.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 
 constexpr const char* kTcpGone = "has closed the connection";
 
@@ -53,4 +53,4 @@ class TcpMailbox {
   std::optional<std::string> closed_;
 };
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -10,19 +10,19 @@
 #include "comm/tcp/tcp_reception.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kRetry{100};
 
-std::vector<Descriptor> go_to_rank_0(const TcpMeeting& meeting) {
+std::vector<io::Descriptor> go_to_rank_0(const TcpMeeting& meeting) {
   const auto deadline = Clock::now() + meeting.patience;
   std::string problem;
   do {
     const std::optional<MeetingToken> token = meeting.token.read();
-    std::optional<Descriptor> link;
+    std::optional<io::Descriptor> link;
     if (!token) {
       problem = meeting.token.name + " is not there";
     } else {
@@ -32,7 +32,7 @@ std::vector<Descriptor> go_to_rank_0(const TcpMeeting& meeting) {
     if (link) {
       const Greeting greeting = greet(*link, meeting.rank, meeting.size, *token, deadline);
       if (greeting == Greeting::welcome) {
-        std::vector<Descriptor> links;
+        std::vector<io::Descriptor> links;
         links.push_back(std::move(*link));
         return links;
       }
@@ -50,11 +50,11 @@ std::vector<Descriptor> go_to_rank_0(const TcpMeeting& meeting) {
 
 }  // namespace
 
-std::vector<Descriptor> meet_over_tcp(const TcpMeeting& meeting) {
+std::vector<io::Descriptor> meet_over_tcp(const TcpMeeting& meeting) {
   if (meeting.rank > 0) return go_to_rank_0(meeting);
   const std::optional<MeetingToken> token = meeting.token.read();
   if (!token) throw CommError("rank 0 has no token for the other ranks");
   return receive_ranks(meeting, *token);
 }
 
-}  // namespace lt
+}  // namespace lt::comm

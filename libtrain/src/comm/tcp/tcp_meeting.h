@@ -9,7 +9,7 @@
 #include "comm/tcp/meeting_token.h"
 #include "comm/tcp/tcp_socket.h"
 
-namespace lt {
+namespace lt::comm {
 
 struct TcpMeeting {
   std::string host;  // a name or address of rank 0's machine; it listens only there
@@ -23,6 +23,6 @@ struct TcpMeeting {
 
 // Returns connected sockets by rank: rank 0 has one to each other rank, the others have one to rank 0. All ranks must
 // call it. Throws CommError if they do not come together.
-std::vector<Descriptor> meet_over_tcp(const TcpMeeting& meeting);
+std::vector<io::Descriptor> meet_over_tcp(const TcpMeeting& meeting);
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -14,7 +14,7 @@
 #include "comm/tcp/tcp_greeting.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -28,7 +28,7 @@ class Reception {
   Reception(const TcpMeeting& meeting, const MeetingToken& token)
       : meeting_(meeting),
         token_(token),
-        listener_(meeting.listening >= 0 ? TcpListener(Descriptor(meeting.listening))
+        listener_(meeting.listening >= 0 ? TcpListener(io::Descriptor(meeting.listening))
                                          : TcpListener(meeting.host, meeting.port)) {
     if (!meeting.one_host && !listener_.only_loopback().empty()) {
       throw CommError(fmt::format("MASTER_ADDR: {} is {} on rank 0's host, which other hosts cannot reach",
@@ -38,7 +38,7 @@ class Reception {
     links_.resize(static_cast<std::size_t>(meeting.size));
   }
 
-  std::vector<Descriptor> receive_all() {
+  std::vector<io::Descriptor> receive_all() {
     const auto deadline = Clock::now() + meeting_.patience;
     while (missing_ > 0) {
       if (Clock::now() > deadline) fail();
@@ -56,7 +56,7 @@ class Reception {
       entries_.push_back({guest.handle().get(), POLLIN, 0});
       deadline = std::min(deadline, guest.since() + kGreetingPatience);
     }
-    for (const Descriptor& handle : listener_.handles()) entries_.push_back({handle.get(), POLLIN, 0});
+    for (const io::Descriptor& handle : listener_.handles()) entries_.push_back({handle.get(), POLLIN, 0});
     if (::poll(entries_.data(), entries_.size(), poll_ms_until(deadline)) < 0 && errno != EINTR) {
       throw CommError(fmt::format("poll: {}", std::strerror(errno)));
     }
@@ -78,7 +78,7 @@ class Reception {
   }
 
   void welcome(Guest& guest) {
-    Descriptor& link = links_[static_cast<std::size_t>(guest.rank())];
+    io::Descriptor& link = links_[static_cast<std::size_t>(guest.rank())];
     if (link.get() >= 0) return;  // that rank is already here
     link = guest.welcomed();
     if (link.get() < 0) return;
@@ -87,10 +87,10 @@ class Reception {
 
   // If full, the oldest guest is dropped: a rank of this run speaks at once, and retries if it was too slow.
   void accept_guests() {
-    for (const Descriptor& listening : listener_.handles()) {
+    for (const io::Descriptor& listening : listener_.handles()) {
       for (int i = 0; i < kAcceptedAtOnce; ++i) {
         bool is_full = false;
-        std::optional<Descriptor> handle = TcpListener::accept(listening, is_full);
+        std::optional<io::Descriptor> handle = TcpListener::accept(listening, is_full);
         if (!handle && !is_full) break;
         if (is_full && guests_.empty()) {
           throw CommError("rank 0 can open no more connections", "`ulimit -n` is less than the number of ranks");
@@ -102,7 +102,8 @@ class Reception {
   }
 
   [[noreturn]] void fail() const {
-    const auto first = std::find_if(links_.begin() + 1, links_.end(), [](const Descriptor& h) { return h.get() < 0; });
+    const auto first =
+        std::find_if(links_.begin() + 1, links_.end(), [](const io::Descriptor& h) { return h.get() < 0; });
     std::string text = fmt::format("group world: rank {} of {}: expected a connection, none came in time",
                                    first - links_.begin(), meeting_.size);
     if (missing_ > 1) text += fmt::format("; {} ranks are missing", missing_);
@@ -113,7 +114,7 @@ class Reception {
   const TcpMeeting& meeting_;
   const MeetingToken& token_;
   TcpListener listener_;
-  std::vector<Descriptor> links_;
+  std::vector<io::Descriptor> links_;
   int missing_ = meeting_.size - 1, refused_ = 0;
   std::deque<Guest> guests_;  // in order of arrival
   std::vector<pollfd> entries_;
@@ -121,9 +122,9 @@ class Reception {
 
 }  // namespace
 
-std::vector<Descriptor> receive_ranks(const TcpMeeting& meeting, const MeetingToken& token) {
-  allow_descriptors(static_cast<std::size_t>(meeting.size) + kStrangers);
+std::vector<io::Descriptor> receive_ranks(const TcpMeeting& meeting, const MeetingToken& token) {
+  io::allow_descriptors(static_cast<std::size_t>(meeting.size) + kStrangers);
   return Reception(meeting, token).receive_all();
 }
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -5,9 +5,9 @@
 
 #include "comm/tcp/tcp_meeting.h"
 
-namespace lt {
+namespace lt::comm {
 
 // Returns connected sockets by rank, once all ranks have come. Throws CommError.
-std::vector<Descriptor> receive_ranks(const TcpMeeting& meeting, const MeetingToken& token);
+std::vector<io::Descriptor> receive_ranks(const TcpMeeting& meeting, const MeetingToken& token);
 
-}  // namespace lt
+}  // namespace lt::comm

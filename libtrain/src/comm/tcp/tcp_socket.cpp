@@ -19,7 +19,7 @@
 
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 constexpr int kBacklog = 4096;  // many ranks may connect at once; the kernel allows no more by default
@@ -65,7 +65,7 @@ Addresses addresses_of(const std::string& host, int port, std::string& problem) 
 }
 
 // A connection to a port of this host at which nobody listens can get that very port for its own end.
-bool is_connected_to_itself(const Descriptor& handle, std::string& problem) {
+bool is_connected_to_itself(const io::Descriptor& handle, std::string& problem) {
   sockaddr_storage own{}, peer{};
   socklen_t own_size = sizeof own, peer_size = sizeof peer;
   const bool is_known = ::getsockname(handle.get(), reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
@@ -86,7 +86,7 @@ bool is_repeated(const addrinfo* first, const addrinfo* address) {
   return false;
 }
 
-bool connects(const Descriptor& handle, const addrinfo& address, TcpDeadline deadline, std::string& problem) {
+bool connects(const io::Descriptor& handle, const addrinfo& address, TcpDeadline deadline, std::string& problem) {
   if (::connect(handle.get(), address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) {
     problem = system_error();
     return false;
@@ -125,7 +125,7 @@ int poll_ms_until(TcpDeadline deadline) {
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
 }
 
-void set_blocking(const Descriptor& handle, bool blocks) {
+void set_blocking(const io::Descriptor& handle, bool blocks) {
   const int flags = ::fcntl(handle.get(), F_GETFL);
   ::fcntl(handle.get(), F_SETFL, blocks ? flags & ~O_NONBLOCK : flags | O_NONBLOCK);
 }
@@ -137,11 +137,11 @@ std::string problem_of_name(const std::string& host) {
   return code == 0 || code == EAI_AGAIN ? "" : ::gai_strerror(code);
 }
 
-std::optional<Descriptor> tcp_connect(const std::string& host, int port, TcpDeadline deadline, std::string& problem,
-                                      TcpPatience patience) {
+std::optional<io::Descriptor> tcp_connect(const std::string& host, int port, TcpDeadline deadline, std::string& problem,
+                                          TcpPatience patience) {
   const Addresses addresses = addresses_of(host, port, problem);
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
-    Descriptor handle(::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol));
+    io::Descriptor handle(::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol));
     const TcpDeadline try_until = std::min(deadline, std::chrono::steady_clock::now() + kOneTry);
     if (handle.get() < 0) {
       problem = system_error();
@@ -164,7 +164,7 @@ int listening_port(int fd) {
   return is_known ? ntohs(address.sin6_port) : 0;  // the same offset in sockaddr_in
 }
 
-TcpRead tcp_read(const Descriptor& handle, void* to, std::size_t size, TcpDeadline deadline) {
+TcpRead tcp_read(const io::Descriptor& handle, void* to, std::size_t size, TcpDeadline deadline) {
   for (std::size_t got = 0; got < size;) {
     if (!is_ready(handle.get(), POLLIN, deadline)) return TcpRead::late;
     const ssize_t count = ::recv(handle.get(), static_cast<char*>(to) + got, size - got, 0);
@@ -175,7 +175,7 @@ TcpRead tcp_read(const Descriptor& handle, void* to, std::size_t size, TcpDeadli
   return TcpRead::complete;
 }
 
-bool tcp_write(const Descriptor& handle, const void* bytes, std::size_t size) {
+bool tcp_write(const io::Descriptor& handle, const void* bytes, std::size_t size) {
   for (std::size_t sent = 0; sent < size;) {
     const ssize_t count = ::send(handle.get(), static_cast<const char*>(bytes) + sent, size - sent, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
@@ -191,7 +191,7 @@ TcpListener::TcpListener(const std::string& host, int port) {
   bool reachable = false;
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
     if (is_repeated(addresses.get(), at)) continue;
-    Descriptor handle(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol));
+    io::Descriptor handle(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol));
     if (handle.get() < 0) continue;  // this machine lacks that address family
     set_option(handle.get(), SOL_SOCKET, SO_REUSEADDR, 1);
     if (at->ai_family == AF_INET6) set_option(handle.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
@@ -218,7 +218,7 @@ TcpListener::TcpListener(const std::string& host, int port) {
   }
 }
 
-TcpListener::TcpListener(Descriptor listening) : only_loopback_("127.0.0.1") {
+TcpListener::TcpListener(io::Descriptor listening) : only_loopback_("127.0.0.1") {
   ::fcntl(listening.get(), F_SETFD, FD_CLOEXEC);
   handles_.push_back(std::move(listening));
 }
@@ -230,7 +230,7 @@ TcpListener TcpListener::at_free_port(bool for_this_host) {
   v4.sin_family = AF_INET, v4.sin_addr.s_addr = htonl(for_this_host ? INADDR_LOOPBACK : INADDR_ANY);
   TcpListener made;
   const auto listens = [&](int family, const void* address, socklen_t size) {
-    Descriptor handle(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    io::Descriptor handle(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (handle.get() < 0) return false;
     if (family == AF_INET6) set_option(handle.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
     if (::bind(handle.get(), static_cast<const sockaddr*>(address), size) != 0 ||
@@ -246,9 +246,10 @@ TcpListener TcpListener::at_free_port(bool for_this_host) {
   return made;
 }
 
-std::optional<Descriptor> TcpListener::accept(const Descriptor& listening, bool& is_full, TcpPatience patience) {
+std::optional<io::Descriptor> TcpListener::accept(const io::Descriptor& listening, bool& is_full,
+                                                  TcpPatience patience) {
   while (true) {
-    Descriptor handle(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    io::Descriptor handle(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (handle.get() >= 0) {
       set_options(handle.get(), patience);
       return handle;
@@ -259,4 +260,4 @@ std::optional<Descriptor> TcpListener::accept(const Descriptor& listening, bool&
   }
 }
 
-}  // namespace lt
+}  // namespace lt::comm

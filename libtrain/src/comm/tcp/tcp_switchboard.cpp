@@ -10,7 +10,7 @@
 
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 std::string describe(int rank, const FrameHeader& header) {
@@ -129,4 +129,4 @@ std::string Switchboard::mismatch(const Channel& channel) {
   return {};
 }
 
-}  // namespace lt
+}  // namespace lt::comm

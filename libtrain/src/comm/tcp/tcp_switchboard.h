@@ -13,7 +13,7 @@
 
 #include "comm/tcp/tcp_frames.h"
 
-namespace lt {
+namespace lt::comm {
 
 // The channel of all ranks of the run.
 constexpr std::uint64_t kWorldChannel = 0;
@@ -51,4 +51,4 @@ class Switchboard {
   int ranks_;
 };
 
-}  // namespace lt
+}  // namespace lt::comm

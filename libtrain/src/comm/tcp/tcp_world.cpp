@@ -15,7 +15,7 @@
 #include "comm/tcp/tcp_socket.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 namespace {
 
 // The descriptor of kListenVariable; -1: none.
@@ -86,4 +86,4 @@ void learn_host_ranks(LaunchInfo& info, const std::vector<std::string>& hosts) {
   info.host_is_known = true;
 }
 
-}  // namespace lt
+}  // namespace lt::comm

@@ -10,7 +10,7 @@
 #include "libtrain/comm/world.h"
 #include "libtrain/error.h"
 
-namespace lt {
+namespace lt::comm {
 
 struct MeetingPlace {
   std::string host;
@@ -35,4 +35,4 @@ std::string host_name();
 // Sets local_rank and local_size from the names of all ranks' hosts, by rank.
 void learn_host_ranks(LaunchInfo& info, const std::vector<std::string>& hosts);
 
-}  // namespace lt
+}  // namespace lt::comm
