@@ -97,15 +97,9 @@ struct MonitorLink {
   Board board = {};         // arrives with its goodbye
 };
 
-}  // namespace lt::watchdog
-
-namespace lt {
-
-using namespace watchdog;
-
-struct Watchdog::Impl {
-  Impl(const World& world_, const WatchdogOptions& options_);
-  ~Impl();
+struct WatchThread {
+  WatchThread(const World& world_, const WatchdogOptions& options_);
+  ~WatchThread();
 
   void run();
   // Hands the connections made since the last call to the thread.
@@ -141,7 +135,7 @@ struct Watchdog::Impl {
   std::thread thread;
 };
 
-Watchdog::Impl::Impl(const World& world_, const WatchdogOptions& options_) : world(world_), options(options_) {
+WatchThread::WatchThread(const World& world_, const WatchdogOptions& options_) : world(world_), options(options_) {
   const MeetingTimer timer(rank, options.init_s);
   const auto end = Clock::now() + milliseconds(options.init_s);
   meeting = meet(world.group());
@@ -165,7 +159,7 @@ Watchdog::Impl::Impl(const World& world_, const WatchdogOptions& options_) : wor
   armed = true;
 }
 
-Watchdog::Impl::~Impl() {
+WatchThread::~WatchThread() {
   stops = true;
   const std::uint64_t one = 1;
   while (::write(wake.get(), &one, sizeof one) < 0 && errno == EINTR) {
@@ -184,7 +178,7 @@ Watchdog::Impl::~Impl() {
   if (monitor) monitor->flush(deadline);
 }
 
-void Watchdog::Impl::run() {
+void WatchThread::run() {
   ::pthread_setname_np(::pthread_self(), "lt-watchdog");  // shown by debuggers and top
   const auto beat = milliseconds(options.heartbeat_s / kBeatsPerHeartbeat), tick = std::min(beat / 2, kMostTick);
   auto last = Clock::now(), next_beat = last;
@@ -229,13 +223,13 @@ void Watchdog::Impl::run() {
   }
 }
 
-void Watchdog::Impl::take_connected() {
+void WatchThread::take_connected() {
   const std::lock_guard lock(mutex);
   for (MonitorLink& link : connected) links.push_back(std::move(link));
   connected.clear();
 }
 
-void Watchdog::Impl::listen(MonitorLink& link, Clock::time_point now) {
+void WatchThread::listen(MonitorLink& link, Clock::time_point now) {
   for (const Frame& frame : link.channel.receive()) {
     link.heard = now;
     if (frame.kind == FrameKind::verdict) follow(link.channel, frame.bytes);
@@ -245,7 +239,7 @@ void Watchdog::Impl::listen(MonitorLink& link, Clock::time_point now) {
   }
 }
 
-void Watchdog::Impl::look(Clock::time_point now) {
+void WatchThread::look(Clock::time_point now) {
   monitor->set_own_step(device::read_progress().step);  // newer than the last board, where steps are short
   const std::vector<Peer>& peers = monitor->peers(now, options.heartbeat_s / 2);
   const auto verdict = diagnose(peers, limits);
@@ -254,7 +248,7 @@ void Watchdog::Impl::look(Clock::time_point now) {
   if (rank == 0 || !first_watches) speak(*verdict);
 }
 
-void Watchdog::Impl::speak_alone(Clock::time_point now) {
+void WatchThread::speak_alone(Clock::time_point now) {
   std::vector<Peer> peers;
   for (const MonitorLink& link : links) {
     const double silent_s = std::chrono::duration<double>(now - link.heard).count();
@@ -281,7 +275,7 @@ void Watchdog::Impl::speak_alone(Clock::time_point now) {
   if (now - *found_alone >= turn * std::min(before, kMostSpeakers)) speak(*verdict);
 }
 
-void Watchdog::Impl::speak(const Verdict& verdict) {
+void WatchThread::speak(const Verdict& verdict) {
   ignore_signals();
   comm::run_within(kSayDeadline, [&] {
     say(verdict.message, verdict.hint, folder());
@@ -302,7 +296,7 @@ void Watchdog::Impl::speak(const Verdict& verdict) {
   leave(static_cast<int>(ExitCode::restart), &world);
 }
 
-void Watchdog::Impl::follow(Channel& speaker, const std::string& message) {
+void WatchThread::follow(Channel& speaker, const std::string& message) {
   ignore_signals();
   comm::run_within(kSayDeadline, [&] { write_last_calls(message, rank, folder(), false); });
   speaker.send(FrameKind::told);
@@ -312,6 +306,14 @@ void Watchdog::Impl::follow(Channel& speaker, const std::string& message) {
   }
   leave(static_cast<int>(ExitCode::restart), nullptr);
 }
+
+}  // namespace lt::watchdog
+
+namespace lt {
+
+struct Watchdog::Impl : watchdog::WatchThread {
+  using WatchThread::WatchThread;
+};
 
 Watchdog::Watchdog(const World& world, const WatchdogOptions& options) {
   for (const auto& [name, seconds] : {std::pair{"heartbeat_s", options.heartbeat_s},
