@@ -212,9 +212,36 @@ TEST_CASE("tcp: memory grows with what arrives", "[comm]") {
   const double before = virtual_megabytes();
   FrameReader reader;
   std::vector<Frame> frames;
-  for (int i = 0; i < 2; ++i) CHECK(reader.read(here, frames) == FrameReader::State::open);
+  set_blocking(here, false);
+  while (reader.read(here, frames) != FrameReader::State::drained) {
+  }
   CHECK(frames.empty());
   CHECK(virtual_megabytes() - before < 100);
+}
+
+TEST_CASE("tcp: frames that arrive together, and one in two parts", "[comm]") {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  const io::Descriptor here(ends[0]), there(ends[1]);
+  set_blocking(there, false);
+  FrameWriter writer;
+  for (const std::string text : {"first", "", "third"}) writer.push({{}, text});
+  CHECK(writer.waiting() == 3 * sizeof(FrameHeader) + 10);
+  CHECK(writer.flush(there));
+  CHECK(writer.waiting() == 0);
+  FrameHeader header;
+  header.length = 6;
+  REQUIRE(tcp_write(there, &header, sizeof header));
+  REQUIRE(tcp_write(there, "fou", 3));
+  FrameReader reader;
+  std::vector<Frame> frames;
+  CHECK(reader.read(here, frames) == FrameReader::State::open);
+  REQUIRE(frames.size() == 3);
+  CHECK(*frames[0].payload + "," + *frames[1].payload + "," + *frames[2].payload == "first,,third");
+  REQUIRE(tcp_write(there, "rth", 3));
+  CHECK(reader.read(here, frames) == FrameReader::State::open);
+  REQUIRE(frames.size() == 4);
+  CHECK(*frames[3].payload == "fourth");
 }
 
 // For larger sizes run tcp_test "[scale]".

@@ -33,15 +33,15 @@ double cpu_seconds() {
 }
 
 void monitor_of(int ranks, double seconds) {
-  constexpr const char* kToken = "00112233445566778899aabbccddeeff";
+  const lt::comm::MeetingToken token = lt::comm::MeetingToken{1, 2, 3};
   const auto met = [&](int rank) {
     Meeting meeting;
-    meeting.rank = rank, meeting.token = kToken, meeting.monitors = {0, 1};
+    meeting.rank = rank, meeting.tokens = {token, token}, meeting.monitors = {0, 1};
     meeting.places.assign(static_cast<std::size_t>(ranks), own_place());
     return meeting;
   };
   Meeting meeting = met(0);
-  meeting.listener.emplace(true);
+  meeting.listener = lt::comm::TcpListener::at_free_port(true);
   Monitor monitor(meeting);
   Meeting other = met(1);
   other.addresses = {std::to_string(meeting.listener->port()), ""};

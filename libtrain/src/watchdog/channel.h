@@ -1,4 +1,4 @@
-// Connections that never block. They carry frames of a kind and some bytes, kept until the peer takes them. Frames that
+// Connections that never block. They carry frames (comm/tcp/tcp_frames.h), kept until the peer takes them. Frames that
 // cannot be sent for long are dropped, because the peer is stopped or gone; the watchdog's own limits decide that.
 #pragma once
 
@@ -8,13 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "comm/tcp/tcp_frames.h"
 #include "io/descriptor.h"
 
 namespace lt::watchdog {
 
 using Clock = std::chrono::steady_clock;
 
-enum class FrameKind : std::uint8_t {
+enum class FrameKind : std::uint32_t {
   board,    // a rank's beat
   pulse,    // a monitor's beat
   verdict,  // message: the run ends
@@ -49,8 +50,11 @@ class Channel {
   // Returns false if the peer has gone, which receive() sees too.
   bool push();
 
+  static constexpr std::uint64_t kLongestFrame = 256 << 10, kMostWaiting = 1 << 20;  // bytes
+
   io::Descriptor handle_;
-  std::string outgoing_, incoming_;
+  comm::FrameReader reader_{kLongestFrame, static_cast<comm::FrameKind>(FrameKind::goodbye)};
+  comm::FrameWriter writer_;
 };
 
 }  // namespace lt::watchdog

@@ -9,13 +9,14 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <tuple>
 
 #include "libtrain/error.h"
 
 namespace lt::comm {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 18;  // bytes that one recv() takes
+constexpr std::size_t kLeastPiece = std::size_t{1} << 12, kPiece = std::size_t{1} << 18;  // bytes that one recv() takes
 
 // Calls sendmsg() with the rest of a frame after `sent` bytes, and returns its result.
 ssize_t send_rest(const io::Descriptor& handle, const Frame& frame, std::size_t sent) {
@@ -65,24 +66,38 @@ std::vector<std::string> unpack_texts(const std::string& bytes, int count) {
   return texts;
 }
 
-FrameReader::State FrameReader::read(const io::Descriptor& handle, std::vector<Frame>& frames) {
-  if (filled_ == buffer_.size()) buffer_.resize(filled_ + std::min(kPiece, needed_ - filled_));
-  const ssize_t count = ::recv(handle.get(), buffer_.data() + filled_, buffer_.size() - filled_, 0);
-  if (count < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return State::open;
-  if (count <= 0) return State::closed;
-  filled_ += static_cast<std::size_t>(count);
-  if (filled_ < needed_) return State::open;
+std::pair<FrameHeader, std::size_t> FrameReader::header_at(std::size_t at) const {
   FrameHeader header;
-  std::memcpy(&header, buffer_.data(), sizeof header);
-  if (header.length > kMostMessageBytes || header.kind > FrameKind::loss) {
-    throw CommError(fmt::format("expected a message of at most {} bytes, got one of kind {} with {}", kMostMessageBytes,
+  if (filled_ - at < sizeof header) return {header, sizeof header};
+  std::memcpy(&header, buffer_.data() + at, sizeof header);
+  if (header.length > most_bytes_ || header.kind > last_) {
+    throw CommError(fmt::format("expected a message of at most {} bytes, got one of kind {} with {}", most_bytes_,
                                 static_cast<unsigned>(header.kind), header.length));
   }
-  needed_ = sizeof header + header.length;
-  if (filled_ < needed_) return State::open;
-  frames.emplace_back(header, buffer_.substr(sizeof header));
-  buffer_ = {}, filled_ = 0, needed_ = sizeof header;
+  return {header, sizeof header + header.length};
+}
+
+FrameReader::State FrameReader::read(const io::Descriptor& handle, std::vector<Frame>& frames) {
+  const std::size_t missing = header_at(0).second - filled_;
+  buffer_.resize(filled_ + std::clamp(missing, kLeastPiece, kPiece));
+  const ssize_t count = ::recv(handle.get(), buffer_.data() + filled_, buffer_.size() - filled_, 0);
+  if (count < 0 && errno == EINTR) return State::open;
+  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return State::drained;
+  if (count <= 0) return State::closed;
+  filled_ += static_cast<std::size_t>(count);
+  std::size_t at = 0;
+  for (auto [header, bytes] = header_at(at); filled_ - at >= bytes; std::tie(header, bytes) = header_at(at)) {
+    frames.emplace_back(header, buffer_.substr(at + sizeof header, header.length));
+    at += bytes;
+  }
+  filled_ -= at;
+  if (at > 0) buffer_ = buffer_.substr(at, filled_);
   return State::open;
+}
+
+void FrameWriter::push(Frame frame) {
+  waiting_ += size_of(frame);
+  queue_.push_back(std::move(frame));
 }
 
 bool FrameWriter::flush(const io::Descriptor& handle) {
@@ -90,7 +105,7 @@ bool FrameWriter::flush(const io::Descriptor& handle) {
     const ssize_t count = send_rest(handle, queue_.front(), sent_);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
-    sent_ += static_cast<std::size_t>(count);
+    sent_ += static_cast<std::size_t>(count), waiting_ -= static_cast<std::size_t>(count);
     if (sent_ < size_of(queue_.front())) continue;
     queue_.pop_front();
     sent_ = 0;

@@ -1,5 +1,6 @@
-// Messages between ranks that have met: a header, then its payload. They are read as they arrive, so memory grows with
-// the bytes received and not with the length that a header claims.
+// Messages between processes that have greeted each other: a header, then its payload. They are read as they arrive, so
+// memory grows with the bytes received and not with the length that a header claims. Exchanges of groups use them, and
+// the watchdog with kinds of its own.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/tcp/tcp_socket.h"
@@ -53,26 +55,36 @@ std::vector<std::string> unpack_texts(const std::string& bytes, int count);
 // Reads frames from one connection, blocking or not.
 class FrameReader {
  public:
-  enum class State { open, closed };
+  // A payload has at most `most_bytes`; `last` is the highest kind.
+  explicit FrameReader(std::uint64_t most_bytes = kMostMessageBytes, FrameKind last = FrameKind::loss)
+      : most_bytes_(most_bytes), last_(last) {}
+
+  enum class State { open, drained, closed };  // drained: open, but nothing is there now
   // Takes the bytes of one recv() and appends completed frames to `frames`. Throws CommError for an invalid header.
   State read(const io::Descriptor& handle, std::vector<Frame>& frames);
 
  private:
+  // The header that the buffer has at `at`, and the bytes of its frame; of a header that is not complete, its bytes.
+  std::pair<FrameHeader, std::size_t> header_at(std::size_t at) const;
+
+  std::uint64_t most_bytes_;
+  FrameKind last_;
   std::string buffer_;  // starts with the first byte of a frame
-  std::size_t filled_ = 0, needed_ = sizeof(FrameHeader);
+  std::size_t filled_ = 0;
 };
 
 // Writes frames to one non-blocking connection.
 class FrameWriter {
  public:
-  void push(Frame frame) { queue_.push_back(std::move(frame)); }
+  void push(Frame frame);
   bool is_empty() const { return queue_.empty(); }
+  std::size_t waiting() const { return waiting_; }  // bytes
   // Sends as much as the connection takes. Returns false if the peer has gone.
   bool flush(const io::Descriptor& handle);
 
  private:
   std::deque<Frame> queue_;
-  std::size_t sent_ = 0;  // bytes of the first frame
+  std::size_t sent_ = 0, waiting_ = 0;  // bytes: of the first frame; of all frames, but for those
 };
 
 // Writes the whole frame to a blocking connection. Returns false if the peer has gone.

@@ -136,7 +136,7 @@ class HubExchange final : public TcpExchange {
     if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0 || link.handle.get() < 0) return;
     std::vector<Frame> frames;
     try {
-      const bool open = link.reader.read(link.handle, frames) == FrameReader::State::open;
+      const bool open = link.reader.read(link.handle, frames) != FrameReader::State::closed;
       for (Frame& frame : frames) switchboard_.take(rank, std::move(frame));
       if (!open) lose(rank, kTcpGone);
     } catch (const CommError& error) {
