@@ -129,8 +129,8 @@ double RecordedRun::timed_step(RecordMode mode) {
 Batch RecordedRun::next_batch() {
   const profile::ActivityScope activity(Activity::data);
   const MemoryScope owner(MemoryOwner::data);
-  run_.batches->seek(0);
-  return run_.batches->next();
+  run_.data.batches->seek(0);
+  return run_.data.batches->next();
 }
 
 std::map<std::string, Size> RecordedRun::files() const {

@@ -73,7 +73,7 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   const bool in_epochs = earlier.data.epochs > 0 || resolved.data.epochs > 0;
   const char* const length = in_epochs ? "data.epochs" : "train.steps";
   // The same epochs are other steps with another batch, or if the data begins again.
-  const bool has_other_steps = in_epochs && (samples != shape.global_samples() || begins_data(run.start));
+  const bool has_other_steps = in_epochs && (samples != shape.global_samples() || begins_data(run.from.start));
   for (const char* key :
        {length, "optim.schedule", "optim.lr", "optim.min_lr", "optim.warmup", "optim.weight_decay", "optim.clip",
         "model.dropout", "train.label_smoothing", "train.z_loss", "train.dtype", "train.seed", "data.documents"}) {
@@ -90,7 +90,7 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   }
   if (const std::string jump = jump_of_rate(earlier, resolved.schedule, run.steps_done()); !jump.empty())
     lines.push_back(jump);
-  if (run.data != nullptr) std::ranges::move(order_changes(earlier, resolved.config), std::back_inserter(lines));
+  if (run.data.loader != nullptr) std::ranges::move(order_changes(earlier, resolved.config), std::back_inserter(lines));
   return lines;
 }
 
@@ -156,20 +156,21 @@ void announce(Run& run, const std::string& command) {
     say("warning: copies in memory: none in this start, because run.json cannot record its timeline; a restart goes on "
         "from the disk");
   }
-  for (const std::string& line : run.passed_over) say("passed over: {}", line);
-  const checkpoint::Loaded* const resumed = checkpoint_of(run.start);
-  const bool from_memory = std::holds_alternative<FromMemory>(run.start);
+  for (const std::string& line : run.from.passed_over) say("passed over: {}", line);
+  const checkpoint::Loaded* const resumed = checkpoint_of(run.from.start);
+  const bool from_memory = std::holds_alternative<FromMemory>(run.from.start);
   if (!run.folder.starting_over.empty()) say("{}", run.folder.starting_over);
-  if (!run.weights.empty()) say("{} weights from {}", run.base_digest.empty() ? "initial" : "base", run.weights);
+  if (!run.from.weights.empty())
+    say("{} weights from {}", run.from.base_digest.empty() ? "initial" : "base", run.from.weights);
   if (resolved.steps() > 0 && resolved.schedule.warmup >= resolved.steps()) {
     say("warning: optim.warmup {} is not below train.steps {}: the learning rate rises to the end",
         resolved.schedule.warmup, resolved.steps());
   }
   if (resolved.evaluation.steps > 0) say("warning: train.eval_steps is deprecated, use train.eval_tokens");
-  if (run.data != nullptr) {
+  if (run.data.loader != nullptr) {
     const Size samples_a_step = run.engine->batch_shape().global_samples();
     for (const std::string& line :
-         data_warnings(resolved, *run.data, samples_a_step, run.steps_done(), run.engine->samples_done())) {
+         data_warnings(resolved, *run.data.loader, samples_a_step, run.steps_done(), run.engine->samples_done())) {
       say("warning: {}", line);
     }
   }
@@ -177,7 +178,7 @@ void announce(Run& run, const std::string& command) {
   if (resumed != nullptr) {
     say("resuming from {} at step {}", resumed->folder, run.steps_done() + 1);
     for (const std::string& line : changes_since(*resumed, run)) say("{}", line);
-    if (begins_data(run.start))
+    if (begins_data(run.from.start))
       say("{}: other samples than those of the checkpoint, read from the first one on", resolved.data.key);
   }
 

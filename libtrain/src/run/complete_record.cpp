@@ -32,7 +32,7 @@ void complete_record(Run& run) {
   if (!has_checkpoint) {
     run.log.event({{"event", "checkpoint"},
                    {"step", done},
-                   {"path", checkpoint_of(run.start)->folder},
+                   {"path", checkpoint_of(run.from.start)->folder},
                    {"seconds", nullptr},
                    {"stall_seconds", nullptr}});
   }

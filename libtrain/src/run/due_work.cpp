@@ -38,7 +38,7 @@ void DueWork::evaluate() {
   const TimelineScope untraced(nullptr);
   device::fault_point("evaluate");
   const BatchShape shape = run_.engine->batch_shape();
-  const Evaluation result = run::evaluate(run_.validation, samples_per_evaluation(), shape.rank, shape.ranks,
+  const Evaluation result = run::evaluate(run_.data.validation, samples_per_evaluation(), shape.rank, shape.ranks,
                                           [&](const Batch& batch) { return run_.engine->evaluate(batch); });
   const bool has_loss = result.loss.counted() > 0;
   const double loss = result.loss.value();
@@ -79,7 +79,7 @@ void DueWork::sample() {
   collectively(run_.control, [&] {
     run_.engine->with_parameters([&] {
       if (run_.world.rank() != 0) return;
-      Tokenizer::Ids begin = run_.tokenizer->encode("\n");
+      Tokenizer::Ids begin = run_.data.tokenizer->encode("\n");
       if (begin.size() > 1) begin.erase(begin.begin(), begin.end() - 1);  // the plan is for one token
       Tokenizer::Ids tokens;
       try {
@@ -89,7 +89,7 @@ void DueWork::sample() {
       }
       run_.log.keep(kSamples, [&] {
         io::write_whole_file("record", run_.log.in_folder(kSamples, name_of_sample(run_.steps_done())),
-                             run_.tokenizer->decode(tokens) + "\n");
+                             run_.data.tokenizer->decode(tokens) + "\n");
       });
     });
   });

@@ -1,4 +1,4 @@
-// From what a run goes on: one of five things. Run::find_start() decides it, once, and the others visit it.
+// From what a run goes on: one of five things. find_start() decides it, once, and others visit it.
 #pragma once
 
 #include <variant>
@@ -53,5 +53,8 @@ inline const checkpoint::RunState& state_of(const Start& start) {
   const checkpoint::Loaded* const checkpoint = checkpoint_of(start);
   return checkpoint == nullptr ? none : checkpoint->state;
 }
+
+// Whether the run's state is its own or initial, and not that of another run from which it begins.
+inline bool continues_itself(const Start& start) { return !std::holds_alternative<FromOtherRun>(start); }
 
 }  // namespace lt::run

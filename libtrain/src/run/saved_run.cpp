@@ -15,19 +15,19 @@ namespace {
 // What a checkpoint of now says of the run.
 checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
   checkpoint::RunState state = saver::state_of(*run.engine, scale);
-  state.data_tokens = run.batches == nullptr ? 0 : run.batches->tokens();
+  state.data_tokens = run.data.batches == nullptr ? 0 : run.data.batches->tokens();
   state.seed = run.resolved.step.seed;
-  state.data_files = run.data_files;
+  state.data_files = run.data.files;
   // A run keeps its hash where its data files have other names now.
-  const std::string& earlier = state_of(run.start).config_hash;
+  const std::string& earlier = state_of(run.from.start).config_hash;
   const bool goes_on = run.continues_itself() && !earlier.empty();
   state.config = to_toml(run.resolved.config), state.config_hash = goes_on ? earlier : config_hash(run.resolved.config);
   state.model = config::model_description(run.model, run.resolved);
-  state.tokenizer = run.tokenizer_text, state.tokenizer_files = run.tokenizer_files;
-  state.base = run.base, state.base_digest = run.base_digest;
-  if (!run.base.empty()) {
+  state.tokenizer = run.data.tokenizer_text, state.tokenizer_files = run.data.tokenizer_files;
+  state.base = run.from.base, state.base_digest = run.from.base_digest;
+  if (!run.from.base.empty()) {
     const auto checkpoints = std::filesystem::absolute(run.resolved.checkpoint.dir).lexically_normal();
-    state.base_beside = std::filesystem::path(run.base).lexically_relative(checkpoints);
+    state.base_beside = std::filesystem::path(run.from.base).lexically_relative(checkpoints);
   }
   state.eval_loss = run.eval_loss;
   return state;
@@ -36,9 +36,9 @@ checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
 }  // namespace
 
 saver::SavedRun saved_run(Run& run) {
-  const auto* const memory = std::get_if<FromMemory>(&run.start);
+  const auto* const memory = std::get_if<FromMemory>(&run.from.start);
   // A run that begins from another run's checkpoint has no checkpoint of its own yet.
-  const Size on_disk = std::holds_alternative<FromDisk>(run.start) ? run.steps_done() : -1;
+  const Size on_disk = std::holds_alternative<FromDisk>(run.from.start) ? run.steps_done() : -1;
   return {.engine = *run.engine,
           .control = run.control,
           .world = run.world.group(),
@@ -47,7 +47,7 @@ saver::SavedRun saved_run(Run& run) {
           .identity = run.folder.identity,
           .log = run.log,
           .steps = run.resolved.steps(),
-          .data_tokens = run.batches == nullptr ? 0 : run.batches->tokens(),
+          .data_tokens = run.data.batches == nullptr ? 0 : run.data.batches->tokens(),
           .copies_to_memory = run.copies_to_memory(),
           .newest_on_disk = memory == nullptr ? on_disk : memory->newest_on_disk,
           .from_memory = memory == nullptr ? std::nullopt : std::optional(memory->step),

@@ -207,8 +207,8 @@ class TrainingLoop {
     const PhaseScope phase(Phase::data);
     device::fault_point("data");
     const MemoryScope owner(MemoryOwner::data);
-    run_.batches->seek(run_.engine->samples_done());
-    return run_.batches->next();
+    run_.data.batches->seek(run_.engine->samples_done());
+    return run_.data.batches->next();
   }
 
   [[noreturn]] void stop_at_non_finite(const recorder::StepRecord& record) {
@@ -307,7 +307,7 @@ ExitCode run_training(const Resolved& resolved, const World& world, const Traini
     run.control.barrier();
     return code;
   };
-  if (std::holds_alternative<Complete>(run.start)) {
+  if (std::holds_alternative<Complete>(run.from.start)) {
     run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}",
                             recorder::counted(run.steps_done(), "step"), run.steps_done() == 1 ? "is" : "are",
                             resolved.run.dir, run.resolved.steps()));
