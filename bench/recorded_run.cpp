@@ -115,8 +115,7 @@ double RecordedRun::timed_step(RecordMode mode) {
   if (mode == RecordMode::off) {
     static_cast<void>(result.loss());
   } else {
-    int stop_signal = 0;
-    const recorder::StepRecord record = run::finish_step(run_, run::issued_step(run_, result, 0, clock_), stop_signal);
+    const recorder::StepRecord record = run::finish_step(run_, run::issued_step(run_, result, 0, clock_)).record;
     run_.log.step(record);
     if (mode == RecordMode::sinks) {
       for (const auto& sink : sinks_) sink->step(record);

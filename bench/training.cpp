@@ -65,7 +65,7 @@ Training::Training(const Resolved& resolved, const Group& group, const StepOptio
     : model_(made_by_all(group, [&] { return make_model(resolved); })),
       batches_(made_by_all(
           group, [&] { return config::own_batches(resolved, resolved.batch_shape(group.rank(), group.size())); })),
-      engine_(*model_, run::group_for(group, resolved, options.device), resolved.parallel, resolved.optimizers,
+      engine_(*model_, run::group_for(group, resolved.backend, options.device), resolved.parallel, resolved.optimizers,
               with_targets_of(batches_.get(), options)),
       batch_(first_batch(batches_.get(), *model_, engine_.batch_shape())) {}
 

@@ -24,7 +24,7 @@ void Engine::rehearse(const Batch& step, const std::optional<Batch>& evaluation)
     throw;
   }
   const std::vector<std::string> keys = impl.rehearsals.compare(impl.control, impl.arena_windows());
-  impl.rehearsals.make_room(keys, [&] { collectively(impl.control, [&] { impl.rehearsals.reserve(); }); });
+  impl.rehearsals.reserve_for(keys, [&] { collectively(impl.control, [&] { impl.rehearsals.reserve(); }); });
 }
 
 std::string Engine::Impl::prepare(const Pass& pass, const Batch& batch) {
@@ -32,7 +32,7 @@ std::string Engine::Impl::prepare(const Pass& pass, const Batch& batch) {
   std::string key = rehearse(pass, batch);
   rehearsals.compare(control, arena_windows());
   form = rehearsals.use(key);
-  rehearsals.make_room({key}, [&] { rehearsals.reserve(); });
+  rehearsals.reserve_for({key}, [&] { rehearsals.reserve(); });
   return key;
 }
 

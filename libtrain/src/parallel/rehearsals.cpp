@@ -42,7 +42,7 @@ const PassForm& Rehearsals::use(const std::string& key) {
   return forms_.at(key);
 }
 
-void Rehearsals::make_room(const std::vector<std::string>& keys, const std::function<void()>& reserve) {
+void Rehearsals::reserve_for(const std::vector<std::string>& keys, const std::function<void()>& reserve) {
   try {
     reserve();
   } catch (...) {

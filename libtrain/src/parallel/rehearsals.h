@@ -53,7 +53,7 @@ class Rehearsals {
   std::vector<std::string> compare(const Group& control, const Group* windows);
   // Runs `reserve`, which calls reserve(), for the passes of these keys. If it throws, they are forgotten, and the room
   // is freed where this rank had it: no later pass asks for more than it needs itself.
-  void make_room(const std::vector<std::string>& keys, const std::function<void()>& reserve);
+  void reserve_for(const std::vector<std::string>& keys, const std::function<void()>& reserve);
   // Makes room for the largest plan.
   void reserve() { memory_.reserve(); }
   // The form of a pass that was added and compared. It counts as used now.

@@ -24,8 +24,8 @@ StepOptions step_options_of_rank(const Resolved& resolved, const World& world) {
   return options;
 }
 
-std::unique_ptr<profile::KernelProfile> kernel_profile_for(const Resolved& resolved, Device device) {
-  if (resolved.record.profile_steps == 0) return nullptr;
+std::unique_ptr<profile::KernelProfile> kernel_profile_for(Size profile_steps, Device device) {
+  if (profile_steps == 0) return nullptr;
   std::byte* const memory = device.type == DeviceType::cuda
                                 ? memory::scratch(Stream::compute(device).cuda(), profile::kKernelProfileBytes)
                                 : nullptr;
@@ -33,13 +33,13 @@ std::unique_ptr<profile::KernelProfile> kernel_profile_for(const Resolved& resol
     return profile::make_kernel_profile(device, memory);
   } catch (const UsageError& error) {
     throw UsageError("config", "record.profile_steps", "0 where kernels cannot be recorded",
-                     fmt::format("{}: {}", resolved.record.profile_steps, error.what()), error.hint());
+                     fmt::format("{}: {}", profile_steps, error.what()), error.hint());
   }
 }
 
-Group group_for(const Group& group, const Resolved& resolved, Device device) {
+Group group_for(const Group& group, CommBackend backend, Device device) {
   if (device.type != DeviceType::cuda || group.size() == 1) return group;
-  if (resolved.backend == CommBackend::mpi) return group.through_host(device);
+  if (backend == CommBackend::mpi) return group.through_host(device);
   return group.with_nccl(device);
 }
 

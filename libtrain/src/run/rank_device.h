@@ -16,10 +16,10 @@ StepOptions step_options_of_rank(const Resolved& resolved, const World& world);
 
 // Returns `group` for tensors on `device`: on CUDA through NCCL, or through the host with parallel.backend=mpi. All
 // ranks of `group` must call it.
-Group group_for(const Group& group, const Resolved& resolved, Device device);
+Group group_for(const Group& group, CommBackend backend, Device device);
 
 // Returns null without record.profile_steps. Throws UsageError if kernels cannot be recorded.
-std::unique_ptr<profile::KernelProfile> kernel_profile_for(const Resolved& resolved, Device device);
+std::unique_ptr<profile::KernelProfile> kernel_profile_for(Size profile_steps, Device device);
 
 // The data sheet value; 0 if the device is not in the table of docs/planning.md.
 double dense_tflops_bf16(Device device);

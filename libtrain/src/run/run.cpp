@@ -111,11 +111,11 @@ Run::Run(Resolved resolved_, const World& world, nn::Model& model, BatchSource* 
   });
   started("device");
   if (resolved.record.profile_steps > 0) {
-    collectively(control, [&] { kernels = kernel_profile_for(resolved, options.device); });
+    collectively(control, [&] { kernels = kernel_profile_for(resolved.record.profile_steps, options.device); });
     started("profiler");
   }
   collectively(control, [&] {
-    const Group group = group_for(world.group(), resolved, options.device);
+    const Group group = group_for(world.group(), resolved.backend, options.device);
     started("groups");
     engine = std::make_unique<Engine>(model, group, resolved.parallel, resolved.optimizers, options);
     started("engine");

@@ -70,8 +70,9 @@ IssuedStep issued_step(const Run& run, const StepResult& result, double lr, prof
   return {run.steps_done(), result, lr, clock.lap(), take_comm_lap(), take_waiting_ms()};
 }
 
-recorder::StepRecord finish_step(const Run& run, const IssuedStep& issued, int& stop_signal) {
-  recorder::StepRecord record;
+FinishedStep finish_step(const Run& run, const IssuedStep& issued) {
+  FinishedStep finished;
+  recorder::StepRecord& record = finished.record;
   record.step = issued.step, record.steps = run.resolved.steps();
   record.lr = issued.lr;
   std::string problem;
@@ -100,8 +101,8 @@ recorder::StepRecord finish_step(const Run& run, const IssuedStep& issued, int& 
   }
   const RankReport mine = {record.step_ms, record.step_ms - waiting_ms, record.breakdown_ms, record.memory_peak_bytes,
                            RunSignals::noted()};
-  stop_signal = gather_ranks(record, mine, problem, run.control);
-  return record;
+  finished.stop_signal = gather_ranks(record, mine, problem, run.control);
+  return finished;
 }
 
 }  // namespace lt::run

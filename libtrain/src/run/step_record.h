@@ -19,9 +19,13 @@ struct IssuedStep {
 };
 IssuedStep issued_step(const Run& run, const StepResult& result, double lr, profile::ActivityClock& clock);
 
-// Waits until the device has finished the step, and makes its row. All ranks of run.control must call it. Times are
-// this rank's; slowest and mean times and the memory peak are over all ranks. `stop_signal` becomes that of the lowest
-// rank that received one; 0: none. Throws UsageError on all ranks for an id outside its table in the batch of any.
-recorder::StepRecord finish_step(const Run& run, const IssuedStep& issued, int& stop_signal);
+// Times are this rank's; slowest and mean times and the memory peak are over all ranks.
+struct FinishedStep {
+  recorder::StepRecord record;
+  int stop_signal = 0;  // of the lowest rank that received one; 0: none
+};
+// Waits until the device has finished the step. All ranks of run.control must call it. Throws UsageError on all ranks
+// for an id outside its table in the batch of any.
+FinishedStep finish_step(const Run& run, const IssuedStep& issued);
 
 }  // namespace lt::run

@@ -142,7 +142,8 @@ class TrainingLoop {
   // Records the step that was issued last, unless it is recorded already.
   void finish_issued() {
     if (!issued_) return;
-    const recorder::StepRecord record = finish_step(run_, *issued_, stop_signal_);
+    const auto [record, stop_signal] = finish_step(run_, *issued_);
+    stop_signal_ = stop_signal;
     const bool has_targets = issued_->result.counted_share() > 0;
     issued_.reset();
     run_.log.step(record);
