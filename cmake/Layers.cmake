@@ -11,8 +11,8 @@ function(lt_layer name)
   cmake_parse_arguments(ARG "COLD" "" "SOURCES;PRIVATE" ${ARGN})
   add_library(lt_${name} OBJECT ${ARG_SOURCES})
   target_include_directories(lt_${name} PRIVATE ${PROJECT_SOURCE_DIR}/libtrain/include ${PROJECT_SOURCE_DIR}/libtrain/src
-                                                ${PROJECT_SOURCE_DIR}/kernels/include ${PROJECT_SOURCE_DIR}
-                                                ${PROJECT_BINARY_DIR}/generated)
+                                                ${PROJECT_SOURCE_DIR}/base ${PROJECT_SOURCE_DIR}/kernels/include
+                                                ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(lt_${name} PRIVATE lt_options ${ARG_PRIVATE})
   if(ARG_COLD)
     target_compile_options(lt_${name} PRIVATE ${LT_COLD_OPTIONS})

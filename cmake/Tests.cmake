@@ -20,7 +20,7 @@ function(lt_test name)
     set(ARG_TIMEOUT 300)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/libtrain/src
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/libtrain/src ${PROJECT_SOURCE_DIR}/base
                                              ${PROJECT_SOURCE_DIR}/kernels/include ${PROJECT_SOURCE_DIR}
                                              ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(${name} PRIVATE lt_test_main libtrain lt_options lt_fmt lt_json ${ARG_PRIVATE})

@@ -53,6 +53,9 @@ THIRD_PARTY = {
     "catch2/": [],
 }
 
+# The folders of the tree, in the same way. Layers of libtrain stand on both sides of the layer checkpoints.
+TOP = [["base"], ["kernels"], ["libtrain", "checkpoints"], ["bench", "report"], ["launch"], ["examples"]]
+
 # The order of the folders within a layer: those of one row do not include each other, and no row a later one. Files beside
 # the folders may include all and be included by all.
 WITHIN = {
@@ -62,9 +65,10 @@ WITHIN = {
 
 # The prefixes of includes: a header is included by its path below one of these. Only the examples, which are copied, name
 # their headers by their own folder.
-ROOTS = ["libtrain/include", "libtrain/src", "kernels/include", "."]
+ROOTS = ["libtrain/include", "libtrain/src", "base", "kernels/include", "."]
 
 RANK = {layer: rank for rank, row in enumerate(LAYERS) for layer in row}
+TOP_RANK = {folder: rank for rank, row in enumerate(TOP) for folder in row}
 NO_CODE = re.compile(r"//.*|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)'")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 PUBLIC = ("libtrain", "include", "libtrain")
@@ -82,11 +86,13 @@ def layer_of(path):
         return ""
     if parts[:2] == ("libtrain", "src"):
         return parts[2] if parts[2] in RANK else None
+    if parts[0] == "base":
+        return parts[1] if parts[1] in RANK else None
     return parts[0] if parts[0] in RANK else None
 
 
 def sources(root):
-    for folder in ["libtrain", "kernels", "checkpoints", "bench", "report", "launch", "examples"]:
+    for folder in ["base", "libtrain", "kernels", "checkpoints", "bench", "report", "launch", "examples"]:
         for path in sorted((root / folder).rglob("*")):
             if path.is_file() and re.search(r"\.(h|cuh|cpp|cu)(\.in)?$", path.name):
                 yield path.relative_to(root)
@@ -154,6 +160,8 @@ def complaint(root, includer, name, quoted):
     if other != layer and RANK[other] >= RANK[layer]:
         relation = "a sibling of" if RANK[other] == RANK[layer] else "right of"
         return f'"{name}" is of {other}, {relation} {layer}'
+    if target.parts[:3] != PUBLIC and TOP_RANK[target.parts[0]] > TOP_RANK[includer.parts[0]]:
+        return f'"{name}" is of {target.parts[0]}/, right of {includer.parts[0]}/'
     return None
 
 
