@@ -26,7 +26,7 @@ namespace lt::launch {
 namespace {
 
 // Adds a measurement's options to `app` and returns the function that runs it.
-using Measurement = Run (*)(CLI::App& app, const Models& models);
+using Measurement = CommandBody (*)(CLI::App& app, const Models& models);
 
 void add_length(CLI::App& app, bench::Options& o, const std::string& what, Size warmup, Size iterations) {
   o.warmup = warmup, o.iterations = iterations;
@@ -54,7 +54,7 @@ void refuse_config(const Invocation& invocation, const Models& models, const cha
                    "the options: " + models->program + " bench " + what + " --help");
 }
 
-Run set_up_kernels(CLI::App& app, const Models& models) {
+CommandBody set_up_kernels(CLI::App& app, const Models& models) {
   struct Values {
     bench::Options options;
     std::string filter;
@@ -88,7 +88,7 @@ void take_sizes(bench::CommOptions& options, const std::vector<std::string>& siz
   }
 }
 
-Run set_up_rates(CLI::App& app, const Models& models) {
+CommandBody set_up_rates(CLI::App& app, const Models& models) {
   struct Values {
     bench::CommOptions options;
     std::vector<std::string> sizes;
@@ -112,7 +112,7 @@ Run set_up_rates(CLI::App& app, const Models& models) {
   };
 }
 
-Run set_up_comm(CLI::App& app, const Models& models) {
+CommandBody set_up_comm(CLI::App& app, const Models& models) {
   struct Values {
     bench::CommOptions options;
     std::vector<std::string> sizes;
@@ -135,7 +135,7 @@ Run set_up_comm(CLI::App& app, const Models& models) {
   };
 }
 
-Run set_up_step(CLI::App& app, const Models& models) {
+CommandBody set_up_step(CLI::App& app, const Models& models) {
   struct Values {
     bench::Options options;
     bool serve = false;
@@ -160,7 +160,7 @@ Run set_up_step(CLI::App& app, const Models& models) {
 using MeasureSteps = void (*)(const Config&, const World&, const bench::Options&);
 
 template <MeasureSteps kMeasure, Size kIterations>
-Run set_up_of_steps(CLI::App& app, const Models& models) {
+CommandBody set_up_of_steps(CLI::App& app, const Models& models) {
   const auto o = std::make_shared<bench::Options>();
   const ConfigOptions config_options(app, models);
   add_length(app, *o, "steps", 10, kIterations);
@@ -173,7 +173,7 @@ Run set_up_of_steps(CLI::App& app, const Models& models) {
   };
 }
 
-Run set_up_compare(CLI::App& app, const Models& models) {
+CommandBody set_up_compare(CLI::App& app, const Models& models) {
   struct Values {
     std::string a, b;
     double percent = 10;
@@ -196,7 +196,7 @@ Run set_up_compare(CLI::App& app, const Models& models) {
 
 }  // namespace
 
-Run set_up_bench(CLI::App& app, const Models& models) {
+CommandBody set_up_bench(CLI::App& app, const Models& models) {
   const struct {
     const char *name, *help;
     Measurement set_up;
@@ -214,7 +214,7 @@ Run set_up_bench(CLI::App& app, const Models& models) {
        set_up_of_steps<bench::bench_tune, 30>},
       {"compare", "two results: which rows are slower beyond noise", set_up_compare},
   };
-  const auto runs = std::make_shared<std::map<const CLI::App*, Run>>();
+  const auto runs = std::make_shared<std::map<const CLI::App*, CommandBody>>();
   for (const auto& row : table) {
     if (row.for_transformers && !models->transformers) continue;
     CLI::App* sub = app.add_subcommand(row.name, row.help);

@@ -123,7 +123,7 @@ ExitCode free_memory(const std::string& run_dir) {
 
 }  // namespace
 
-Run set_up_checkpoint(CLI::App& app, const Models& models) {
+CommandBody set_up_checkpoint(CLI::App& app, const Models& models) {
   struct Options {
     std::string path, format = "safetensors", out, weights = kMaster, dtype = "f32", base;
     bool adapter = false;

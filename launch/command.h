@@ -28,27 +28,28 @@ struct Invocation {
 
 // Runs on every rank, or on one without the others (Command::needs_ranks). Errors that all ranks share should come from
 // collectively(); run_program() reports exceptions.
-using Run = std::function<ExitCode(const Invocation&)>;
+using CommandBody = std::function<ExitCode(const Invocation&)>;
 
 struct Command {
-  std::string name, help;                              // help: one line
-  bool takes_config;                                   // --section.key options; the command adds a ConfigOptions
-  bool for_transformers;                               // only for them; other programs leave it out
-  bool needs_ranks;                                    // the ranks meet first; otherwise one runs it
-  Run (*set_up)(CLI::App& app, const Models& models);  // adds the options; the returned function holds their values
-  const char* rankless = "";                           // a subcommand that needs no ranks
+  std::string name, help;  // help: one line
+  bool takes_config;       // --section.key options; the command adds a ConfigOptions
+  bool for_transformers;   // only for them; other programs leave it out
+  bool needs_ranks;        // the ranks meet first; otherwise one runs it
+  CommandBody (*set_up)(CLI::App& app,
+                        const Models& models);  // adds the options; the returned function holds their values
+  const char* rankless = "";                    // a subcommand that needs no ranks
 };
 
 std::vector<Command> commands(const ModelTable& models);
 
-Run set_up_prepare(CLI::App& app, const Models& models);
-Run set_up_train(CLI::App& app, const Models& models);
-Run set_up_launch(CLI::App& app, const Models& models);
-Run set_up_plan(CLI::App& app, const Models& models);
-Run set_up_sample(CLI::App& app, const Models& models);
-Run set_up_eval(CLI::App& app, const Models& models);
-Run set_up_checkpoint(CLI::App& app, const Models& models);
-Run set_up_report(CLI::App& app, const Models& models);
-Run set_up_bench(CLI::App& app, const Models& models);
+CommandBody set_up_prepare(CLI::App& app, const Models& models);
+CommandBody set_up_train(CLI::App& app, const Models& models);
+CommandBody set_up_launch(CLI::App& app, const Models& models);
+CommandBody set_up_plan(CLI::App& app, const Models& models);
+CommandBody set_up_sample(CLI::App& app, const Models& models);
+CommandBody set_up_eval(CLI::App& app, const Models& models);
+CommandBody set_up_checkpoint(CLI::App& app, const Models& models);
+CommandBody set_up_report(CLI::App& app, const Models& models);
+CommandBody set_up_bench(CLI::App& app, const Models& models);
 
 }  // namespace lt::launch

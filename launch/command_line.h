@@ -12,7 +12,7 @@ namespace lt::launch {
 struct Parsed {
   std::shared_ptr<CLI::App> app;  // commands may use it while they run
   std::string text;               // of --help or --version, to print instead of running
-  Run run;
+  CommandBody run;
   bool needs_ranks = false;  // not if it only prints its help or its configuration
   ConfigPairs config;
   std::string command_line;
@@ -21,7 +21,7 @@ struct Parsed {
 // The options of the program and of all its commands.
 struct Program {
   std::shared_ptr<CLI::App> app;
-  std::vector<Run> runs;  // in the order of commands()
+  std::vector<CommandBody> runs;  // in the order of commands()
 };
 Program make_program(const Models& models);
 

@@ -59,7 +59,7 @@ void print(const ChoicesResult& result, const std::string& checkpoint) {
 
 }  // namespace
 
-Run set_up_eval(CLI::App& app, const Models&) {
+CommandBody set_up_eval(CLI::App& app, const Models&) {
   struct Options {
     ModelOptions model;
     std::string format = "auto";

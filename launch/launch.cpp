@@ -86,7 +86,7 @@ ExitCode run_launch(Options& options, const Invocation& invocation, const Models
 
 }  // namespace
 
-Run set_up_launch(CLI::App& app, const Models& models) {
+CommandBody set_up_launch(CLI::App& app, const Models& models) {
   auto options = std::make_shared<Options>();
   LaunchOptions& launch = options->launch;
   app.add_option("-n,--ranks", launch.ranks, "ranks")->required()->check(integer_from(1))->option_text("N (required)");

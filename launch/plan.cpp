@@ -1,9 +1,4 @@
 // `ltrain plan`: memory, FLOPs and communication of a run, without running it.
-#include "libtrain/plan/plan_cluster.h"
-#include "libtrain/plan/plan_fit.h"
-#include "libtrain/plan/plan_sample.h"
-#include "libtrain/plan/planner.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -25,6 +20,10 @@
 #include "launch/output_file.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
+#include "libtrain/plan/plan_cluster.h"
+#include "libtrain/plan/plan_fit.h"
+#include "libtrain/plan/plan_sample.h"
+#include "libtrain/plan/planner.h"
 #include "run/training_data.h"
 
 namespace lt::launch {
@@ -48,7 +47,7 @@ int ranks_of_launcher() {
 
 }  // namespace
 
-Run set_up_plan(CLI::App& app, const Models& models) {
+CommandBody set_up_plan(CLI::App& app, const Models& models) {
   struct Options {
     int ranks = 0;       // 0: the ranks of this run
     std::string device;  // empty: that of the rates, or cpu

@@ -19,7 +19,7 @@
 
 namespace lt::launch {
 
-Run set_up_prepare(CLI::App& app, const Models&) {
+CommandBody set_up_prepare(CLI::App& app, const Models&) {
   const auto options = std::make_shared<PrepareOptions>();
   app.add_option(
          "--input", options->inputs,

@@ -33,7 +33,7 @@ bool wait_unless_stopped(double seconds) {
 
 }  // namespace
 
-Run set_up_report(CLI::App& app, const Models&) {
+CommandBody set_up_report(CLI::App& app, const Models&) {
   struct Options {
     std::vector<std::string> runs;
     std::string out;

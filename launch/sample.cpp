@@ -128,7 +128,7 @@ void add_sampling_options(CLI::App& app, SamplingOptions& sampling) {
 
 }  // namespace
 
-Run set_up_sample(CLI::App& app, const Models&) {
+CommandBody set_up_sample(CLI::App& app, const Models&) {
   const auto o = std::make_shared<SampleOptions>();
   add_model_options(app, o->model);
   app.add_option("--prompt", o->prompts, "text to continue; may be repeated; -: standard input")

@@ -8,7 +8,7 @@
 
 namespace lt::launch {
 
-Run set_up_train(CLI::App& app, const Models& models) {
+CommandBody set_up_train(CLI::App& app, const Models& models) {
   const ConfigOptions options(app, models);
   return [options](const Invocation& invocation) {
     const auto config = options.load(invocation);

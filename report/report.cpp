@@ -32,16 +32,16 @@ void require_html(const fs::path& html) {
   }
 }
 
-std::vector<report::RunData> read_runs(const std::vector<std::string>& given) {
+std::vector<RunData> read_runs(const std::vector<std::string>& given) {
   if (given.empty()) throw UsageError("report", "runs: expected at least one folder, got none");
-  std::vector<report::RunData> runs;
+  std::vector<RunData> runs;
   std::vector<fs::path> folders;
   for (const std::string& run : given) {
     const fs::path folder = fs::weakly_canonical(run_folder(run));
     if (std::find(folders.begin(), folders.end(), folder) != folders.end())
       throw UsageError("report", "runs: expected each once, got " + run + " twice");
     folders.push_back(folder);
-    runs.push_back(report::read_run(run));
+    runs.push_back(read_run(run));
   }
 
   // Runs whose folders have the same name are shown with the whole path.
@@ -56,18 +56,18 @@ std::vector<report::RunData> read_runs(const std::vector<std::string>& given) {
   return runs;
 }
 
-report::Document composed(const std::vector<report::RunData>& runs) {
-  report::Document document;
+Document composed(const std::vector<RunData>& runs) {
+  Document document;
   if (runs.size() == 1) {
     document.title = "Training report: " + runs[0].name;
-    report::add_run(document, runs[0], 1);
+    add_run(document, runs[0], 1);
   } else {
     document.title = "Training report: " + std::to_string(runs.size()) + " runs";
-    document.add(report::Heading{1, document.title});
-    report::add_comparison(document, runs);
-    for (const report::RunData& run : runs) report::add_run(document, run, 2);
+    document.add(Heading{1, document.title});
+    add_comparison(document, runs);
+    for (const RunData& run : runs) add_run(document, run, 2);
   }
-  report::add_glossary(document);
+  add_glossary(document);
   return document;
 }
 
@@ -76,12 +76,12 @@ std::string beside(const fs::path& html, const char* extension) {
   return io::with_suffix(fs::path(html).replace_extension(), extension);
 }
 
-void write_markdown(const report::Document& document, const fs::path& html) {
-  io::write_whole_file("report", beside(html, ".md"), report::to_markdown(document, html.filename().string()));
+void write_markdown(const Document& document, const fs::path& html) {
+  io::write_whole_file("report", beside(html, ".md"), to_markdown(document, html.filename().string()));
 }
 
-void write_pages(const report::Document& document, const fs::path& html) {
-  io::write_whole_file("report", html.string(), report::to_html(document));
+void write_pages(const Document& document, const fs::path& html) {
+  io::write_whole_file("report", html.string(), to_html(document));
   write_markdown(document, html);
 }
 
@@ -98,22 +98,22 @@ class Follower {
   bool look() {
     const auto begin = std::chrono::steady_clock::now();
     read();
-    report::Document document = composed(runs_);
-    document.blocks.insert(document.blocks.begin() + 1, report::now(runs_));
-    const std::string body = report::body_html(document);
+    Document document = composed(runs_);
+    document.blocks.insert(document.blocks.begin() + 1, now(runs_));
+    const std::string body = body_html(document);
     const double read_at = runs_.front().read_at;
     if (shown_.empty()) {
       const std::string data = fs::path(data_).filename().string();
-      io::write_whole_file("report", html_.string(), report::to_live_html(document, data));
+      io::write_whole_file("report", html_.string(), to_live_html(document, data));
     }
     if (body != shown_ || read_at - shown_at_ >= kReadingS) {
-      io::write_whole_file("report", data_, report::live_data(body, read_at, pause_after(begin)));
+      io::write_whole_file("report", data_, live_data(body, read_at, pause_after(begin)));
       shown_at_ = read_at;
     }
     if (body != shown_) write_markdown(document, html_);
     shown_ = body;
     pause_s_ = pause_after(begin);
-    return !report::all_ended(runs_);
+    return !all_ended(runs_);
   }
 
   double pause() const { return pause_s_; }  // seconds until the next look
@@ -121,7 +121,7 @@ class Follower {
   // Replaces the page by one that needs no other file, and tells pages that are open that no reading follows.
   void finish() {
     write_pages(composed(runs_), html_);
-    io::write_whole_file("report", data_, report::last_data(shown_, runs_.front().read_at));
+    io::write_whole_file("report", data_, last_data(shown_, runs_.front().read_at));
   }
 
  private:
@@ -148,7 +148,7 @@ class Follower {
   const std::vector<std::string>& given_;
   const fs::path html_;
   const std::string data_;
-  std::vector<report::RunData> runs_;
+  std::vector<RunData> runs_;
   std::string shown_;
   double shown_at_ = 0, pause_s_ = 1;
   bool is_unreadable_ = false;

@@ -40,10 +40,6 @@ bool is_there(const Row& row, const nn::TransformerSpec& model) {
   return true;
 }
 
-}  // namespace
-
-namespace {
-
 std::string adapter_name(const std::string& ours, std::string_view name) {
   return ours.substr(0, ours.rfind('.')) + std::string(name);
 }

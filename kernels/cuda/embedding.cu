@@ -2,7 +2,6 @@
 // order) and adds them up in chunks of fixed size, so a frequent id uses many blocks. No atomics, and the same bits
 // each time.
 #include "kernels/embedding.h"
-#include "memory/workspace.h"
 
 #include <algorithm>
 #include <bit>
@@ -12,6 +11,7 @@
 #include "kernels/cuda/common.cuh"
 #include "kernels/elementwise.h"
 #include "kernels/limits.h"
+#include "memory/workspace.h"
 
 namespace lt::kernels {
 namespace {

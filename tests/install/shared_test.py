@@ -3,10 +3,14 @@
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
 
 from commands import main, options, output
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "structure"))
+from namespaces import NAMESPACES
 
 EXAMPLES = ("custom_model", "custom_optimizer", "custom_program", "custom_run", "first_run", "train_min")
 
@@ -31,7 +35,11 @@ class Shared(unittest.TestCase):
         for name in ("lt::cli(", "lt::Trainer::train(", "lt::Engine::step(", "lt::nn::Gpt2::Gpt2(", "typeinfo for lt::UsageError"):
             self.assertIn(name, shown)
         # Private parts of the library, and what is compiled into it.
-        for name in ("lt::Run::", "lt::config::", "lt::bench::", "lt::launch::", "lt::kernels::", "nlohmann", "CLI::", "toml", "fmt::v"):
+        root = pathlib.Path(__file__).parents[2]
+        folders = [path.name for parent in ("base", "libtrain/src", ".") for path in (root / parent).iterdir() if path.is_dir()]
+        private = {NAMESPACES.get(folder, folder) for folder in folders} - {"nn", "ops", "checkpoint"}
+        self.assertIn("planner", private)
+        for name in [f"lt::{namespace}::" for namespace in sorted(private)] + ["nlohmann", "CLI::", "toml", "fmt::v"]:
             found = [symbol for symbol in symbols if re.match(rf"([\w -]+ (for|to) )?(void )?{name}", symbol)]
             self.assertEqual(found, [])
 

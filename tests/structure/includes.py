@@ -25,6 +25,10 @@ LAYERS = [
     ["examples"],
 ]
 
+# The folder of each layer: base/LAYER, LAYER itself, and libtrain/src/LAYER for the others.
+OF_BASE = {"io", "device", "profile", "memory"}
+OF_TREE = {"kernels", "checkpoints", "bench", "report", "launch", "examples"}
+
 # Public headers stand in libtrain/include/libtrain/LAYER. Those beside the folders are of no layer and include nothing,
 # but for libtrain.h, which includes what a training program needs.
 EVERYWHERE = {"api", "dtype", "error", "version"}
@@ -53,9 +57,6 @@ THIRD_PARTY = {
     "catch2/": [],
 }
 
-# The folders of the tree, in the same way. Layers of libtrain stand on both sides of the layer checkpoints.
-TOP = [["base"], ["kernels"], ["libtrain", "checkpoints"], ["bench", "report"], ["launch"], ["examples"]]
-
 # The order of the folders within a layer: those of one row do not include each other, and no row a later one. Files beside
 # the folders may include all and be included by all.
 WITHIN = {
@@ -68,10 +69,13 @@ WITHIN = {
 ROOTS = ["libtrain/include", "libtrain/src", "base", "kernels/include", "."]
 
 RANK = {layer: rank for rank, row in enumerate(LAYERS) for layer in row}
-TOP_RANK = {folder: rank for rank, row in enumerate(TOP) for folder in row}
 NO_CODE = re.compile(r"//.*|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)'")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 PUBLIC = ("libtrain", "include", "libtrain")
+
+
+def folder_of_layer(layer):
+    return f"base/{layer}" if layer in OF_BASE else layer if layer in OF_TREE else f"libtrain/src/{layer}"
 
 
 def layer_of(path):
@@ -84,11 +88,7 @@ def layer_of(path):
         return parts[3] if parts[3] in RANK and len(parts) == 5 else None
     if parts == ("libtrain", "version.cpp.in"):
         return ""
-    if parts[:2] == ("libtrain", "src"):
-        return parts[2] if parts[2] in RANK else None
-    if parts[0] == "base":
-        return parts[1] if parts[1] in RANK else None
-    return parts[0] if parts[0] in RANK else None
+    return next((layer for layer in RANK if path.is_relative_to(folder_of_layer(layer))), None)
 
 
 def sources(root):
@@ -127,6 +127,8 @@ def folder_of(layer, path):
 
 def complaint_within(rows, name, folder, other):
     rank = {name: number for number, row in enumerate(rows) for name in row}
+    for unknown in {folder, other} - set(rank) - {""}:
+        return f"the folder {unknown} has no order within its layer (tests/structure/includes.py)"
     if not folder or not other or folder == other or rank[other] < rank[folder]:
         return None
     return f'"{name}" is of {other}, {"a sibling" if rank[other] == rank[folder] else "right"} of {folder}'
@@ -160,8 +162,6 @@ def complaint(root, includer, name, quoted):
     if other != layer and RANK[other] >= RANK[layer]:
         relation = "a sibling of" if RANK[other] == RANK[layer] else "right of"
         return f'"{name}" is of {other}, {relation} {layer}'
-    if target.parts[:3] != PUBLIC and TOP_RANK[target.parts[0]] > TOP_RANK[includer.parts[0]]:
-        return f'"{name}" is of {target.parts[0]}/, right of {includer.parts[0]}/'
     return None
 
 

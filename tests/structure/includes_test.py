@@ -1,9 +1,10 @@
-"""includes.py, std_includes.py, definitions.py and namespaces.py find what is planted, and nothing in a tree that is in order."""
+"""includes.py, std_includes.py, definitions.py, namespaces.py and architecture.py find what is planted, and nothing in a tree that is in order."""
 
 import pathlib
 import tempfile
 import unittest
 
+import architecture
 import definitions
 import includes
 import namespaces
@@ -25,7 +26,6 @@ IN_ORDER = {
     "checkpoints/hugging_face/hf.h": '#include "checkpoints/format/files.h"\n',
     "libtrain/src/comm/tcp/frames.h": '#include "comm/work.h"\n',
     "base/device/cuda.h": "",
-    "libtrain/src/memory/stray.h": "",
     "bench/step.h": "",
     "bench/step.cpp": '#include "libtrain/parallel/engine.h"\n',
     "launch/main.cpp": '#include "checkpoints/format/files.h"\n#include "comm/work.h"\n',
@@ -46,6 +46,12 @@ class Includes(unittest.TestCase):
     def test_in_order(self):
         self.assertEqual(check({}), [])
 
+    def test_folders_of_the_tree_have_the_order_of_their_layers(self):
+        order = ["base", "kernels", "libtrain", "bench", "report", "launch", "examples"]  # checkpoints is within libtrain's
+        folders = [includes.folder_of_layer(layer).split("/")[0] for row in includes.LAYERS for layer in row]
+        ranks = [order.index(folder) for folder in folders if folder != "checkpoints"]
+        self.assertEqual(ranks, sorted(ranks))
+
     def test_planted(self):
         cases = [
             ("libtrain/src/tensor/a.cpp", '#include "libtrain/nn/module.h"\n', '"libtrain/nn/module.h" is of nn, right of tensor'),
@@ -65,7 +71,8 @@ class Includes(unittest.TestCase):
             ("base/io/a.cpp", '#include "device/cuda.h"\n', '"device/cuda.h" is of device, a sibling of io'),
             ("libtrain/include/libtrain/dtype.h", '#include "libtrain/tensor/tensor.h"\n',
              '"libtrain/tensor/tensor.h" is of tensor: a header of no layer includes none'),
-            ("kernels/cuda/a.cu", '#include "memory/stray.h"\n', '"memory/stray.h" is of libtrain/, right of kernels/'),
+            ("libtrain/src/comm/new/a.cpp", '#include "comm/tcp/frames.h"\n',
+             "the folder new has no order within its layer (tests/structure/includes.py)"),
             ("report/a.cpp", '#include "bench/step.h"\n', '"bench/step.h" is of bench, a sibling of report'),
             ("libtrain/src/ops/a.cpp", '#include "gone.h"\n', '"gone.h" is no file of the tree'),
             ("examples/a.cpp", '#include "comm/work.h"\n', '"comm/work.h" is private: examples include public headers alone'),
@@ -107,22 +114,41 @@ class Includes(unittest.TestCase):
         self.assertEqual(check(planted, definitions.violations)[0], [f"libtrain/src/nn/b.h: lt::nn::A: include {public}"])
 
     def test_namespaces_of_folders(self):
-        public = {"libtrain/include/libtrain/plan/a.h": "namespace LT_API lt {\nvoid f();\nclass A {};\n}\n"}
-        stray = ["libtrain/src/plan/a.cpp:2: g is in no public header: it belongs to lt::planner"]
-        for text, found in (("namespace lt::planner {\nvoid g() {}\n}\n", []),
-                            ("namespace lt::planner::detail {\nvoid g() {}\n}\n", []),
-                            ("namespace lt {\nnamespace {\nvoid g() {\n}\nint h;\n}  // namespace\nvoid f() {\n  g();\n}\nA::A() {}\n}\n", []),
-                            ("namespace lt {\nvoid g() {}\n}\n", stray), ("namespace lt {\nclass g {\n};\n}\n", stray),
-                            ("namespace lt {\nconstexpr int g = 1;\n}\n", stray),
-                            ("namespace lt::run {\nclass B;\n}\n", []),
-                            ("namespace lt::run {\nclass B {};\n}\n",
-                             ["libtrain/src/plan/a.cpp:1: lt::run is not the namespace of this folder, lt::planner"])):
+        public = {"libtrain/include/libtrain/plan/a.h": "namespace LT_API lt {\nvoid f();  // and g\nclass A {};\n}\n"}
+        found = lambda text, name="libtrain/src/plan/a.cpp": check({**public, name: text}, namespaces.violations)[0]
+        for text in ("namespace lt::planner {\nvoid g() {}\n}\n", "namespace lt::planner::detail {\nvoid g() {}\n}\n",
+                     "namespace lt {\nnamespace {\nvoid g() {\n}\nint h;\n}  // namespace\nvoid f() {\n  g();\n}\nA::A() {}\n}\n",
+                     "namespace lt::run {\nclass B;\n}\n"):
             with self.subTest(text):
-                self.assertEqual(check({**public, "libtrain/src/plan/a.cpp": text}, namespaces.violations)[0], found)
+                self.assertEqual(found(text), [])
+        for text in ("void g() {}", "class g {\n};", "constexpr int g = 1;", "[[nodiscard]] int g();", "using g = int;",
+                     "template <class T> void g(T) {}", "int g[3];", "enum g : int { a };", "enum class g : int { a };", "int g{};",
+                     "/* } */\nvoid f() {}\nvoid g() {}"):
+            with self.subTest(text):
+                line = 4 if "/*" in text else 2
+                self.assertEqual(found(f"namespace lt {{\n{text}\n}}\n"),
+                                 [f"libtrain/src/plan/a.cpp:{line}: g is in no public header: it belongs to lt::planner"])
+        for name in ("lt::run", "std_of_ours", "other"):
+            self.assertEqual(found(f"namespace {name} {{\nclass B {{}};\n}}\n"),
+                             [f"libtrain/src/plan/a.cpp:1: {name} is not the namespace of this folder, lt::planner"])
+        self.assertEqual(found("class B {\n};\n", "libtrain/src/plan/b.h"), ["libtrain/src/plan/b.h:1: B is in no namespace"])
+        self.assertEqual(found("namespace LT_API lt::data {\nclass B {};\n}\n", "libtrain/include/libtrain/data/b.h"),
+                         ["libtrain/include/libtrain/data/b.h:1: lt::data is not the namespace of public headers"])
+
+    def test_the_map(self):
+        folders = "".join(f"| `{includes.folder_of_layer(layer)}` | what |\n" for row in includes.LAYERS for layer in row)
+        page = f"# Map\n| folder | contents |\n|---|---|\n{folders}\n| question | file | function |\n|---|---|---|\n| A? | `a.h` | `f()` |\n\n"
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "a.h").write_text("void f();\n")
+            for text, expected in ((page, []), (page.replace("| `base/io` | what |\n", ""), ["no row for base/io"]),
+                                   (page.replace("a.h", "b.h"), ["A?: no file b.h", "A?: f() is not in `b.h`"]),
+                                   (page.replace("f()", "g()"), ["A?: g() is not in `a.h`"])):
+                found = [*architecture.folder_complaints(text), *architecture.question_complaints(pathlib.Path(folder), text)]
+                self.assertEqual(found, [f"docs/architecture.md: {each}" for each in expected])
 
     def test_files_of_no_layer(self):
         for name in ["libtrain/include/libtrain/surprise.h", "libtrain/include/libtrain/detail/error.h", "libtrain/include/libtrain/tensor/detail/a.h",
-                     "libtrain/src/other/a.cpp"]:
+                     "libtrain/src/other/a.cpp", "libtrain/src/io/a.cpp", "base/run/a.cpp", "libtrain/src/report/a.cpp"]:
             with self.subTest(name):
                 self.assertEqual(check({name: ""}), [f"{name}:1: the file is of no layer (tests/structure/includes.py)"])
 

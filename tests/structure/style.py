@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ["bench", "checkpoints", "cmake", "docs", "examples", "kernels", "launch", "libtrain", "report", "tests"]
+FOLDERS = ["base", "bench", "checkpoints", "cmake", "docs", "examples", "kernels", "launch", "libtrain", "report", "tests"]
 MAX_LINES = 400
 MAX_COLUMNS = 120  # of .clang-format
 

@@ -65,10 +65,10 @@ void monitor_of(int ranks, double seconds) {
     double spent = 0;
     int beats = 0;
     for (const auto end = Clock::now() + std::chrono::duration<double>(seconds); Clock::now() < end; ++beats) {
-      for (Channel& channel : channels) channel.send(FrameKind::board, bytes);
+      for (Channel& channel : channels) channel.send(Notice::board, bytes);
       const double before = cpu_seconds();
       monitor.receive(Clock::now());
-      monitor.send_to_all(FrameKind::pulse);
+      monitor.send_to_all(Notice::pulse);
       static_cast<void>(diagnose(monitor.peers(Clock::now(), 2.5), {}));
       spent += cpu_seconds() - before;
       for (Channel& channel : channels) channel.receive();

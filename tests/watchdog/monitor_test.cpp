@@ -151,7 +151,7 @@ TEST_CASE("channel: a signal does not end a flush", "[watchdog]") {
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
   Channel here{lt::io::Descriptor(ends[0])}, there{lt::io::Descriptor(ends[1])};
   const std::string frame(200 << 10, 'x');
-  for (int i = 0; i < 4; ++i) here.send(FrameKind::board, frame);  // more than the socket holds
+  for (int i = 0; i < 4; ++i) here.send(Notice::board, frame);  // more than the socket holds
   std::promise<void> is_blocked;
   auto received = std::async(std::launch::async, [&] {
     sigset_t all;
@@ -176,7 +176,7 @@ TEST_CASE("monitor: boards arrive, silence is counted, a pause forgives", "[watc
   Ranks ranks(3);
   Board board;
   board.step = 7;
-  ranks.channels[0].send(FrameKind::board, encode(board));
+  ranks.channels[0].send(Notice::board, encode(board));
   CHECK(ranks.comes([&] { return ranks.peer(1, 0).board.step == 7; }));
   CHECK(ranks.peer(1, 4).silent_s == Approx(4));
   CHECK(ranks.peer(2, 4).link == Link::open);
@@ -187,14 +187,14 @@ TEST_CASE("monitor: boards arrive, silence is counted, a pause forgives", "[watc
 TEST_CASE("monitor: a connection that closes is gone after a moment, unless it said goodbye", "[watchdog]") {
   Ranks ranks(4);
   ranks.channels[0].close();
-  ranks.channels[1].send(FrameKind::goodbye, "done");
+  ranks.channels[1].send(Notice::goodbye, "done");
   ranks.channels[1].close();
-  ranks.channels[2].send(FrameKind::goodbye, "failed");
+  ranks.channels[2].send(Notice::goodbye, "failed");
   CHECK(ranks.comes([&] { return ranks.peer(1, 1).link == Link::closed; }));
   CHECK(ranks.comes([&] { return ranks.peer(2, 1).link == Link::done; }));
   CHECK(ranks.comes([&] { return ranks.peer(3, 1).link == Link::failed; }));
   // Its silence begins with its goodbye, whatever it sends afterwards.
-  ranks.channels[2].send(FrameKind::told);
+  ranks.channels[2].send(Notice::told);
   const auto later = ranks.start + std::chrono::seconds(4);
   for (const auto deadline = soon(); !ranks.monitor.all_told({}) && Clock::now() < deadline;) {
     ranks.monitor.receive(later);
@@ -207,7 +207,7 @@ TEST_CASE("monitor: a connection that closes is gone after a moment, unless it s
 
 TEST_CASE("monitor: a frame longer than any ends its connection", "[watchdog]") {
   Ranks ranks(2);
-  ranks.channels[0].send(FrameKind::board, std::string(300 << 10, 'x'));
+  ranks.channels[0].send(Notice::board, std::string(300 << 10, 'x'));
   CHECK(ranks.comes([&] { return ranks.peer(1, 1).link == Link::closed; }));
 }
 
@@ -294,7 +294,7 @@ TEST_CASE("monitor: a rank that gave up an attempt connects with the next one", 
     auto second =
         std::async(std::launch::async, [&] { return connect_to(meeting_of(1, 2, meeting.addresses[0]), 0, soon()); });
     while (second.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) monitor.receive(start);
-    CHECK_NOTHROW(second.get().send(FrameKind::goodbye, "done"));
+    CHECK_NOTHROW(second.get().send(Notice::goodbye, "done"));
     const auto has_heard = [&] { return monitor.peers(start, 1e9)[1].link == Link::done; };
     for (const auto deadline = soon(); !has_heard() && Clock::now() < deadline;) monitor.receive(start);
     CHECK(has_heard());

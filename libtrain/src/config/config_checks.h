@@ -5,7 +5,7 @@
 
 namespace lt::config {
 
-// `complete` has every derived value. Throws UsageError that names the key.
+// `complete` has every derived value but train.accum. Throws UsageError that names the key.
 void check(const Config& complete);
 
 }  // namespace lt::config

@@ -15,11 +15,9 @@
 #include "nn/spec_fields.h"
 
 namespace lt::config {
+
 // The key that sets the field: "model.width".
 inline std::string key_of_field(const nn::SpecField& field) { return "model." + std::string(field.name); }
-}  // namespace lt::config
-
-namespace lt::config {
 
 // The folder of a run's checkpoints unless checkpoint.dir names another one.
 inline std::string own_checkpoints(const std::string& run_dir) { return run_dir + "/checkpoints"; }

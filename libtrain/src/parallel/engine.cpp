@@ -100,13 +100,18 @@ void Engine::Impl::run(const Pass& pass, const Batch& batch) {
         "no product of a step is in FP8, which takes linear layers of units made by add_block(), with sizes in "
         "multiples of 16");
   }
-  pass.trains&& runs_as_graph(batch) ? run_graph(pass, batch, key) : run_eagerly(pass, batch, key);
+  if (pass.trains && runs_as_graph(batch)) return run_graph(pass, batch, key);
+  run_eagerly(pass, batch, key);
 }
 
 void Engine::Impl::run_eagerly(const Pass& pass, const Batch& batch, const std::string& key) {
   const ContextScope scope(context(Context::current()));
   const auto body = [&] { attempt([&] { pass.body(*this, batch); }); };
-  options.arena ? rehearsals.run(key, body) : body();
+  if (options.arena) {
+    rehearsals.run(key, body);
+  } else {
+    body();
+  }
 }
 
 void Engine::Impl::train(const Batch& given) {

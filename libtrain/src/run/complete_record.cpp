@@ -9,7 +9,7 @@
 namespace lt::run {
 
 void complete_record(Run& run) {
-  if (run.world.rank() != 0 || !run.continues_itself()) return;
+  if (run.world.rank() != 0 || run.begins_from_other_run()) return;
   using Json = nlohmann::ordered_json;
   const Size done = run.steps_done();
   bool has_checkpoint = false;

@@ -111,7 +111,7 @@ void DueWork::remove_later_samples() const {
 
 void DueWork::catch_up() {
   const Size n = run_.steps_done();
-  if (n == 0 || !run_.continues_itself()) return;
+  if (n == 0 || run_.begins_from_other_run()) return;
   const auto is_missing = [&](const auto& has_result) {  // rank 0 decides
     return comm::broadcast_value(run_.control, run_.control.rank() == 0 && !has_result());
   };

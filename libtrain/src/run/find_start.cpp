@@ -14,7 +14,6 @@
 #include "io/entropy.h"
 #include "io/utf8.h"
 #include "libtrain/error.h"
-#include "nn/lora.h"
 #include "run/same_data.h"
 #include "run/same_run.h"
 #include "run/training_data.h"
@@ -88,6 +87,7 @@ FoundStart Finder::find() {
       set_steps_of_epochs(resolved_, control_.size(), engine_.steps_done(), engine_.samples_done());
     });
   }
+  // A copy in memory of the last step is no checkpoint: the run still saves one.
   auto* const disk = std::get_if<FromDisk>(&found_.start);
   if (disk != nullptr && engine_.steps_done() >= resolved_.steps()) {
     checkpoint::Loaded last = std::move(disk->checkpoint);
@@ -98,7 +98,7 @@ FoundStart Finder::find() {
 
 // Loads the newer of the checkpoint on disk and the copy in the hosts' memory.
 Start Finder::load_state() {
-  // No file holds the adapters of a new run, or a base without model.from.
+  // Adapters of a new run, and a base without model.from, are in no file.
   if (resolved_.has_adapters()) engine_.initialise();
   const bool goes_on = resolved_.resume == Resume::automatic;
   std::optional<saver::MemoryRestore> memory;
@@ -162,8 +162,8 @@ std::optional<FromOtherRun> Finder::begin_again() {
   return again;
 }
 
-// A run that goes on takes the base that its checkpoint or its run.json names if model.from holds it, because a folder
-// of checkpoints may have a newer one now.
+// A run that goes on loads the base that its checkpoint or run.json names, not the newest in model.from: a folder of
+// checkpoints may have got a newer one.
 void Finder::load_base_of_adapters() {
   checkpoint::RunState state = state_of(found_.start);
   collectively(control_, [&] {
@@ -175,7 +175,7 @@ void Finder::load_base_of_adapters() {
     std::string step = loaded == nullptr ? "" : loaded->folder;
     if (is_from_memory && newest != nullptr) step = newest->path, state = checkpoint::read_state(step);
     // Not what another run's checkpoint names.
-    if ((goes_on && !continues_itself(found_.start)) || (is_from_memory && newest == nullptr)) {
+    if ((goes_on && begins_from_other_run(found_.start)) || (is_from_memory && newest == nullptr)) {
       state.base = folder_.identity.base, state.base_digest = folder_.identity.base_digest;
       state.base_beside.clear();
     }

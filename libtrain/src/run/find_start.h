@@ -14,7 +14,7 @@ namespace lt::run {
 
 struct FoundStart {
   Start start;
-  std::string weights;                   // whence the initial or base weights came; empty: drawn, or none
+  std::string weights;                   // where the initial or base weights are from; empty: drawn, or none
   std::string base, base_digest;         // as in checkpoint::RunState
   std::vector<std::string> passed_over;  // why newer checkpoints were skipped
 };

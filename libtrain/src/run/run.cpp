@@ -3,14 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <optional>
 
 #include "comm/value_exchange.h"
-#include "config/base_model.h"
-#include "config/names.h"
 #include "io/paths.h"
-#include "io/presence.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/plan/planner.h"
@@ -21,11 +17,8 @@
 #include "run/rank_device.h"
 #include "run/run_files.h"
 #include "run/same_data.h"
-#include "run/training_data.h"
 #include "save/checkpoint_room.h"
-#include "save/engine_checkpoint.h"
 #include "save/memory_checkpoints.h"
-#include "tokenizer/tokenizer_files.h"
 
 namespace lt::run {
 namespace {
@@ -80,7 +73,7 @@ void require_same_data(const Run& run) {
 void require_same_tokenizer(Run& run) {
   const checkpoint::RunState& state = state_of(run.from.start);
   if (state.tokenizer.empty()) return;
-  if (run.data.tokenizer_text.empty() && run.continues_itself()) {
+  if (run.data.tokenizer_text.empty() && !run.begins_from_other_run()) {
     run.data.tokenizer_text = state.tokenizer, run.data.tokenizer_files = state.tokenizer_files;
     return;
   }
@@ -94,45 +87,45 @@ void require_same_tokenizer(Run& run) {
 
 Run::Run(Resolved resolved_, const World& world, nn::Model& model, BatchSource* given)
     : resolved(std::move(resolved_)), world(world), control(world.group().duplicate("trainer")), model(model) {
-  started("model");
+  stage_done("model");
   StepOptions options;
   collectively(control, [&] {
     options = step_options_of_rank(resolved, world);
     plan = make_plan(model, resolved, world.size(), PlanMachine{.ranks_per_node = world.info().local_size});
   });
-  started("plan");
+  stage_done("plan");
   data = open_data(resolved, world, control, model, given);
   options.ignored_targets = data.batches != nullptr && data.batches->has_ignored_targets();
   options.initial_weights = false;  // find_start() draws them if none are loaded
-  started("data");
+  stage_done("data");
   collectively(control, [&] {
     Stream::compute(options.device);  // initialises the device
     require_memory(*this, options.device);
   });
-  started("device");
+  stage_done("device");
   if (resolved.record.profile_steps > 0) {
     collectively(control, [&] { kernels = kernel_profile_for(resolved.record.profile_steps, options.device); });
-    started("profiler");
+    stage_done("profiler");
   }
   collectively(control, [&] {
     const Group group = group_for(world.group(), resolved.backend, options.device);
-    started("groups");
+    stage_done("groups");
     engine = std::make_unique<Engine>(model, group, resolved.parallel, resolved.optimizers, options);
-    started("engine");
+    stage_done("engine");
     const planner::RunBatches shapes = planner::batches_on_meta(model, engine->batch_shape(), resolved);
     engine->rehearse(shapes.step, shapes.evaluation);
-    started("rehearsal");
+    stage_done("rehearsal");
   });
   collectively(control, [&] {
     if (world.rank() == 0) folder = examine_run_folder(resolved, data.files);
   });
   from = find_start(resolved, control, *engine, folder, data.files);
-  if (continues_itself()) eval_loss = state_of(from.start).eval_loss;
+  if (!begins_from_other_run()) eval_loss = state_of(from.start).eval_loss;
   const Size bytes = saver::checkpoint_bytes(*engine, control);
   bool has_timeline = true;
   collectively(control, [&] {
     if (world.rank() != 0) return;
-    if (continues_itself()) require_same_data(*this);
+    if (!begins_from_other_run()) require_same_data(*this);
     require_same_tokenizer(*this);
     folder.identity.data = digest_of(data.files);
     folder.identity.checkpoints = io::canonical_path(resolved.checkpoint.dir);
@@ -156,11 +149,11 @@ Run::Run(Resolved resolved_, const World& world, nn::Model& model, BatchSource* 
   engine->set_run({folder.identity.id, folder.identity.parent});
   dense_flops_ = planner::dense_flops_of(resolved.precision, dense_tflops_bf16(device()));
   device_memory_bytes = recorder::system_memory_bytes(device());
-  started("state");
+  stage_done("state");
   reset_memory_peak(device());
 }
 
-void Run::started(const char* stage) {
+void Run::stage_done(const char* stage) {
   const auto now = std::chrono::steady_clock::now();
   start_stages.push_back({stage, std::chrono::duration<double>(now - stage_begin_).count()});
   stage_begin_ = now;

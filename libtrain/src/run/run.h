@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,7 +10,6 @@
 
 #include "libtrain/comm/world.h"
 #include "libtrain/config/resolved.h"
-#include "libtrain/data/data.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/parallel/engine.h"
 #include "libtrain/plan/planner.h"
@@ -30,13 +28,12 @@ struct StartStage {
 };
 
 struct Run {
-  // All ranks must call it. Leaves the engine in the state of the newest valid checkpoint, of model.from, or of
-  // train.seed. `given` replaces the files of the configuration; null: those files. It and the model must outlive the
-  // run. Throws UsageError and DataError.
+  // All ranks must call it. Leaves the engine in the state of `from`. `given` replaces the files of the configuration;
+  // null: those files. World, model and `given` must outlive the run. Throws UsageError and DataError.
   Run(Resolved resolved_, const World& world, nn::Model& model, BatchSource* given);
 
   Size steps_done() const { return engine->steps_done(); }
-  bool continues_itself() const { return run::continues_itself(from.start); }
+  bool begins_from_other_run() const { return std::holds_alternative<FromOtherRun>(from.start); }
   Device device() const { return engine->options().device; }
   // Whether it keeps copies of its state in the hosts' memory.
   bool copies_to_memory() const { return resolved.checkpoint.memory_every > 0 && !lost_timeline; }
@@ -61,7 +58,7 @@ struct Run {
 
  private:
   // Records the stage that began when the previous one ended.
-  void started(const char* stage);
+  void stage_done(const char* stage);
 
   double dense_flops_ = 0;  // the device's dense peak in FLOP/s; 0: unknown
   std::chrono::steady_clock::time_point stage_begin_ = std::chrono::steady_clock::now();

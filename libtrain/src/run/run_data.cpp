@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <utility>
 
 #include "config/base_model.h"
 #include "io/presence.h"
@@ -49,7 +48,8 @@ void open_tokenizer(RunData& data, const Resolved& resolved) {
   if (!is_bytes) data.tokenizer_files = tokenizer::read_tokenizer_files("data", folder);
 }
 
-// Before ids are compared with the vocabulary. On rank 0.
+// Compares the tokenizers of the data, and the base, with each other. Rank 0 calls it before ids are compared with the
+// vocabulary.
 void require_fitting(const Resolved& resolved) {
   if (!resolved.data.sources.empty()) {
     const std::vector<NamedTokenizer> all = tokenizers_of_data(resolved);
@@ -65,8 +65,9 @@ void open_files(RunData& data, const Resolved& resolved, const World& world, con
   const StepOptions& step = resolved.step;
   const std::vector<DataSource>& sources = resolved.data.sources;
   DataOptions options{.vocab = model.facts(step.seq).vocab};
-  if (resolved.data.documents == Documents::mask && !sources.empty())
+  if (resolved.data.documents == Documents::mask && !sources.empty()) {
     options.document_end = end_of_documents(resolved.data, data.tokenizer.get());
+  }
   const auto loader = [&](const std::string& key, const std::vector<DataSource>& from, Size accum, bool shuffle) {
     options.shuffle = shuffle;
     return open_loader(resolved.data, key, from, {step.micro_batch, accum, step.seq, world.rank(), world.size()},

@@ -22,7 +22,7 @@ struct RunData {
   std::vector<checkpoint::DataFile> files;             // of `loader`
   std::vector<ValidationSet> validation;               // one for each entry of data.val; empty without evaluations
   std::string tokenizer_text;                          // the tokenizer.json beside the training data; empty if missing
-  std::map<std::string, std::string> tokenizer_files;  // beside it, as in checkpoint::RunState
+  std::map<std::string, std::string> tokenizer_files;  // other files of the tokenizer, as in checkpoint::RunState
   std::unique_ptr<Tokenizer> tokenizer;                // null if missing or unreadable for this version
   std::unique_ptr<TokenLoader> opened;                 // the files of the configuration
 };

@@ -1,4 +1,4 @@
-// From what a run goes on: one of five things. find_start() decides it, once, and others visit it.
+// From what a run goes on: one of five things, which find_start() decides once.
 #pragma once
 
 #include <variant>
@@ -20,10 +20,10 @@ struct FromDisk {
 struct FromMemory {
   Size step = 0;
   Size newest_on_disk = -1;    // step of its newest valid checkpoint; -1: none
-  checkpoint::RunState state;  // what the seal of a copy says, and what the newest checkpoint says for all steps
+  checkpoint::RunState state;  // step and data_tokens; on rank 0 also what the newest checkpoint says of all steps
 };
 
-// Another run's checkpoint: that of checkpoint.resume, or that from which the run began, if it has saved nothing since.
+// Another run's checkpoint: checkpoint.resume names it, or the run began from it and has saved nothing since.
 struct FromOtherRun {
   checkpoint::Loaded checkpoint;
   bool begins_data = false;  // its position is of other data, which is read from the first sample on
@@ -54,7 +54,6 @@ inline const checkpoint::RunState& state_of(const Start& start) {
   return checkpoint == nullptr ? none : checkpoint->state;
 }
 
-// Whether the run's state is its own or initial, and not that of another run from which it begins.
-inline bool continues_itself(const Start& start) { return !std::holds_alternative<FromOtherRun>(start); }
+inline bool begins_from_other_run(const Start& start) { return std::holds_alternative<FromOtherRun>(start); }
 
 }  // namespace lt::run

@@ -1,6 +1,5 @@
 // Trains a run from its first step to its last checkpoint.
 #include "run/training_loop.h"
-#include "run/run_files.h"
 
 #include <fmt/format.h>
 
@@ -30,6 +29,7 @@
 #include "run/due_work.h"
 #include "run/restart.h"
 #include "run/run.h"
+#include "run/run_files.h"
 #include "run/run_signals.h"
 #include "run/saved_run.h"
 #include "run/step_record.h"
@@ -93,12 +93,16 @@ class TrainingLoop {
       // The device works on this step while the host prepares the next one.
       const bool is_ahead =
           run_.device().type == DeviceType::cuda && !needs_result(n) && !(saves && saver_.save_needs_record());
-      is_ahead ? saver_.start_copies(saves) : finish_issued();
-      if (is_stopped()) return finish_issued(), End::signal;
+      if (is_ahead) {
+        saver_.start_copies(saves);
+      } else {
+        finish_issued();
+      }
+      if (is_stopped()) return end_by(End::signal);
       if (evaluates) due_.evaluate();
       if (samples) due_.sample();
       if (evaluates || samples) leave_out_of_step_time();
-      if (n < steps && out_of_time()) return finish_issued(), End::time;
+      if (n < steps && out_of_time()) return end_by(End::time);
       // Comes before copies and saves, because their time belongs to the next step.
       if (n < steps && trace_.before_step(n + 1)) leave_out_of_step_time();
       if (!is_ahead) saver_.start_copies(saves);
@@ -107,9 +111,14 @@ class TrainingLoop {
       // A step's row also reports stop signals. But evaluations, samples and saves may take longer than a step, so look
       // for a signal before the next step.
       if (evaluates || samples || saves) look_for_signal();
-      if (is_stopped()) return finish_issued(), End::signal;
+      if (is_stopped()) return end_by(End::signal);
     }
     return End::steps;
+  }
+
+  End end_by(End end) {
+    finish_issued();
+    return end;
   }
 
   void look_for_signal() {

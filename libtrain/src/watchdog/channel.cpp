@@ -17,7 +17,7 @@ constexpr int kMostReads = 64;  // at a time, so that a peer that never pauses h
 
 Channel::Channel(io::Descriptor connected) : handle_(std::move(connected)) { comm::set_blocking(handle_, false); }
 
-void Channel::send(FrameKind kind, const std::string& bytes) {
+void Channel::send(Notice kind, const std::string& bytes) {
   if (!is_open() || writer_.waiting() + bytes.size() > kMostWaiting) return;
   writer_.push({{.kind = static_cast<comm::FrameKind>(kind)}, bytes});
   push();
@@ -25,7 +25,7 @@ void Channel::send(FrameKind kind, const std::string& bytes) {
 
 bool Channel::push() { return is_open() && writer_.flush(handle_); }
 
-std::vector<Frame> Channel::receive() {
+std::vector<Message> Channel::receive() {
   push();
   std::vector<comm::Frame> arrived;
   auto state = is_open() ? comm::FrameReader::State::open : comm::FrameReader::State::drained;
@@ -37,9 +37,9 @@ std::vector<Frame> Channel::receive() {
     state = comm::FrameReader::State::closed;
   }
   if (state == comm::FrameReader::State::closed) close();
-  std::vector<Frame> frames;
+  std::vector<Message> frames;
   for (const comm::Frame& frame : arrived) {
-    frames.push_back({static_cast<FrameKind>(frame.header.kind), *frame.payload});
+    frames.push_back({static_cast<Notice>(frame.header.kind), *frame.payload});
   }
   return frames;
 }
@@ -49,13 +49,11 @@ void Channel::wait_for(short events, Clock::time_point deadline) const {
   ::poll(&entry, 1, comm::poll_ms_until(deadline));  // callers check afterwards, even if a signal ended it
 }
 
-std::optional<Frame> Channel::await(Clock::time_point deadline) {
+void Channel::await_end(Clock::time_point deadline) {
   while (is_open() && Clock::now() < deadline) {
     wait_for(POLLIN, deadline);
-    const std::vector<Frame> frames = receive();
-    if (!frames.empty()) return frames.front();
+    receive();
   }
-  return std::nullopt;
 }
 
 void Channel::flush(Clock::time_point deadline) {

@@ -1,10 +1,8 @@
-// Connections that never block. They carry frames (comm/tcp/tcp_frames.h), kept until the peer takes them. Frames that
-// cannot be sent for long are dropped, because the peer is stopped or gone; the watchdog's own limits decide that.
+// Connections that never block. They carry frames (comm/tcp/tcp_frames.h), kept until the peer takes them.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +13,7 @@ namespace lt::watchdog {
 
 using Clock = std::chrono::steady_clock;
 
-enum class FrameKind : std::uint32_t {
+enum class Notice : std::uint32_t {
   board,    // a rank's beat
   pulse,    // a monitor's beat
   verdict,  // message: the run ends
@@ -23,8 +21,8 @@ enum class FrameKind : std::uint32_t {
   goodbye,  // "done" or "failed": the connection is about to close
 };
 
-struct Frame {
-  FrameKind kind;
+struct Message {
+  Notice kind;
   std::string bytes;
 };
 
@@ -37,11 +35,13 @@ class Channel {
   int descriptor() const { return handle_.get(); }
   void close() { handle_ = io::Descriptor(); }
 
-  void send(FrameKind kind, const std::string& bytes = {});
+  // Drops the message if more than kMostWaiting bytes would then wait: the peer is stopped or gone, which the
+  // watchdog's limits decide.
+  void send(Notice kind, const std::string& bytes = {});
   // All frames that have arrived. Closes the channel if the peer has closed it or sent an invalid frame.
-  std::vector<Frame> receive();
-  // Waits for the next frame; empty if the deadline or the end of the connection comes first.
-  std::optional<Frame> await(Clock::time_point deadline);
+  std::vector<Message> receive();
+  // Waits for the end of the connection, at most until the deadline, and discards what arrives meanwhile.
+  void await_end(Clock::time_point deadline);
   // Waits until everything is handed to the system, at most until the deadline.
   void flush(Clock::time_point deadline);
 
@@ -53,7 +53,7 @@ class Channel {
   static constexpr std::uint64_t kLongestFrame = 256 << 10, kMostWaiting = 1 << 20;  // bytes
 
   io::Descriptor handle_;
-  comm::FrameReader reader_{kLongestFrame, static_cast<comm::FrameKind>(FrameKind::goodbye)};
+  comm::FrameReader reader_{kLongestFrame, static_cast<comm::FrameKind>(Notice::goodbye)};
   comm::FrameWriter writer_;
 };
 

@@ -63,20 +63,20 @@ void Monitor::receive(Clock::time_point now) {
   for (std::size_t r = 0; r < entries_.size(); ++r) {
     Entry& entry = entries_[r];
     if (!entry.channel.is_open()) continue;
-    const std::vector<Frame> frames = entry.channel.receive();
+    const std::vector<Message> frames = entry.channel.receive();
     if (!frames.empty() && peer(static_cast<int>(r)).link == Link::open) entry.heard = now;
-    for (const Frame& frame : frames) take(static_cast<int>(r), frame);
+    for (const Message& frame : frames) take(static_cast<int>(r), frame);
     if (!entry.channel.is_open()) entry.closed = now;
   }
   greet(now);  // last, because a rank comes again once its connection has closed
 }
 
-void Monitor::take(int rank, const Frame& frame) {
+void Monitor::take(int rank, const Message& frame) {
   Entry& entry = entries_[static_cast<std::size_t>(rank)];
-  if (frame.kind == FrameKind::told) entry.told = true;
-  if (frame.kind == FrameKind::verdict) entry.verdict = frame.bytes;
-  if (frame.kind == FrameKind::goodbye) peer(rank).link = frame.bytes == "done" ? Link::done : Link::failed;
-  if (frame.kind != FrameKind::board) return;
+  if (frame.kind == Notice::told) entry.told = true;
+  if (frame.kind == Notice::verdict) entry.verdict = frame.bytes;
+  if (frame.kind == Notice::goodbye) peer(rank).link = frame.bytes == "done" ? Link::done : Link::failed;
+  if (frame.kind != Notice::board) return;
   auto board = decode(frame.bytes);
   if (!board) return;
   peer(rank).board = std::move(*board);
@@ -88,7 +88,7 @@ void Monitor::forgive(Clock::time_point now) {
   }
 }
 
-void Monitor::send_to_all(FrameKind kind, const std::string& bytes) {
+void Monitor::send_to_all(Notice kind, const std::string& bytes) {
   for (Entry& entry : entries_) entry.channel.send(kind, bytes);
 }
 

@@ -27,7 +27,7 @@ class Monitor {
   void set_own_step(std::int64_t step) { peer(meeting_.rank).board.step = step; }
   // Call it when this process did not run for a while: silence in that time means nothing.
   void forgive(Clock::time_point now);
-  void send_to_all(FrameKind kind, const std::string& bytes = {});
+  void send_to_all(Notice kind, const std::string& bytes = {});
   void flush(Clock::time_point deadline);
   // The peers as of `now`. Inspects the processes of ranks on this machine that were silent for `suspicious_s`.
   const std::vector<Peer>& peers(Clock::time_point now, double suspicious_s);
@@ -47,7 +47,7 @@ class Monitor {
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   void greet(Clock::time_point now);
   void welcome(comm::Guest& guest, Clock::time_point now);
-  void take(int rank, const Frame& frame);
+  void take(int rank, const Message& frame);
 
   Meeting& meeting_;
   std::vector<Peer> peers_;

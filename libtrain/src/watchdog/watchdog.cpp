@@ -170,7 +170,7 @@ WatchThread::~WatchThread() {
   const auto deadline = Clock::now() + kGoodbyeDeadline;
   // A rank may wait for others in a call that this one had come to.
   const std::string last = encode(last_board());
-  for (const auto& [kind, bytes] : {std::pair{FrameKind::board, last}, {FrameKind::goodbye, how}}) {
+  for (const auto& [kind, bytes] : {std::pair{Notice::board, last}, {Notice::goodbye, how}}) {
     for (MonitorLink& link : links) link.channel.send(kind, bytes);
     if (monitor) monitor->send_to_all(kind, bytes);
   }
@@ -212,10 +212,10 @@ void WatchThread::run() {
     next_beat = now + beat;
     own = reader.read(std::chrono::duration<double>(since_beat).count(), paused);
     const std::string bytes = encode(own);
-    for (MonitorLink& link : links) link.channel.send(FrameKind::board, bytes);
+    for (MonitorLink& link : links) link.channel.send(Notice::board, bytes);
     if (monitor) {
       monitor->set_own(own);
-      monitor->send_to_all(FrameKind::pulse);
+      monitor->send_to_all(Notice::pulse);
       if (armed) look(now);
     } else {
       speak_alone(now);
@@ -230,11 +230,11 @@ void WatchThread::take_connected() {
 }
 
 void WatchThread::listen(MonitorLink& link, Clock::time_point now) {
-  for (const Frame& frame : link.channel.receive()) {
+  for (const Message& frame : link.channel.receive()) {
     link.heard = now;
-    if (frame.kind == FrameKind::verdict) follow(link.channel, frame.bytes);
-    if (frame.kind == FrameKind::goodbye) link.state = frame.bytes == "done" ? Link::done : Link::failed;
-    if (frame.kind != FrameKind::board) continue;
+    if (frame.kind == Notice::verdict) follow(link.channel, frame.bytes);
+    if (frame.kind == Notice::goodbye) link.state = frame.bytes == "done" ? Link::done : Link::failed;
+    if (frame.kind != Notice::board) continue;
     if (auto board = decode(frame.bytes)) link.board = std::move(*board);
   }
 }
@@ -282,7 +282,7 @@ void WatchThread::speak(const Verdict& verdict) {
     write_last_calls(verdict.message, rank, folder(), true);
   });
   if (monitor) {
-    monitor->send_to_all(FrameKind::verdict, verdict.message);
+    monitor->send_to_all(Notice::verdict, verdict.message);
     for (const auto deadline = Clock::now() + kToldDeadline; Clock::now() < deadline;) {
       monitor->receive(Clock::now());
       if (monitor->all_told(verdict.fault == Fault::silent ? verdict.ranks : std::vector<int>())) break;
@@ -290,7 +290,7 @@ void WatchThread::speak(const Verdict& verdict) {
     }
   } else {
     // A stopped monitor reads it if the launcher lets the process continue in order to end it.
-    for (MonitorLink& link : links) link.channel.send(FrameKind::verdict, verdict.message);
+    for (MonitorLink& link : links) link.channel.send(Notice::verdict, verdict.message);
     for (MonitorLink& link : links) link.channel.flush(Clock::now() + kGoodbyeDeadline);
   }
   leave(static_cast<int>(ExitCode::restart), &world);
@@ -299,11 +299,9 @@ void WatchThread::speak(const Verdict& verdict) {
 void WatchThread::follow(Channel& speaker, const std::string& message) {
   ignore_signals();
   comm::run_within(kSayDeadline, [&] { write_last_calls(message, rank, folder(), false); });
-  speaker.send(FrameKind::told);
+  speaker.send(Notice::told);
   // The rank that speaks ends the run.
-  for (const auto deadline = Clock::now() + kLeaveDeadline; speaker.is_open() && Clock::now() < deadline;) {
-    speaker.await(deadline);
-  }
+  speaker.await_end(Clock::now() + kLeaveDeadline);
   leave(static_cast<int>(ExitCode::restart), nullptr);
 }
 

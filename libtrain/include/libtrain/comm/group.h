@@ -17,6 +17,13 @@
 #include "libtrain/profile/collectives.h"
 #include "libtrain/tensor/tensor.h"
 
+namespace lt::comm {
+class GroupBackend;  // comm/backend.h
+}
+namespace lt::memory {
+class BlockSource;  // memory/buffer.h
+}
+
 namespace LT_API lt {
 
 // A collective in flight. Its tensors must stay alive and untouched until wait() has returned. On a GPU it starts after
@@ -39,13 +46,6 @@ class Work {
  private:
   std::unique_ptr<State> state_;
 };
-
-namespace comm {
-class GroupBackend;  // comm/backend.h
-}
-namespace memory {
-class BlockSource;  // memory/buffer.h
-}
 
 // Memory that all ranks of a group can write directly.
 struct PeerMemory {

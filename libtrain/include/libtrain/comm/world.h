@@ -9,6 +9,13 @@
 #include "libtrain/comm/group.h"
 
 namespace LT_API lt {
+class World;
+}
+namespace lt::comm {
+World world_of_one();
+}
+
+namespace LT_API lt {
 
 // This process's place in the run, read from the launcher's environment.
 struct LaunchInfo {
@@ -38,11 +45,6 @@ struct MeetingOptions {
   // Returns the folder for the file. Called only if it is needed; may throw. Unset: LTRAIN_TOKEN is required.
   std::function<std::string()> shared_folder;
 };
-
-class World;
-namespace comm {
-World world_of_one();
-}
 
 // Holds MPI from init() to the destructor of the last copy. Keep it outside the try block whose handler ends the
 // program: a copy destroyed during stack unwinding does not finalise MPI, because the peers may never reach that point.

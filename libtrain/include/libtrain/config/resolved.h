@@ -1,4 +1,5 @@
-// What a run does: the second stage of a configuration, with every value decided and in the type that uses it.
+// What a run does: the second stage of a configuration, with every value decided and in the type that uses it. What the
+// run alone knows follows when it opens: a rank's device, and the number of steps of data.epochs.
 #pragma once
 
 #include <memory>

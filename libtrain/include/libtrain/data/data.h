@@ -13,6 +13,11 @@
 #include "libtrain/tensor/batch.h"
 #include "libtrain/tokenizer/tokenizer.h"
 
+namespace lt::data {
+class ReadAhead;
+class Samples;
+}  // namespace lt::data
+
 namespace LT_API lt {
 
 enum class TokenFormat {
@@ -79,11 +84,6 @@ struct DataOptions {
 // Samples of `seq` tokens in all files, which are an epoch. Reads headers only. Throws UsageError for less than one
 // token or no files, and DataError for a file that cannot be read or is too short for one sample.
 Size count_samples(const std::vector<DataSource>& sources, Size seq, TokenFormat format);
-
-namespace data {
-class ReadAhead;
-class Samples;
-}  // namespace data
 
 // Hands out batches. Step n (from 1) of B = ranks * accum * micro_batch samples consumes samples [(n-1)B, nB) of the
 // continuous sequence of epochs, and rank r takes the r-th contiguous share. Sample i of an epoch starts at token

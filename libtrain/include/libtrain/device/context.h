@@ -15,24 +15,25 @@
 #include "libtrain/device/kernel_settings.h"
 #include "libtrain/device/memory_owner.h"
 
+namespace lt::memory {
+class BlockSource;
+}
+namespace lt::profile {
+class ActivityClock;
+struct WorkCount;
+}  // namespace lt::profile
+namespace lt::comm {
+class CollectiveRecorder;
+class GraphCalls;
+}  // namespace lt::comm
+namespace lt::tensor {
+class IdChecks;
+}
+
 namespace LT_API lt {
 
 class Tape;
 class Timeline;
-namespace memory {
-class BlockSource;
-}
-namespace profile {
-class ActivityClock;
-struct WorkCount;
-}  // namespace profile
-namespace comm {
-class CollectiveRecorder;
-class GraphCalls;
-}  // namespace comm
-namespace tensor {
-class IdChecks;
-}
 namespace nn {
 struct ForwardContext;
 }

@@ -17,6 +17,13 @@
 #include "libtrain/tensor/batch.h"
 #include "libtrain/tensor/shard_map.h"
 
+namespace lt::tensor {
+class IdChecks;
+}
+namespace lt::parallel {
+struct StepReport;
+}
+
 namespace LT_API lt {
 
 using nn::Recompute;
@@ -65,13 +72,6 @@ struct StepOptions {
   // transformers.
   double z_loss = 0, label_smoothing = 0;
 };
-
-namespace tensor {
-class IdChecks;
-}
-namespace parallel {
-struct StepReport;
-}
 
 // The results of one step, copied from the device; reading them waits for its end. The engine owns them: the step after
 // the next overwrites them. On a GPU, reading throws UsageError if an id of this rank's batch was outside its table

@@ -17,11 +17,12 @@
 #include "libtrain/profile/activity.h"
 #include "libtrain/tensor/batch.h"
 
-namespace LT_API lt {
-
-namespace planner {
+namespace lt::planner {
 struct MeasuredRates;
 }
+
+namespace LT_API lt {
+
 struct Resolved;
 
 inline constexpr int kMostRanks = 1 << 20;  // that can be planned

@@ -13,6 +13,13 @@
 #include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
+namespace lt::memory {
+class Buffer;  // a block of device memory that returns to its allocator with its last owner
+}
+namespace lt::tensor {
+struct TensorStorage;  // src/tensor/storage.h: operations for the engine and autograd only
+}
+
 namespace LT_API lt {
 
 // Up to kMaxDims sizes, outermost first.
@@ -49,12 +56,6 @@ class Shape {
 // "[2, 3]".
 std::string to_string(const Shape& shape);
 
-namespace memory {
-class Buffer;  // a block of device memory that returns to its allocator with its last owner
-}
-namespace tensor {
-struct TensorStorage;  // src/tensor/storage.h: operations for the engine and autograd only
-}
 struct GradientSlot;  // collects the gradient of a tensor (autograd.h)
 
 class Tensor {

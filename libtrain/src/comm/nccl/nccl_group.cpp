@@ -348,7 +348,7 @@ std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors,
   // A single rank takes tensors on any device.
   if (std::all_of(colors.begin(), colors.end(), [&](int color) { return ranks_of(color) == 1; })) return control;
   if (control->size() == size()) {  // a duplicate shares the communicator, whose collectives take turns anyway
-    auto group = std::make_shared<comm::NcclBackend>(std::move(control), device(), split_hosts(colors), communicator_);
+    auto group = std::make_shared<NcclBackend>(std::move(control), device(), split_hosts(colors), communicator_);
     group->windows_ = windows_, group->use_windows();
     return group;
   }

@@ -38,6 +38,14 @@ std::size_t size_of(const Frame& frame) { return sizeof frame.header + frame.pay
 
 }  // namespace
 
+Frame::Frame(FrameHeader of, std::string text)
+    : header(of), payload(std::make_shared<const std::string>(std::move(text))) {
+  if (payload->size() > kMostMessageBytes) {
+    throw CommError(fmt::format("expected a message of at most {} bytes, got {}", kMostMessageBytes, payload->size()));
+  }
+  header.length = static_cast<std::uint32_t>(payload->size());
+}
+
 std::string pack_texts(const std::vector<const std::string*>& texts) {
   std::string bytes;
   for (const std::string* text : texts) {
@@ -71,8 +79,9 @@ std::pair<FrameHeader, std::size_t> FrameReader::header_at(std::size_t at) const
   if (filled_ - at < sizeof header) return {header, sizeof header};
   std::memcpy(&header, buffer_.data() + at, sizeof header);
   if (header.length > most_bytes_ || header.kind > last_) {
-    throw CommError(fmt::format("expected a message of at most {} bytes, got one of kind {} with {}", most_bytes_,
-                                static_cast<unsigned>(header.kind), header.length));
+    throw CommError(fmt::format("expected a message of at most {} bytes and a kind up to {}, got {} bytes of kind {}",
+                                most_bytes_, static_cast<unsigned>(last_), header.length,
+                                static_cast<unsigned>(header.kind)));
   }
   return {header, sizeof header + header.length};
 }

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,9 +42,8 @@ struct Frame {
   std::shared_ptr<const std::string> payload;  // shared, because one text goes to many ranks
 
   Frame() = default;
-  Frame(FrameHeader of, std::string text) : header(of), payload(std::make_shared<const std::string>(std::move(text))) {
-    header.length = static_cast<std::uint32_t>(payload->size());
-  }
+  // Throws CommError for a text of more than kMostMessageBytes.
+  Frame(FrameHeader of, std::string text);
 };
 
 std::string pack_texts(const std::vector<const std::string*>& texts);
@@ -64,7 +62,7 @@ class FrameReader {
   State read(const io::Descriptor& handle, std::vector<Frame>& frames);
 
  private:
-  // The header that the buffer has at `at`, and the bytes of its frame; of a header that is not complete, its bytes.
+  // The header at `at`, and the size of its frame; while the header is incomplete, the header's own size.
   std::pair<FrameHeader, std::size_t> header_at(std::size_t at) const;
 
   std::uint64_t most_bytes_;
@@ -84,7 +82,8 @@ class FrameWriter {
 
  private:
   std::deque<Frame> queue_;
-  std::size_t sent_ = 0, waiting_ = 0;  // bytes: of the first frame; of all frames, but for those
+  std::size_t sent_ = 0;     // bytes of the first frame
+  std::size_t waiting_ = 0;  // bytes that are not sent yet
 };
 
 // Writes the whole frame to a blocking connection. Returns false if the peer has gone.

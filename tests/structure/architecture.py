@@ -1,0 +1,57 @@
+"""docs/architecture.md says what the tree has: a row for the folder of each layer in the order of the layers, and for each
+question a file that exists and has the functions named beside it. Run with the root of the source tree; prints each violation."""
+
+import pathlib
+import re
+import sys
+
+from includes import LAYERS, folder_of_layer, report
+
+ROOTS = ["", "libtrain/src", "base", "libtrain/include"]
+
+
+def rows_of(text, title):
+    """The rows of the table whose first line begins with `title`, as lists of cells."""
+    for line in text.split("\n" + title, 1)[1].splitlines()[2:]:
+        if not line.startswith("|"):
+            return
+        yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def expanded(names):
+    """`libtrain/src/optim`, `data` means two folders: a name without a slash stands beside the one before it."""
+    parent = ""
+    for name in names:
+        parent = name.rsplit("/", 1)[0] + "/" if "/" in name.rstrip("/") else parent if "/" not in name else ""
+        yield (name if "/" in name else parent + name).rstrip("/")
+
+
+def folder_complaints(text):
+    named = [folder for cells in rows_of(text, "| folder |")
+             for folder in expanded(re.findall(r"`([^`]+)`", cells[0]))]
+    for layer in (layer for row in LAYERS for layer in row):
+        if folder_of_layer(layer) not in named:
+            yield f"docs/architecture.md: no row for {folder_of_layer(layer)}"
+
+
+def question_complaints(root, text):
+    for question, files, functions in rows_of(text, "| question |"):
+        texts = []
+        for name in re.findall(r"`([^`]+\.(?:h|cpp))`", files + functions):
+            found = [root / folder / name for folder in ROOTS if (root / folder / name).is_file()]
+            if not found:
+                yield f"docs/architecture.md: {question}: no file {name}"
+            texts += [path.read_text() for path in found]
+        for name in re.findall(r"`([\w:]+)\(\)`", functions):
+            if not any(re.search(rf"\b{name.split('::')[-1]}\(", each) for each in texts):
+                yield f"docs/architecture.md: {question}: {name}() is not in {files}"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    text = (root / "docs/architecture.md").read_text()
+    return report([*folder_complaints(text), *question_complaints(root, text)], len(list(rows_of(text, "| question |"))), "rows")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
