@@ -43,7 +43,7 @@ std::string label(const KernelCase& c) {
 
 KernelCases all_cases(const Resolved& resolved, Device device) {
   const StepOptions step = resolved.step;
-  const KernelSizes sizes{device, *resolved.transformer, step.micro_batch, step.seq};
+  const KernelSizes sizes{device, config::model_spec(resolved.config), step.micro_batch, step.seq};
   KernelCases all;
   add_gemm_cases(all, sizes);
   add_quantized_cases(all, sizes);

@@ -129,7 +129,7 @@ std::shared_ptr<void> lock_folder(const fs::path& folder, std::chrono::milliseco
   throw FolderTaken("checkpoint",
                     fmt::format("{}: expected to have the folder alone within {} s, another process writes to it",
                                 fs::absolute(folder).string(), patience.count() / 1000),
-                    "`fuser -v` on the folder names the process; end it, or save in another folder");
+                    "`fuser -v` on the folder names the process; end it, or choose another checkpoint.dir");
 }
 
 }  // namespace lt::checkpoint

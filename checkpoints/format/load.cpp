@@ -74,7 +74,7 @@ void check_kinds(const Manifest& manifest, const std::vector<RangeRequest>& requ
                     fmt::format("manifest.json: expected {}, found no {} of {}", to_string(name, parameter, begin, end),
                                 name, kind == nullptr ? "any parameter" : "it"),
                     std::ranges::none_of(manifest.kinds, [](const StateKind& k) { return k.name != kMaster; })
-                        ? "the checkpoint has weights alone, as after an import: a new run can begin from them"
+                        ? "the checkpoint has weights alone, as after an import: model.from begins from them"
                         : "the checkpoint is of another optimizer, of other groups or of other frozen parameters");
   }
 }

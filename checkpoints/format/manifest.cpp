@@ -74,7 +74,7 @@ std::vector<StateKind> kinds_that_occur(const std::vector<StateKind>& candidates
 std::unordered_map<std::string, std::string> weight_kinds(const Manifest& manifest, const std::string& weights) {
   if (find_kind(manifest.kinds, weights) == nullptr) {
     throw DataError("checkpoint", fmt::format("manifest.json: states: expected {}, found none", weights),
-                    "a run keeps it if its optimizer averages the weights");
+                    "a run keeps it with optim.ema");
   }
   if (weights == kAverage && manifest.state.step <= manifest.state.skipped) {
     fail("step: expected one with an update before it, for {}, found {}", weights, manifest.state.step);

@@ -228,7 +228,7 @@ void HfFolder::require_parameters(const std::vector<ParameterInfo>& parameters) 
         "checkpoint",
         fmt::format("{}/{}: parameter {}: expected shape {}, found {}", path_.string(), kConfig, parameter.name,
                     lt::to_string(parameter.shape), shape == nullptr ? "none" : lt::to_string(*shape)),
-        "a model without a shape of its own has that of the folder");
+        "without keys of [model] that give another shape, the model is that of model.from");
   }
   if (parameters.size() == by_parameter_.size()) return;
   throw DataError("checkpoint", fmt::format("{}/{}: expected {} parameters, found {}", path_.string(), kConfig,

@@ -214,8 +214,9 @@ TEST_CASE("tcp: memory grows with what arrives", "[comm]") {
   FrameReader reader;
   std::vector<Frame> frames;
   set_blocking(here, false);
-  while (reader.read(here, frames) != FrameReader::State::drained) {
-  }
+  auto state = FrameReader::State::open;
+  while (state == FrameReader::State::open) state = reader.read(here, frames);
+  CHECK(state == FrameReader::State::drained);
   CHECK(frames.empty());
   CHECK(virtual_megabytes() - before < 100);
 }
@@ -243,6 +244,15 @@ TEST_CASE("tcp: frames that arrive together, and one in two parts", "[comm]") {
   CHECK(reader.read(here, frames) == FrameReader::State::open);
   REQUIRE(frames.size() == 4);
   CHECK(*frames[3].payload == "fourth");
+  // A message before an invalid one arrives.
+  writer.push({{}, "fifth"});
+  CHECK(writer.flush(there));
+  header.length = std::uint32_t{1} << 31;
+  REQUIRE(tcp_write(there, &header, sizeof header));
+  for (int i = 0; i < 2; ++i) CHECK(reader.read(here, frames) == FrameReader::State::closed);
+  REQUIRE(frames.size() == 5);
+  CHECK(*frames[4].payload == "fifth");
+  CHECK(reader.problem().starts_with("expected a message of at most 1073741824 bytes"));
 }
 
 // For larger sizes run tcp_test "[scale]".

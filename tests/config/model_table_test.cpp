@@ -9,6 +9,7 @@
 #include "config/model_table.h"
 #include "libtrain/config/config.h"
 #include "libtrain/config/resolved.h"
+#include "libtrain/plan/plan_sample.h"
 #include "test_main/catch.h"
 
 using lt::load_config;
@@ -110,6 +111,7 @@ TEST_CASE("rows stand beside each other and beside transformers") {
   CHECK_FALSE(lt::config::is_transformer(own));
   CHECK(dynamic_cast<const Nothing&>(*lt::make_model(lt::resolve(own, 1, lt::DeviceType::cpu))).shape.width == 12);
   CHECK(contradiction(*models) == "");
+  CHECK(refusal([&] { lt::plan_sample(own, 1); }).message == "model.family: expected a transformer, got a");
   // Keys of the model that is not chosen are refused, and not written.
   const auto refused = [&](const std::vector<std::pair<std::string, std::string>>& keys) {
     return refusal([&] { lt::config::complete(load_config("", keys, models), 1, lt::DeviceType::cpu); }).message;

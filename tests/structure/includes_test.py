@@ -8,6 +8,7 @@ import architecture
 import definitions
 import includes
 import namespaces
+import own_includes
 import std_includes
 
 IN_ORDER = {
@@ -96,6 +97,15 @@ class Includes(unittest.TestCase):
             with self.subTest(text):
                 planted = {"libtrain/src/nn/a.cpp": '#include "libtrain/nn/module.h"\n' + text}
                 self.assertEqual(check(planted, std_includes.violations)[0], found)
+
+    def test_own_headers(self):
+        header = {"base/io/text.h": "namespace lt::io {\nint lines_of(int text);\nstruct Line {\n};\n}\n"}
+        for text, name in (("int n = io::lines_of(1);\n", "lines_of"), ("int n = lt::io::lines_of(1);\n", "lines_of"),
+                           ("io::Line line;\n", "Line"), ("int n = other::lines_of(1);\n", None),
+                           ('#include "io/text.h"\nio::Line line;\n', None)):
+            with self.subTest(text):
+                found = check({**header, "libtrain/src/nn/a.cpp": text}, own_includes.violations)[0]
+                self.assertEqual([name in each for each in found], [True] if name else [])
 
     def test_classes_that_are_defined_twice(self):
         unnamed, other = "namespace {\nstruct A {};\n}\n", "namespace data {\nstruct A {};\n}\n"

@@ -7,14 +7,16 @@ import pathlib
 import re
 import sys
 
-from includes import INCLUDE, ROOTS, code_of, find, report, sources
+from includes import INCLUDE, RANK, ROOTS, code_of, find, report, sources
+from namespaces import NAMESPACES
 
 DEFINITION = re.compile(r"^( *)(?:template <.*> )?(?:struct|class|enum class|using) (?:alignas\(.*\) )?([A-Z]\w+)")
 FUNCTION = re.compile(r"^( *)(?:template <.*> )?(?:[\w:<>,&*\[\]]+ )*[\w:<>,&*]+ [&*]*([a-z]\w+)\(")
 VARIABLE = re.compile(r"\b([a-z]\w+) = \[|[&*> ]([a-z]\w+)[,);]")  # a lambda, a parameter or a field
 OF_CUDA = {"exp", "sqrt"}
 TEMPLATE = re.compile(r"(?:class|typename)(?:\.\.\.)? ([A-Z]\w*)")
-USE = re.compile(r"(?<![\w.:>])(?:lt::)?([A-Z]\w+|[a-z]\w+(?=\())")
+OF_FOLDERS = "|".join(NAMESPACES.get(layer, layer) for layer in RANK)
+USE = re.compile(rf"(?<![\w.:>])(?:lt::)?(?:(?:{OF_FOLDERS}|cuda)::)*([A-Z]\w+|[a-z]\w+(?=\())")
 STATEMENTS = {"return", "else", "throw", "delete", "new", "co_return", "case", "goto"}
 
 

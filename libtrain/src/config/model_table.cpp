@@ -1,5 +1,6 @@
 // Checks a table of models, and makes the model that a configuration describes.
 #include "config/model_table.h"
+#include "checkpoints/format/model_json.h"
 
 #include <fmt/format.h>
 

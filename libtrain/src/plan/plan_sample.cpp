@@ -51,7 +51,7 @@ SamplePlan plan_sample(const Config& given, Size rows, const PlanMachine& machin
   Config config = on_machine(with_adapters_of_base(with_dtype_of_run(given)), machine);
   config.train.global_batch = 0;  // says nothing of generation
   const Resolved resolved = resolve(config, 1, DeviceType::cpu);
-  const auto model = nn::make_transformer(*resolved.transformer);
+  const auto model = nn::make_transformer(config::model_spec(resolved.config));
   planner::require_plannable(*model, {rows, model->spec().max_seq, "--rows", "model.max_seq"});
   const Device device = meta_for(resolved.step.device);
   const nn::TransformerSpec& spec = model->spec();

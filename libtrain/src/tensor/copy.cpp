@@ -4,6 +4,7 @@
 #include "device/copy_bytes.h"
 #include "kernels/elementwise.h"
 #include "libtrain/error.h"
+#include "libtrain/tensor/autograd.h"
 #include "libtrain/tensor/tensor.h"
 #include "tensor/dispatch.h"
 #include "tensor/read_bytes.h"

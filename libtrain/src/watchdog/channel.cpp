@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "comm/tcp/tcp_socket.h"
-#include "libtrain/error.h"
 
 namespace lt::watchdog {
 namespace {
@@ -29,12 +28,8 @@ std::vector<Message> Channel::receive() {
   push();
   std::vector<comm::Frame> arrived;
   auto state = is_open() ? comm::FrameReader::State::open : comm::FrameReader::State::drained;
-  try {
-    for (int reads = 0; state == comm::FrameReader::State::open && reads < kMostReads; ++reads) {
-      state = reader_.read(handle_, arrived);
-    }
-  } catch (const CommError&) {
-    state = comm::FrameReader::State::closed;
+  for (int reads = 0; state == comm::FrameReader::State::open && reads < kMostReads; ++reads) {
+    state = reader_.read(handle_, arrived);
   }
   if (state == comm::FrameReader::State::closed) close();
   std::vector<Message> frames;

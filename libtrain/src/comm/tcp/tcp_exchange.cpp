@@ -39,10 +39,11 @@ class MemberExchange final : public TcpExchange {
     try {
       FrameReader reader;
       std::vector<Frame> frames;
-      while (reader.read(link_, frames) == FrameReader::State::open) {
+      for (bool open = true; open; frames.clear()) {
+        open = reader.read(link_, frames) != FrameReader::State::closed;
         for (Frame& frame : frames) mailbox_.put(std::move(frame));
-        frames.clear();
       }
+      if (!reader.problem().empty()) why = fmt::format("rank 0: {}", reader.problem());
     } catch (const std::exception& error) {
       why = fmt::format("rank 0: {}", error.what());
     }

@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <tuple>
 
 #include "libtrain/error.h"
 
@@ -74,19 +73,20 @@ std::vector<std::string> unpack_texts(const std::string& bytes, int count) {
   return texts;
 }
 
-std::pair<FrameHeader, std::size_t> FrameReader::header_at(std::size_t at) const {
+std::pair<FrameHeader, std::size_t> FrameReader::header_at(std::size_t at) {
   FrameHeader header;
   if (filled_ - at < sizeof header) return {header, sizeof header};
   std::memcpy(&header, buffer_.data() + at, sizeof header);
   if (header.length > most_bytes_ || header.kind > last_) {
-    throw CommError(fmt::format("expected a message of at most {} bytes and a kind up to {}, got {} bytes of kind {}",
-                                most_bytes_, static_cast<unsigned>(last_), header.length,
-                                static_cast<unsigned>(header.kind)));
+    problem_ =
+        fmt::format("expected a message of at most {} bytes and a kind up to {}, got {} bytes of kind {}", most_bytes_,
+                    static_cast<unsigned>(last_), header.length, static_cast<unsigned>(header.kind));
   }
   return {header, sizeof header + header.length};
 }
 
 FrameReader::State FrameReader::read(const io::Descriptor& handle, std::vector<Frame>& frames) {
+  if (!problem_.empty()) return State::closed;
   const std::size_t missing = header_at(0).second - filled_;
   buffer_.resize(filled_ + std::clamp(missing, kLeastPiece, kPiece));
   const ssize_t count = ::recv(handle.get(), buffer_.data() + filled_, buffer_.size() - filled_, 0);
@@ -95,12 +95,15 @@ FrameReader::State FrameReader::read(const io::Descriptor& handle, std::vector<F
   if (count <= 0) return State::closed;
   filled_ += static_cast<std::size_t>(count);
   std::size_t at = 0;
-  for (auto [header, bytes] = header_at(at); filled_ - at >= bytes; std::tie(header, bytes) = header_at(at)) {
+  for (;;) {
+    const auto [header, bytes] = header_at(at);
+    if (!problem_.empty()) return State::closed;
+    if (filled_ - at < bytes) break;
     frames.emplace_back(header, buffer_.substr(at + sizeof header, header.length));
     at += bytes;
   }
   filled_ -= at;
-  if (at > 0) buffer_ = buffer_.substr(at, filled_);
+  if (at > 0) std::string(buffer_, at, filled_).swap(buffer_);  // gives the memory of a long message back
   return State::open;
 }
 

@@ -58,17 +58,21 @@ class FrameReader {
       : most_bytes_(most_bytes), last_(last) {}
 
   enum class State { open, drained, closed };  // drained: open, but nothing is there now
-  // Takes the bytes of one recv() and appends completed frames to `frames`. Throws CommError for an invalid header.
+  // Takes the bytes of one recv() and appends completed frames to `frames`, also those before the end.
   State read(const io::Descriptor& handle, std::vector<Frame>& frames);
+  // What ended the connection: an invalid header; empty: the peer.
+  const std::string& problem() const { return problem_; }
 
  private:
-  // The header at `at`, and the size of its frame; while the header is incomplete, the header's own size.
-  std::pair<FrameHeader, std::size_t> header_at(std::size_t at) const;
+  // The header at `at`, and the size of its frame; while the header is incomplete, the header's own size. Sets
+  // problem_.
+  std::pair<FrameHeader, std::size_t> header_at(std::size_t at);
 
   std::uint64_t most_bytes_;
   FrameKind last_;
   std::string buffer_;  // starts with the first byte of a frame
   std::size_t filled_ = 0;
+  std::string problem_;
 };
 
 // Writes frames to one non-blocking connection.

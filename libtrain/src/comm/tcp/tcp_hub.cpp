@@ -138,7 +138,7 @@ class HubExchange final : public TcpExchange {
     try {
       const bool open = link.reader.read(link.handle, frames) != FrameReader::State::closed;
       for (Frame& frame : frames) switchboard_.take(rank, std::move(frame));
-      if (!open) lose(rank, kTcpGone);
+      if (!open) lose(rank, link.reader.problem().empty() ? kTcpGone : link.reader.problem());
     } catch (const CommError& error) {
       lose(rank, error.what());
     }
@@ -161,7 +161,7 @@ class HubExchange final : public TcpExchange {
           EPOLL_CTL_MOD);
   }
 
-  void lose(int rank, const std::string& why) {
+  void lose(int rank, std::string why) {
     Link& link = links_[static_cast<std::size_t>(rank)];
     if (link.handle.get() < 0) return;
     link = Link();
