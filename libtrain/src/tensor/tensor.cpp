@@ -246,39 +246,6 @@ Tensor Tensor::detach() const {
   return Tensor(std::move(impl));
 }
 
-}  // namespace lt
-
-namespace lt::tensor {
-
-void TensorStorage::rebind(const Tensor& tensor, const Tensor& storage, Size offset) {
-  Tensor::Impl& impl = *tensor.impl_;
-  if (storage.dtype() != tensor.dtype() || !storage.is_contiguous() || offset < 0 ||
-      offset + tensor.elements() > storage.elements()) {
-    throw InternalError("tensor", impl.name + ": cannot bind " + std::to_string(tensor.elements()) + " elements at " +
-                                      std::to_string(offset) + " of " + std::to_string(storage.elements()));
-  }
-  impl.buffer = storage.impl_->buffer;
-  impl.offset = storage.impl_->offset + offset * dtype_bytes(tensor.dtype());
-}
-
-void TensorStorage::unbind(const Tensor& tensor) {
-  tensor.impl_->buffer.reset();
-  if (tensor.impl_->bound_rows) tensor.impl_->bound_rows.reset(), forget(tensor);
-}
-
-void TensorStorage::bind_rows(const Tensor& tensor, Rows rows, std::function<void()> on_read) {
-  tensor.impl_->bound_rows = {std::move(rows), std::move(on_read)};
-  tensor.impl_->recipe = {[](const Tensor&) {}};  // which makes it a deferred tensor
-}
-
-const TensorStorage::Rows* TensorStorage::rows(const Tensor& tensor) {
-  return tensor.impl_->bound_rows ? &tensor.impl_->bound_rows->rows : nullptr;
-}
-
-}  // namespace lt::tensor
-
-namespace lt {
-
 bool Tensor::is_bound() const { return impl().buffer != nullptr; }
 
 bool Tensor::requires_grad() const { return impl_ != nullptr && impl_->gradient != nullptr; }
@@ -310,9 +277,38 @@ bool Tensor::is_sole_owner() const { return impl_.use_count() == 1 && impl().buf
 
 bool Tensor::shares_storage(const Tensor& other) const { return impl().buffer == other.impl().buffer; }
 
+void Tensor::release_values() const {
+  if (impl().recipe.values) impl().buffer.reset();
+}
+
 }  // namespace lt
 
 namespace lt::tensor {
+
+void TensorStorage::rebind(const Tensor& tensor, const Tensor& storage, Size offset) {
+  Tensor::Impl& impl = *tensor.impl_;
+  if (storage.dtype() != tensor.dtype() || !storage.is_contiguous() || offset < 0 ||
+      offset + tensor.elements() > storage.elements()) {
+    throw InternalError("tensor", impl.name + ": cannot bind " + std::to_string(tensor.elements()) + " elements at " +
+                                      std::to_string(offset) + " of " + std::to_string(storage.elements()));
+  }
+  impl.buffer = storage.impl_->buffer;
+  impl.offset = storage.impl_->offset + offset * dtype_bytes(tensor.dtype());
+}
+
+void TensorStorage::unbind(const Tensor& tensor) {
+  tensor.impl_->buffer.reset();
+  if (tensor.impl_->bound_rows) tensor.impl_->bound_rows.reset(), forget(tensor);
+}
+
+void TensorStorage::bind_rows(const Tensor& tensor, Rows rows, std::function<void()> on_read) {
+  tensor.impl_->bound_rows = {std::move(rows), std::move(on_read)};
+  tensor.impl_->recipe = {[](const Tensor&) {}};  // which makes it a deferred tensor
+}
+
+const TensorStorage::Rows* TensorStorage::rows(const Tensor& tensor) {
+  return tensor.impl_->bound_rows ? &tensor.impl_->bound_rows->rows : nullptr;
+}
 
 void TensorStorage::set_recipe(const Tensor& tensor, std::function<void(const Tensor&)> recipe) {
   tensor.impl_->recipe.values = std::move(recipe);
@@ -338,11 +334,3 @@ bool TensorStorage::quantize(const Tensor& tensor, const Tensor& values, const T
 void TensorStorage::forget(const Tensor& tensor) { tensor.impl_->recipe = {}; }
 
 }  // namespace lt::tensor
-
-namespace lt {
-
-void Tensor::release_values() const {
-  if (impl().recipe.values) impl().buffer.reset();
-}
-
-}  // namespace lt
