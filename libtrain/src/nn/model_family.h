@@ -1,5 +1,5 @@
 // The table of model families. A row holds a family's name, defaults, checks, constructor and Hugging Face names. To
-// add a family, write a file with its row and add a line to src/nn/families.cpp.
+// add a family, write a file with its row and add a line to nn/families.cpp.
 #pragma once
 
 #include <memory>

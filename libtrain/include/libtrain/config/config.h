@@ -1,4 +1,4 @@
-// The configuration of a run: one struct per section, bound to key names by one table (src/config/config_schema.cpp).
+// The configuration of a run: one struct per section, bound to key names by one table (config/config_schema.cpp).
 // Later layers override earlier ones: defaults, TOML file, environment (LTRAIN_SECTION_KEY), command line
 // (--section.key=value).
 #pragma once

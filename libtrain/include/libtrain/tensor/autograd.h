@@ -127,7 +127,7 @@ class Function : public TapeNode {
   // Recomputes the values of `output` from saved inputs. Only for operations with is_cheap().
   virtual void recompute(const Tensor& output) { (void)output; }
   virtual bool is_cheap() const { return false; }
-  // Whether it takes inputs and output gradients that have no values yet (src/tensor/storage.h). Others get them with
+  // Whether it takes inputs and output gradients that have no values yet (tensor/storage.h). Others get them with
   // values.
   virtual bool takes_deferred() const { return false; }
 

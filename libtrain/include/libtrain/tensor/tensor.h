@@ -17,7 +17,7 @@ namespace lt::memory {
 class Buffer;  // a block of device memory that returns to its allocator with its last owner
 }
 namespace lt::tensor {
-struct TensorStorage;  // src/tensor/storage.h: operations for the engine and autograd only
+struct TensorStorage;  // tensor/storage.h: operations for the engine and autograd only
 }
 
 namespace LT_API lt {
