@@ -35,9 +35,9 @@ struct Command {
   bool takes_config;       // --section.key options; the command adds a ConfigOptions
   bool for_transformers;   // only for them; other programs leave it out
   bool needs_ranks;        // the ranks meet first; otherwise one runs it
-  CommandBody (*set_up)(CLI::App& app,
-                        const Models& models);  // adds the options; the returned function holds their values
-  const char* rankless = "";                    // a subcommand that needs no ranks
+  // Adds the options. The returned function holds their values.
+  CommandBody (*set_up)(CLI::App& app, const Models& models);
+  const char* rankless = "";  // a subcommand that needs no ranks
 };
 
 std::vector<Command> commands(const ModelTable& models);

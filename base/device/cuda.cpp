@@ -78,16 +78,16 @@ std::shared_ptr<void> owned_pinned(int device, void* memory, Release release) {
 }
 
 std::shared_ptr<void> allocate_pinned_pages(int device, Size bytes) {
-  void* const pages = device::map_pages(bytes);
+  void* const pages = map_pages(bytes);
   try {
     register_pages(device, pages, bytes);
   } catch (...) {
-    device::unmap_pages(pages, bytes);
+    unmap_pages(pages, bytes);
     throw;
   }
   return owned_pinned(device, pages, [bytes](void* memory) {
     cudaHostUnregister(memory);
-    device::unmap_pages(memory, bytes);
+    unmap_pages(memory, bytes);
   });
 }
 
@@ -103,7 +103,7 @@ bool is_reached(cudaError_t answer, const char* call) {
 
 void synchronize(cudaEvent_t event) {
   if (captures) return LT_CUDA(cudaEventSynchronize(event));
-  device::wait_until([=] { return is_reached(cudaEventQuery(event), "cudaEventQuery"); });
+  wait_until([=] { return is_reached(cudaEventQuery(event), "cudaEventQuery"); });
 }
 
 }  // namespace
@@ -242,7 +242,7 @@ bool is_event_reached(EventHandle event) {
 
 void synchronize_stream(CudaStream stream) {
   if (captures) return LT_CUDA(cudaStreamSynchronize(stream_of(stream.handle)));
-  device::wait_until([=] { return is_reached(cudaStreamQuery(stream_of(stream.handle)), "cudaStreamQuery"); });
+  wait_until([=] { return is_reached(cudaStreamQuery(stream_of(stream.handle)), "cudaStreamQuery"); });
 }
 
 void synchronize_streams(int device) {
@@ -323,7 +323,7 @@ std::shared_ptr<void> allocate_pinned(int device, Size bytes) {
 }
 
 std::shared_ptr<void> pin(int device, void* memory, Size bytes) {
-  device::make_present(memory, bytes);
+  make_present(memory, bytes);
   register_pages(device, memory, bytes);
   return owned_pinned(device, memory, [](void* pinned) { cudaHostUnregister(pinned); });
 }

@@ -1,5 +1,5 @@
-"""docs/architecture.md says what the tree has: a row for the folder of each layer in the order of the layers, and for each
-question a file that exists and has the functions named beside it. Run with the root of the source tree; prints each violation."""
+"""docs/architecture.md says what the tree has. Its table of folders has the folder of each layer. In its table of questions each
+file exists and has the functions of its row. Run with the root of the source tree; prints each violation."""
 
 import pathlib
 import re
@@ -19,7 +19,7 @@ def rows_of(text, title):
 
 
 def expanded(names):
-    """`libtrain/src/optim`, `data` means two folders: a name without a slash stands beside the one before it."""
+    """The folders that a cell names. A name without a slash is in the folder of the name before it: `libtrain/src/optim`, `data`."""
     parent = ""
     for name in names:
         parent = name.rsplit("/", 1)[0] + "/" if "/" in name.rstrip("/") else parent if "/" not in name else ""

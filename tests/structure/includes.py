@@ -29,7 +29,7 @@ LAYERS = [
 OF_BASE = {"io", "device", "profile", "memory"}
 OF_TREE = {"kernels", "checkpoints", "bench", "report", "launch", "examples"}
 
-# Public headers stand in libtrain/include/libtrain/LAYER. Those beside the folders are of no layer and include nothing,
+# Public headers are in libtrain/include/libtrain/LAYER. Headers outside of these folders have no layer and include nothing,
 # but for libtrain.h, which includes what a training program needs.
 EVERYWHERE = {"api", "dtype", "error", "version"}
 UMBRELLA = "libtrain"
@@ -120,7 +120,7 @@ def find(root, includer, name, quoted):
 
 
 def folder_of(layer, path):
-    """The folder of a private file within its layer; "" beside the folders."""
+    """The folder of a private file within its layer; "" if it is in none."""
     below = path.parts[path.parts.index(layer) + 1:]
     return below[0] if len(below) > 1 else ""
 

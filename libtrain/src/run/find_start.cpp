@@ -175,7 +175,7 @@ void Finder::load_base_of_adapters() {
     std::string step = loaded == nullptr ? "" : loaded->folder;
     if (is_from_memory && newest != nullptr) step = newest->path, state = checkpoint::read_state(step);
     // Not what another run's checkpoint names.
-    if ((goes_on && begins_from_other_run(found_.start)) || (is_from_memory && newest == nullptr)) {
+    if ((goes_on && std::holds_alternative<FromOtherRun>(found_.start)) || (is_from_memory && newest == nullptr)) {
       state.base = folder_.identity.base, state.base_digest = folder_.identity.base_digest;
       state.base_beside.clear();
     }

@@ -22,7 +22,7 @@ constexpr const char* kValidation = "data.val";
 void require_one_source(const Resolved& resolved, bool has_own_batches) {
   const bool has_files = !resolved.data.sources.empty();
   if (has_own_batches && has_files) {
-    throw UsageError("config", resolved.data.key, "none beside the program's own batches", "some");
+    throw UsageError("config", resolved.data.key, "no files, because the program has batches of its own", "some");
   }
   if (has_own_batches && resolved.data.documents == Documents::mask) {
     throw UsageError("config", "data.documents", "cross with batches of the program's own", "mask");

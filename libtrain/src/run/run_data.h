@@ -17,11 +17,11 @@
 namespace lt::run {
 
 struct RunData {
-  BatchSource* batches = nullptr;                      // null if nothing is given and no files are named
-  const TokenLoader* loader = nullptr;                 // `batches`, if they come from token files
-  std::vector<checkpoint::DataFile> files;             // of `loader`
-  std::vector<ValidationSet> validation;               // one for each entry of data.val; empty without evaluations
-  std::string tokenizer_text;                          // the tokenizer.json beside the training data; empty if missing
+  BatchSource* batches = nullptr;           // null if nothing is given and no files are named
+  const TokenLoader* loader = nullptr;      // `batches`, if they come from token files
+  std::vector<checkpoint::DataFile> files;  // of `loader`
+  std::vector<ValidationSet> validation;    // one for each entry of data.val; empty without evaluations
+  std::string tokenizer_text;               // of tokenizer.json in the folder of the training data; empty: no such file
   std::map<std::string, std::string> tokenizer_files;  // other files of the tokenizer, as in checkpoint::RunState
   std::unique_ptr<Tokenizer> tokenizer;                // null if missing or unreadable for this version
   std::unique_ptr<TokenLoader> opened;                 // the files of the configuration

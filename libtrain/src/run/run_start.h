@@ -8,7 +8,7 @@
 
 namespace lt::run {
 
-// Initial weights: those of model.from, or drawn from train.seed.
+// New weights: loaded from model.from, or drawn from train.seed.
 struct Fresh {};
 
 // The run's newest valid checkpoint.
@@ -53,7 +53,5 @@ inline const checkpoint::RunState& state_of(const Start& start) {
   const checkpoint::Loaded* const checkpoint = checkpoint_of(start);
   return checkpoint == nullptr ? none : checkpoint->state;
 }
-
-inline bool begins_from_other_run(const Start& start) { return std::holds_alternative<FromOtherRun>(start); }
 
 }  // namespace lt::run

@@ -54,7 +54,7 @@ struct Context {
   Device blocks_device;
   std::string_view operation;         // the running operation, for messages
   bool* makes_host_values = nullptr;  // if not null: set when values of the host become a tensor on a device
-  tensor::IdChecks* ids = nullptr;    // which ids were outside their table; null: on CUDA those of the device
+  tensor::IdChecks* ids = nullptr;    // records ids outside their table; null: CUDA kernels use their device's
 
   // Operations.
   Tape* tape = nullptr;  // null: records nothing

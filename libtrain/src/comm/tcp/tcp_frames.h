@@ -58,7 +58,7 @@ class FrameReader {
       : most_bytes_(most_bytes), last_(last) {}
 
   enum class State { open, drained, closed };  // drained: open, but nothing is there now
-  // Takes the bytes of one recv() and appends completed frames to `frames`, also those before the end.
+  // Takes the bytes of one recv() and appends completed frames to `frames`, even if the connection then ends.
   State read(const io::Descriptor& handle, std::vector<Frame>& frames);
   // What ended the connection: an invalid header; empty: the peer.
   const std::string& problem() const { return problem_; }
