@@ -1,4 +1,5 @@
-// Attention forward and backward in several implementations. Each is compared with the first, naive one before timing.
+// Attention forward and backward in several implementations. Each implementation is compared with naive attention
+// before it is timed.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Causal attention in several implementations that compute the same numbers, as comparisons for the library's kernels.
+// Several implementations of causal attention that compute the same numbers, for comparison with the library's kernels.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ struct AttentionInputs {
   kernels::AttentionShape shape;
   double scale;
   Tensor qkv, dout;  // packed rows [B, T, shape.row()]; [B, T, H*D]
-  // As Batch::document_starts; only for our own kernel and cuDNN's.
+  // Like Batch::document_starts. Only the library's own kernel and cuDNN's support it.
   Tensor document_starts = {};
 
   Size rows() const { return shape.B * shape.T; }
@@ -24,8 +24,8 @@ class AttentionMethod {
   explicit AttentionMethod(const AttentionInputs& inputs);
   virtual ~AttentionMethod() = default;
 
-  virtual void forward() = 0;   // writes out
-  virtual void backward() = 0;  // after forward(); writes dqkv
+  virtual void forward() = 0;   // writes out()
+  virtual void backward() = 0;  // call it after forward(); writes dqkv()
 
   const Tensor& out() const { return out_; }    // [B, T, H*D]
   const Tensor& dqkv() const { return dqkv_; }  // shape as qkv
@@ -35,16 +35,16 @@ class AttentionMethod {
   Tensor out_, dqkv_;
 };
 
-// Plain loops over the formula that keep the probabilities and their gradients as T x T matrices. CPU only. Uses the
-// same threads and instructions as the other two, so that only the method differs.
+// Plain loops over the formula. Keeps the probabilities and their gradients as T x T matrices. CPU only. Uses the same
+// threads and instructions as the other methods on the CPU, so that only the method differs.
 std::unique_ptr<AttentionMethod> naive_attention(const AttentionInputs& inputs);
-// Our own kernel: blocks with a running softmax, no T x T matrix.
+// The library's own kernel: blocks with a running softmax, no T x T matrix.
 std::unique_ptr<AttentionMethod> tiled_attention(const AttentionInputs& inputs);
 // cuDNN's kernel, on CUDA.
 std::unique_ptr<AttentionMethod> cudnn_attention(const AttentionInputs& inputs);
-// What a training step runs on CUDA.
+// The kernel that a training step uses on CUDA.
 std::unique_ptr<AttentionMethod> automatic_attention(const AttentionInputs& inputs);
-// Products of whole matrices with a softmax between them, as composed by a program without an attention kernel.
+// Matmuls of whole matrices with a softmax between them, as a program without an attention kernel composes attention.
 std::unique_ptr<AttentionMethod> library_attention(const AttentionInputs& inputs);
 
 // max |x - reference| / (1 + |reference|); infinite if x is not finite.

@@ -35,7 +35,8 @@ Difference compare(const RowTimes& a, const RowTimes& b, double threshold);
 
 // Prints one line per row that both files have, and names the rows that only one file has. Differences between the
 // machines and builds go to standard error. Returns ExitCode::slower if a row is slower beyond noise, otherwise ok.
-// Throws DataError if a file is not a benchmark result or if the files share no row.
+// Throws DataError if a file is not a benchmark result, if the files share no row, or if one is from a CPU and the
+// other from a GPU.
 ExitCode compare_results(const std::string& path_a, const std::string& path_b, double threshold);
 
 }  // namespace lt::bench

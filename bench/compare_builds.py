@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Compares what two builds of ltrain compute and say, before and after a change of shape that must change neither.
+"""Compares two builds of ltrain, before and after a change that must alter neither results nor output.
 
     python3 bench/compare_builds.py OLD/ltrain NEW/ltrain [--device cuda] [--only REGEX] [--keep DIR]
 
-Both run the same command lines side by side, in folders of the same name: trainings on one and two ranks, resumed in the
-middle; evaluations, samples, exports; plans; command lines that are wrong. Compared are the losses and norms of each step
-(bits), each shard file and exported tensor file (bytes), the plans, and exit codes, standard output and errors of everything
-(text, without times, ids, paths and version). Prints each difference and a summary; exits with 1 if there is one. Needs the
-standard library only. On GPUs runs are deterministic; mpirun takes its options from MPIRUN.
+Runs the same command lines with both builds, in folders of the same name: trainings on one and two ranks, resumed in
+the middle; evaluations, samples and exports; plans; invalid command lines. Compares the losses and norms of each step
+(bits), each shard file and exported tensor file (bytes), the plans, and every exit code, standard output and standard
+error (text, without times, ids, paths and version). Prints each difference and a summary; exits with 1 if there is a
+difference. Needs the standard library only. Runs on GPUs are deterministic. The environment variable MPIRUN has further
+options for mpirun.
 """
 
 import argparse

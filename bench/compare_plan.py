@@ -2,9 +2,9 @@
 
     python3 bench/compare_plan.py --ltrain build/cpu/ltrain [--rounds 3] [--out FILE.json]
 
-Each round of a configuration measures the rates of the machine, then steps; close in time, because other programs may
-share the cores. The estimate of a round uses its own rates. Ranks have one thread each. Prints the medians over rounds
-and the difference of the estimate.
+Each round of a configuration measures the machine's rates and then, right away, the steps, because other programs may
+share the cores. The estimate of a round uses the round's own rates. Ranks have one thread each. Prints the medians over
+rounds and the difference of the estimate.
 """
 
 import argparse

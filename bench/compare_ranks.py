@@ -3,8 +3,8 @@
 
     compare_ranks.py --ltrain build/cpu/ltrain --model gpt-tiny llama-tiny
 
-The global batch is the same for all. All programs are started once and then work in turn, in blocks that alternate;
-the others are stopped meanwhile (SIGSTOP), since a rank that waits in MPI spins. Needs the standard library only.
+All have the same global batch. All programs are started once and then run in turn, in alternating blocks. The programs
+that wait for their turn are stopped (SIGSTOP), because a rank that waits in MPI spins. Needs the standard library only.
 """
 
 import argparse

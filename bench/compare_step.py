@@ -5,11 +5,12 @@
     compare_step.py --device cuda --ranks 4 --strategy ddp zero3 --model gpt2-1.5b --batch 16 --seq 1024 --dtype bf16 ...
 
 Both programs start with --serve: they print one JSON line when warm, then time N steps for each line `run N` and print
-{"ms": [...]}. They work in turn, in alternating blocks, so that a drift of the machine affects both. The first block of
-each does not count, because an idle card is cool and fast. The programs then take turns at coming first; an even --rounds gives
-both as many. With --apart, both start anew for each block, for models so large that the device holds only one program at a time.
-The ratio is that of the medians over all steps. Each side of a row has its command and its configuration. `peak_bytes`
-in the settings is the most that the program's own allocator had taken, on rank 0. Needs the standard library only.
+{"ms": [...]}. They run in turn, in alternating blocks, so that a drift of the machine affects both. The first block of
+each program is discarded as warm-up, because an idle card is cool and fast. After that the programs alternate in going
+first, so with an even --rounds each goes first equally often. With --apart, each block starts its program anew, for
+models so large that the device holds only one program at a time. The ratio in a row is the ratio of the medians over
+all steps. Both sides of a row record their command and configuration. `peak_bytes` in the settings is the peak of the
+program's own allocator on rank 0. Needs the standard library only.
 """
 
 import argparse

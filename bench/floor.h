@@ -1,5 +1,5 @@
-// The limits of the CPU or of a CUDA device, which kernels are compared with: fused multiply-adds in registers, passes
-// over arrays inside and outside the caches, and the best matrix product.
+// Measures the limits of the CPU or of a CUDA device, with which kernels are compared: fused multiply-adds in
+// registers, passes over arrays inside and outside the caches, and the fastest matmul.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,7 @@ struct Floor {
   Size threads = 1;
   double multiply_add_flops = 0;   // f32, per second
   std::vector<MemoryRate> memory;  // ordered by size, each twice the one before
-  bool copies = false;             // rates are of copies between arrays, on CUDA
+  bool copies = false;             // on CUDA: the rates in `memory` are of copies between arrays
 
   // Bytes per second that repeated work on arrays of `footprint` bytes cannot exceed by much. On the CPU: the best rate
   // of reads or updates over the arrays larger than half of `footprint`. Within a core's fastest cache, code that reads
@@ -31,12 +31,12 @@ struct Floor {
   double memory_rate(Size footprint) const;
 };
 
-// Takes one or two seconds, on OMP_NUM_THREADS threads. On CUDA, the memory rates are those of copies of 8 MiB to 1
-// GiB, and the multiply-add rate is what the multiprocessors can start at their highest clock.
+// Takes one or two seconds, on OMP_NUM_THREADS threads. On CUDA, memory rates are measured with copies of 8 MiB to
+// 1 GiB, and the multiply-add rate is not measured but computed for the multiprocessors at their highest clock.
 Floor measure_floor(Device device);
 
-// The best FLOP/s of several products of bf16 matrices. Calls the library, because the units for bf16 differ too much
-// between processors for a loop of their instructions.
+// Returns the best FLOP/s of several bf16 matmuls. Calls the library's gemm(), because the bf16 units of processors
+// differ too much for one loop of instructions.
 double measure_bf16_products(Device device);
 
 }  // namespace lt::bench

@@ -1,5 +1,5 @@
-// The program bench_floor: prints, as one JSON object, this processor's limits, which bench/step_profile.py compares a
-// step with. Runs on OMP_NUM_THREADS threads.
+// The program bench_floor: prints this processor's limits as one JSON object. bench/step_profile.py compares a step
+// with them. Runs on OMP_NUM_THREADS threads.
 #include <cstdio>
 
 #include "bench/floor.h"

@@ -1,5 +1,5 @@
-// The matrix products of a block and of the head: forward, the gradients of weight and input, and one row with constant
-// weights, as generation computes it.
+// The matmuls of a block and of the head: forward, the gradients of weight and input, and one row with constant
+// weights, as in generation.
 #include <fmt/format.h>
 
 #include "bench/kernel_case.h"

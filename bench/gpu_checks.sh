@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Runs checks that docs/gpu-tested.md reports, on this host's GPUs:
 #
-#   bash bench/gpu_checks.sh OUT [PART]...      without a part: all of them
+#   bash bench/gpu_checks.sh OUT [PART]...      without PART: all of them
 #
-#   losses     20 steps of the tiny models compared with the CPU's
-#   sanitizer  compute-sanitizer on our own kernels, on three steps of both families and of FP8, on two GPUs also under
-#              ZeRO-3, and on copies between GPUs
-#   hosts      hybrid sharding on all GPUs, which NCCL takes for those of two hosts: ZeRO-1 = ZeRO-2 = ZeRO-3 bit by bit
-#   restart    a rank is killed, or stopped: the run on all GPUs is restarted and has the bits of an unbroken one
+#   losses     20 steps of the tiny models, compared with the CPU
+#   sanitizer  compute-sanitizer on the library's kernels, on three steps of both families and of FP8, on copies between
+#              GPUs, and with two GPUs also under ZeRO-3
+#   hosts      hybrid sharding on all GPUs, which NCCL treats as GPUs of two hosts: ZeRO-1 = ZeRO-2 = ZeRO-3 bit by bit
+#   restart    a rank is killed or stopped: the run on all GPUs is restarted and has the bits of an undisturbed run
 #   tests      the tests labelled cuda
 #
 # Writes text to the folder OUT (relative to the repository's root). `losses`, `hosts` and `restart` take a minute each,
-# `sanitizer` five, `tests` ten or more. LTRAIN, RANKS and MPIRUN are explained in gpu_common.sh; the program's tests must
-# be built beside it. TESTS is a regular expression that selects tests by name (all).
+# `sanitizer` takes five, `tests` ten or more. gpu_common.sh explains LTRAIN, RANKS and MPIRUN. The build folder of the
+# program must have the tests too. TESTS is a regular expression that selects tests by name (default: all).
 set -euo pipefail
 unset CDPATH
 cd -P "$(dirname "$0")/.."

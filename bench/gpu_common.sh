@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Shared by gpu_tables.sh and gpu_checks.sh, which run `source bench/gpu_common.sh OUT` in the root of the repository.
-# LTRAIN is the program (build/cuda/ltrain), RANKS the number of GPUs to use (all), MPIRUN options for mpirun.
+# Environment: LTRAIN is the program (default: build/cuda/ltrain), RANKS the number of GPUs to use (default: all),
+# MPIRUN has further options for mpirun.
 export LC_ALL=C OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 fail() {

@@ -1,26 +1,27 @@
 #!/usr/bin/env bash
-# Measures the tables of steps, kernels and scaling in docs/gpu-measured.md, docs/kernels.md and docs/products.md on this host's
-# GPUs, some beside PyTorch, and what checkpoints of large models cost:
+# Measures the tables of steps, kernels and scaling in docs/gpu-measured.md, docs/kernels.md and docs/products.md on
+# this host's GPUs, some compared with PyTorch, and the cost of checkpoints of large models:
 #
-#   bash bench/gpu_tables.sh OUT [PART]...      without a part: all of them that this host's GPUs can run
+#   bash bench/gpu_tables.sh OUT [PART]...      without PART: all of them that this host's GPUs can run
 #
 #   kernels  every kernel against the limits           profile  a step, kernel by kernel
 #   start    from a program's start to its first step  graph    steps with train.cuda_graph and without
-#   gaps     how long the device is idle within a step that is one graph
-#   tune     a search for faster algorithms of products, which stay in OUT/tuned
-#   fp8      steps in bf16 and in FP8, FP8 beside PyTorch with torchao
+#   gaps     idle time of the device within a step that is one graph
+#   tune     a search for faster matmul algorithms, which are written to OUT/tuned
+#   fp8      steps in bf16 and in FP8, FP8 compared with PyTorch and torchao
 #   comm     collectives over sizes of the array       scaling  one rank, and strategies on 2, 4, ... GPUs
 #   sharded  llama-8b under ZeRO-3 on all GPUs, in bf16 and FP8
-#   pairs    three models beside PyTorch on one GPU    ranks    the same on all GPUs, under every strategy
+#   pairs    three models on one GPU, compared with PyTorch
+#   ranks    the same models on all GPUs, under every strategy
 #   memory   ZeRO-3 on all GPUs with selective recomputation, and llama-8b
-#   saving   llama-8b on all GPUs: a checkpoint saved, synchronously and asynchronously, and loaded
-#   large    llama-70b on eight GPUs, with weights and moments in bf16 alone
+#   saving   llama-8b on all GPUs: saves a checkpoint, synchronously and asynchronously, and loads it
+#   large    llama-70b on eight GPUs, with weights and moments in bf16 only
 #
 # FP8, in `fp8`, `scaling` and `sharded`, needs compute capability 9.0.
-# Writes JSON and text to the folder OUT (relative to the repository's root), and for some minutes 20 GB of checkpoints,
-# in `saving` 100 GB. A part takes one to ten minutes, those beside PyTorch up to half an hour: each of PyTorch's forms
-# gets 150 s. PYTHON is an interpreter that has torch (python3), for fp8 torchao too. LTRAIN, RANKS and MPIRUN are
-# explained in gpu_common.sh.
+# Writes JSON and text to the folder OUT (relative to the repository's root). Also writes checkpoints there for some
+# minutes: 20 GB, in `saving` 100 GB. A part takes one to ten minutes. Parts that compare with PyTorch take up to half
+# an hour, because each variant of PyTorch gets 150 s. PYTHON is an interpreter that has torch, and for fp8 also torchao
+# (default: python3). gpu_common.sh explains LTRAIN, RANKS and MPIRUN.
 set -euo pipefail
 unset CDPATH
 cd -P "$(dirname "$0")/.."

@@ -1,10 +1,10 @@
-// Says how long the device was idle between the kernels, copies and fills of each launched CUDA graph. A library that
-// the CUDA driver loads into a program that uses one device:
+// Measures how long the device is idle between the kernels, copies and fills of each launched CUDA graph. It is a
+// library that the CUDA driver loads into a program. The program must use one device only:
 //
 //   CUDA_INJECTION64_PATH=build/cuda/bench/libgraph_gaps.so ltrain bench step --train.device=cuda ...
 //
-// At the program's end it writes a line for each launch to standard error. CUPTI sees the nodes of a graph only where
-// it records from the program's start, so libtrain's own kernel profiles, which begin later, cannot show this.
+// At the program's end it writes one line per launch to standard error. CUPTI sees the nodes of a graph only if it
+// records from the program's start. libtrain's own kernel profiles begin later, so they cannot show this.
 #include <cupti.h>
 #include <cxxabi.h>
 

@@ -1,9 +1,9 @@
 // One row of `bench kernels`: a kernel at one shape and dtype, its work, and how to call it.
 //
 // `flops` counts each addition, multiplication, division and elementary function (exp, tanh, sqrt) of the formula in
-// the kernel's header once. `bytes` is the traffic that no implementation can avoid: an array that is read or written
-// counts once, an array that is both counts twice. Both describe the result, not the implementation: causal attention
-// counts the visible half only, and no T x T matrix.
+// the kernel's header once. `bytes` is the traffic that no implementation can avoid: the size of each array that is
+// read or written, and twice the size of an array that is both. Both numbers describe the result, not the
+// implementation: for causal attention, they include the visible half only, and no T x T matrix.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace lt::bench {
 
-// A kernel's limit when it is not memory: multiply-adds, or products of matrices of its dtype.
+// A kernel's limit besides memory: multiply-adds, or matmuls of its dtype.
 enum class Work { elementwise, product };
 
 struct PreparedKernel {
@@ -33,7 +33,7 @@ struct KernelCase {
   std::function<PreparedKernel()> prepare;  // allocates and fills all arrays
   std::string implementation = {};          // set if a kernel has several
   Size footprint = 0;                       // bytes of all arrays, if some are both read and written; 0: `bytes`
-  double tolerance = 0;                     // largest max |x - reference| / (1 + |reference|) that counts as equal
+  double tolerance = 0;                     // largest accepted max |x - reference| / (1 + |reference|)
   Size matrix_bytes = 0;                    // bytes of T x T matrices that `prepare` also allocates
 };
 
@@ -62,7 +62,7 @@ struct KernelSizes {
   }
 };
 
-// Cases with larger T x T matrices are skipped.
+// Bytes. Cases with larger T x T matrices are skipped.
 inline Size most_matrix_bytes(Device device) { return Size{device.type == DeviceType::cuda ? 16 : 2} << 30; }
 
 // Each adds the cases of one subject, in f32 and bf16. Kernels that the model's family does not use are included, at

@@ -3,9 +3,9 @@
 
     ltrain train --train.device=cuda --record.profile_steps=2 --run.dir=RUN ... && kernel_profile.py RUN/trace/rank-0.json
 
-Times are milliseconds per step, from the first step's first kernel to the last step's last. A kernel that overlaps
-others, such as a collective, counts in full, so the groups may add up to more than the span. Needs the standard library
-only.
+Times are milliseconds per step, from the first step's first kernel to the last step's last. The full time of a kernel
+is added even if it overlaps others, like a collective does, so the groups may add up to more than the span. Needs the
+standard library only.
 """
 
 import argparse

@@ -42,7 +42,7 @@ std::string label(const KernelCase& c) {
 }
 
 KernelCases all_cases(const Resolved& resolved, Device device) {
-  const StepOptions step = resolved.step;
+  const EngineOptions step = resolved.step;
   const KernelSizes sizes{device, config::model_spec(resolved.config), step.micro_batch, step.seq};
   KernelCases all;
   add_gemm_cases(all, sizes);
@@ -150,7 +150,7 @@ void print_kernel_row(const std::string& name, const Json& row) {
 
 // What estimates read: products but those of generation, attention as steps run it, and the passes of a block and of
 // the optimizer, in the dtype of the run.
-bool is_rate(const KernelCase& c, const StepOptions& step, Device device) {
+bool is_rate(const KernelCase& c, const EngineOptions& step, Device device) {
   const DType dtype = planner::dtype_of_rates(step.dtype, device.type == DeviceType::cuda);
   if (c.dtype != dtype && !(step.fp8 && c.dtype == DType::e4m3)) return false;
   if (c.name.ends_with(".decode")) return false;
@@ -201,7 +201,7 @@ Resolved resolve_alone(Config given) {
 
 KernelResult measure_rates(const Resolved& resolved, Device device, const Options& options) {
   KernelCases cases = all_cases(resolved, device);
-  const StepOptions step = resolved.step;
+  const EngineOptions step = resolved.step;
   std::erase_if(cases, [&](const KernelCase& c) { return !is_rate(c, step, device); });
   return measure(std::move(cases), device, options);
 }

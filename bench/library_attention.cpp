@@ -1,4 +1,4 @@
-// Attention composed of batched products over the heads of a sequence and a softmax over whole rows. Scores and their
+// Attention composed of batched matmuls over the heads of a sequence and a softmax over whole rows. Scores and their
 // gradients have the dtype of the inputs. The causal mask is a matrix of 0 and -inf that is added to the scores.
 #include <limits>
 #include <vector>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws pictures of the documents from bench/results: speed beside PyTorch, scaling over GPUs, losses in FP8, as SVG.
+"""Draws SVG pictures for the documents from bench/results: speed compared with PyTorch, scaling over GPUs, losses in FP8.
 
 python3 bench/pictures.py [FOLDER]    default: docs. The same results give the same bytes.
 """

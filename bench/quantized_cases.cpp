@@ -1,4 +1,4 @@
-// FP8: quantization, and the products of a block in e4m3.
+// FP8: quantization, and the matmuls of a block in e4m3.
 #include <fmt/format.h>
 
 #include <span>

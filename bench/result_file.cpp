@@ -1,4 +1,4 @@
-// Parses results, and finds what sets their rows apart.
+// Parses results, and finds the fields in which their rows differ.
 #include "bench/result_file.h"
 
 #include <fmt/format.h>
@@ -98,7 +98,7 @@ void ResultFile::require(bool holds, const std::string& what, const std::string&
   throw DataError("bench",
                   fmt::format("{}: {}: expected {}, got {}", path_, what, expected,
                               actual.is_null() ? "nothing" : short_text(actual)),
-                  "a result is what `bench kernels|comm|rates|step|scaling|recorder|tune --out FILE` writes");
+                  "a result is what `bench kernels|comm|rates|step|scaling|tune --out FILE` writes");
 }
 
 void ResultFile::add(const Json& row) {

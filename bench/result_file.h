@@ -1,4 +1,4 @@
-// Reads a result that a measurement has written, row by row, with the fields that say what a row measures.
+// Reads a benchmark's result: its rows, and the fields that identify what a row measures.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ std::string short_text(const Json& value);
 
 struct MeasuredRow {
   // The kind of measurement and the fields of kIdentity that the row has, in this order. Rows with equal fields measure
-  // the same. Steps on all ranks are the same measurement in a result of `step` and in one of `scaling`.
+  // the same. Rows of `scaling` have the kind `step`, because both time the same steps.
   std::vector<std::pair<std::string, std::string>> identity;
   RowTimes times;
 
@@ -45,8 +45,8 @@ class ResultFile {
   std::vector<MeasuredRow> rows_;
 };
 
-// The fields in which the two most similar rows differ, "strategy: ddp in A, zero2 in B; ...". Of a shape it names only
-// the sizes that differ. Neither list may be empty.
+// Returns the fields in which the two most similar rows differ: "strategy: ddp in A, zero2 in B; ...". For a shape,
+// names only the sizes that differ. Neither list may be empty.
 std::string nearest_difference(const std::vector<MeasuredRow>& a, const std::vector<MeasuredRow>& b);
 
 }  // namespace lt::bench

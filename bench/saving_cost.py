@@ -1,5 +1,5 @@
-"""Measures what saving costs a training run: the same run without saving, with in-memory checkpoints and with
-asynchronous saves, in turn, and the time from a killed rank to the next step.
+"""Measures what saving costs a training run. Trains without saving, with in-memory checkpoints and with asynchronous
+saves, in turn. Also measures the time from a killed rank to the next step.
 saving_cost.py --ltrain PATH [...]; needs Open MPI."""
 
 import argparse

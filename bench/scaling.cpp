@@ -1,5 +1,4 @@
-// The scaling benchmark: each rank alone, then one engine after another on groups of the first ranks. The efficiency of
-// n ranks is the median step of the slowest of them alone, divided by their median step together.
+// Times each rank alone, then one engine after another on groups of the first ranks.
 #include "bench/scaling.h"
 
 #include <fmt/format.h>
@@ -36,7 +35,7 @@ double exposed(const ActivityTimes& times) {
 }
 
 // Times this rank's steps and returns its numbers. Sets measured.tokens.
-Json time_steps(const Resolved& resolved, const Group& group, const StepOptions& step_options, const Options& options,
+Json time_steps(const Resolved& resolved, const Group& group, const EngineOptions& step_options, const Options& options,
                 MeasuredGroup& measured) {
   Training training(resolved, group, step_options);
   training.time_steps(options.warmup);
@@ -52,7 +51,7 @@ Json time_steps(const Resolved& resolved, const Group& group, const StepOptions&
 
 // Trains on `group`. Returns a measurement for each rank of `all`, in which every rank trains.
 std::vector<MeasuredGroup> measure_each(const Resolved& resolved, const Group& group, const Group& all,
-                                        const StepOptions& step_options, const Options& options) {
+                                        const EngineOptions& step_options, const Options& options) {
   MeasuredGroup own;
   reset_memory_peak(step_options.device);
   const Json mine = time_steps(resolved, group, step_options, options, own);
@@ -123,7 +122,7 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
                                           given.train.global_batch));
   }
   Resolved resolved = resolve(given, world.size());
-  const StepOptions step = run::step_options_of_rank(resolved, world);
+  const EngineOptions step = run::step_options_of_rank(resolved, world);
   const bool speaks = world.rank() == 0;
   if (speaks && given.parallel.strategy != Config().parallel.strategy) {
     io::print_note("parallel.strategy={} is ignored: scaling measures every strategy\n",

@@ -11,7 +11,8 @@ namespace lt::bench {
 void bench_step(const Config& config, const World& world, const Options& options);
 
 // Prints one JSON line after the warm-up. Then, for each line "run N" on standard input, times N steps and prints
-// {"ms": [...]}, until the input ends. So another program can be timed in turn with this one.
+// {"ms": [...]}, until the input ends or a line is "end". So another program can be timed in turn with this one. Every
+// rank must call it. Throws UsageError for any other line.
 void serve_steps(const Config& config, const World& world, const Options& options);
 
 }  // namespace lt::bench

@@ -1,4 +1,5 @@
-// What a row of `bench step` or `bench scaling` measured, so that `bench compare` finds the same row in another file.
+// Identifies the step that a row of `bench step` or `bench scaling` measures, so that `bench compare` can match the
+// rows of two files.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace lt::bench {
 
-// The fields of kIdentity of a row for steps of a run. `options` has every key that a step's
-// work may depend on, that no other field says and that is not the default.
+// Returns the fields of kIdentity of a row for steps of a run. `options` has every key that a step's work may depend
+// on, that no other field covers and that is not the default.
 Json step_identity(const Resolved& resolved, int ranks, const std::string& strategy);
 
 }  // namespace lt::bench

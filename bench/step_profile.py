@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Shows where the time of an f32 training step goes: groups the samples of `perf record` by kernel, and compares each
-group with the processor's limit, which build/cpu/bench/bench_floor measures in the same call.
+"""Shows where the time of an f32 training step goes: groups the samples of `perf record` by kernel. Compares each group
+with the processor's limit, which build/cpu/bench/bench_floor measures in the same call.
 
     step_profile.py --build build/cpu --model gpt-tiny llama-tiny
 

@@ -1,4 +1,4 @@
-// An engine as `train` makes it, on generated tokens or the batches of the model's row.
+// Makes an engine like `train` does, with generated tokens or with the batches of the model's row.
 #include "bench/training.h"
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ Batch first_batch(BatchSource* own, const nn::Model& model, const BatchShape& sh
   return own->next();
 }
 
-StepOptions with_targets_of(const BatchSource* own, StepOptions options) {
+EngineOptions with_targets_of(const BatchSource* own, EngineOptions options) {
   options.ignored_targets = own != nullptr && own->has_ignored_targets();
   return options;
 }
@@ -61,7 +61,7 @@ double sum(const ActivityTimes& times) {
   return total;
 }
 
-Training::Training(const Resolved& resolved, const Group& group, const StepOptions& options)
+Training::Training(const Resolved& resolved, const Group& group, const EngineOptions& options)
     : model_(made_by_all(group, [&] { return make_model(resolved); })),
       batches_(made_by_all(
           group, [&] { return config::own_batches(resolved, resolved.batch_shape(group.rank(), group.size())); })),

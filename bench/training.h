@@ -17,7 +17,7 @@ namespace lt::bench {
 
 double sum(const ActivityTimes& times);
 
-// What `make` returns on this rank. If it throws on one rank, it throws on all ranks of the group.
+// Returns the result of make(). If it throws on one rank, this throws on all ranks of the group.
 template <class Make>
 auto made_by_all(const Group& group, Make&& make) {
   decltype(make()) made;
@@ -28,12 +28,12 @@ auto made_by_all(const Group& group, Make&& make) {
 class Training {
  public:
   // Every rank of `group` must construct it and time the same steps. Throws UsageError.
-  Training(const Resolved& resolved, const Group& group, const StepOptions& options);
+  Training(const Resolved& resolved, const Group& group, const EngineOptions& options);
 
-  // Returns each step's times by activity. The host issues a step while a CUDA device runs the one before. Throws
-  // NonFiniteError.
+  // Returns each step's milliseconds by activity. The host issues a step while a CUDA device runs the step before.
+  // Throws NonFiniteError if a loss is not finite.
   std::vector<ActivityTimes> time_steps(Size count);
-  // Likewise, each step's time as a whole.
+  // Like time_steps(), but returns each step's total milliseconds.
   std::vector<double> step_ms(Size count);
 
   Size tokens() const { return engine_.batch_shape().global_tokens(); }  // per step
@@ -41,7 +41,7 @@ class Training {
 
  private:
   std::unique_ptr<nn::Model> model_;
-  std::unique_ptr<BatchSource> batches_;  // of the model's row; null: generated tokens
+  std::unique_ptr<BatchSource> batches_;  // from the model's row; null: generated tokens
   Engine engine_;
   Batch batch_;
 };

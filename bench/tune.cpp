@@ -39,7 +39,7 @@ void require_searchable(const Resolved& resolved, const World& world) {
 }
 
 // Prints and returns the products that were searched.
-Json search(const Resolved& resolved, const World& world, StepOptions step) {
+Json search(const Resolved& resolved, const World& world, EngineOptions step) {
   step.cuda_graph = false;  // a captured product runs only once
   Training training(resolved, world.group(), step);
   training.time_steps(2);  // chooses as runs do
@@ -85,7 +85,7 @@ void bench_tune(const Config& given, const World& world, const Options& options)
   const Resolved resolved = resolve(given, world.size());
   require_searchable(resolved, world);
   const Json identity = step_identity(resolved, world.size(), config::name_of(resolved.parallel.strategy));
-  const StepOptions step = run::step_options_of_rank(resolved, world);
+  const EngineOptions step = run::step_options_of_rank(resolved, world);
   Json result = new_result("tune", world, options, step.device);
   result.update(Json{{"model", config::model_name(resolved)},
                      {"dtype", config::name_of(resolved.precision)},

@@ -1,4 +1,4 @@
-// Searches for faster algorithms of matrix products.
+// Searches for faster matmul algorithms.
 #pragma once
 
 #include "bench/result.h"
@@ -6,10 +6,11 @@
 
 namespace lt::bench {
 
-// Searches the algorithms of products in a step of the configuration on a CUDA device (kernels/product_search.h), which
-// takes some minutes. Then times steps with the algorithms that runs take now and with those that were found, in
-// turn, three times. If the steps of every round with the latter are shorter than those of every round with the former,
-// later runs on such a device take what was found. Throws UsageError and DataError.
+// Searches for faster algorithms of the matmuls in a step of the configuration on a CUDA device
+// (kernels/product_search.h). The search takes some minutes. Then times steps three times in turn with the present
+// algorithms of runs and with the found ones. If each round with the found algorithms has a shorter median step than
+// each round with the present ones, later runs on this model of device use the found algorithms. Throws UsageError for
+// more than one rank, a CPU or train.deterministic, DataError if a file cannot be written.
 void bench_tune(const Config& config, const World& world, const Options& options);
 
 }  // namespace lt::bench

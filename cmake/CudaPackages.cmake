@@ -1,6 +1,6 @@
-# CUDA from PyPI's packages: LIBTRAIN_CUDA_ROOT is the folder `nvidia` into which pip installs them
-# (launch/cuda_packages.txt). All of the toolkit, NCCL and cuDNN comes from there. If a package is missing,
-# configuration stops with its name.
+# Uses CUDA from PyPI packages (launch/cuda_packages.txt). LIBTRAIN_CUDA_ROOT is the folder `nvidia` into which pip
+# installs them; it supplies the whole toolkit, NCCL and cuDNN. If a package is missing, configuration stops with its
+# name.
 set(missing "")
 function(lt_cuda_package package file)
   if(NOT EXISTS "${LIBTRAIN_CUDA_ROOT}/${file}")

@@ -1,5 +1,5 @@
-# All third-party packages. If one is missing or too old, configuration stops with the name of the package to install.
-# launch/deps.sh installs all of them.
+# Finds all third-party packages. If one is missing or too old, configuration stops with the name of the package to
+# install. launch/deps.sh installs all of them.
 function(lt_missing what package)
   message(FATAL_ERROR "${what} was not found. Install it with `bash launch/deps.sh`, or: apt-get install ${package}")
 endfunction()

@@ -1,4 +1,5 @@
-# The target `docs`: the reference of the public headers, by Doxygen, in build/cpu/docs/html. A warning is an error.
+# The target `docs` builds the reference of the public headers with Doxygen, in build/cpu/docs/html. A warning is an
+# error.
 find_program(LIBTRAIN_DOXYGEN doxygen)
 set(header_root ${PROJECT_SOURCE_DIR}/libtrain/include)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/Doxyfile.in ${PROJECT_BINARY_DIR}/docs/Doxyfile @ONLY)

@@ -1,6 +1,6 @@
-# What `cmake --install` copies, in two components: `program` is ltrain (launch/CMakeLists.txt), `development` the library
-# with its public headers, its package for find_package(libtrain) and its file for pkg-config. A shared library is in
-# both, so that each component is enough by itself.
+# Defines what `cmake --install` copies, in two components. `program` is ltrain (launch/CMakeLists.txt). `development`
+# is the library with its public headers, its package for find_package(libtrain) and its file for pkg-config. A shared
+# library is in both components, so that each works alone.
 include(CMakePackageConfigHelpers)
 set(LIBTRAIN_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/libtrain)
 

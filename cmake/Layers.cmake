@@ -1,7 +1,7 @@
 # lt_layer(NAME [COLD] SOURCES files... [PRIVATE libraries...]): the object library lt_NAME of one folder.
-# COLD: no step waits for this code, so it is compiled with -O1, and with -O0 for the sanitizers (Debug). This takes two
-# thirds of the time.
-# The objects all go into the static library `libtrain`. Only the folder that needs a third-party package sees it.
+# COLD: no step waits for this code, so it is compiled with -O1, or with -O0 for the sanitizers (Debug). It then
+# compiles in two thirds of the time.
+# All objects go into the library `libtrain`. A third-party package is visible only to the folder that needs it.
 set_property(GLOBAL PROPERTY LT_LAYERS "")
 set_property(GLOBAL PROPERTY LT_PRIVATE_LIBS "")
 

@@ -1,5 +1,6 @@
-# `cpack --config build/cpu/CPackConfig.cmake` makes libtrain_VERSION_ARCH.deb of all that `cmake --install` installs.
-# dpkg-shlibdeps finds the packages of the shared libraries. Those of a CUDA build are no packages, so it names none.
+# `cpack --config build/cpu/CPackConfig.cmake` packs everything that `cmake --install` installs into
+# libtrain_VERSION_ARCH.deb. dpkg-shlibdeps adds the packages of the shared libraries that it uses. CUDA's libraries
+# belong to no Debian package, so the package does not depend on any for them.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME libtrain)
 set(CPACK_PACKAGE_VENDOR libtrain)

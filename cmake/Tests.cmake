@@ -1,12 +1,13 @@
 # lt_test(NAME SOURCES ... [RANKS n ...] [CUDA_RANKS n ...] [HOST_RANKS n ...] [SANITIZE] [PRIVATE libraries...]
-#         [TIMEOUT seconds]): one Catch2 program. CTest runs it alone or, with RANKS, under mpirun for each given rank
-# count. A program's main initialises MPI only if it is launched with ranks. CUDA_RANKS run with one CUDA device per rank
-# in a build with CUDA, and are skipped if there are fewer devices. So are HOST_RANKS, which NCCL takes for those of two
-# hosts. lt_cuda_test(NAME) marks a program whose tests always want a device. All of these have the label cuda, and the
-# target cuda_tests builds them.
+#         [TIMEOUT seconds])
+# adds one Catch2 program. CTest runs it alone or, with RANKS, under mpirun once for each rank count. A program's main
+# initialises MPI only if it is launched with ranks. CUDA_RANKS does the same in a build with CUDA, with one CUDA
+# device per rank, and is skipped if there are fewer devices. HOST_RANKS is like CUDA_RANKS, but NCCL sees the ranks
+# as two hosts. lt_cuda_test(NAME) marks a program whose tests always need a device. All of these tests have the label
+# cuda, and the target cuda_tests builds them.
 # Tests are compiled like cold code (cmake/Layers.cmake), after the precompiled headers of lt_test_headers.
-# SANITIZE labels the test (with RANKS, only those of 1 and 2 ranks) for the build with sanitizers, which builds the
-# target sanitize_tests and runs no other tests.
+# SANITIZE labels the test for the build with sanitizers (with RANKS, only 1 and 2 ranks), which builds the target
+# sanitize_tests and runs only labelled tests.
 add_custom_target(sanitize_tests)
 add_custom_target(cuda_tests)
 

@@ -1,4 +1,4 @@
-# Language level, optimisation, warnings, sanitizers and ccache, the same for every target.
+# Sets the language level, optimisation, warnings, sanitizers and ccache for every target.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)

@@ -1,4 +1,4 @@
-# The commit and library versions that `ltrain --version` and env.json report.
+# Finds the commit and the library versions that `ltrain --version` and env.json report.
 find_package(Git QUIET)
 set(LIBTRAIN_COMMIT "unknown")
 if(Git_FOUND)

@@ -1,5 +1,5 @@
-"""Prints a public header with its plain comments as Doxygen's: FILE. A comment line belongs to what follows, a comment
-at the end of a line to that line, and the comment that begins a file to the file."""
+"""Prints the public header FILE with its plain comments turned into Doxygen's. A comment line documents the code that
+follows it, a comment at the end of a line documents that line, and the first comment documents the file."""
 
 import re
 import sys

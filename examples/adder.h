@@ -1,6 +1,6 @@
-// A model that is not a transformer, built from general operations: mixtures of experts (Jacobs et al. 1991) that learn
-// to add two numbers modulo 31; and its data. Any model whose loss runs its units in order can train under every
-// strategy.
+// A model that is not a transformer, and its data: mixtures of experts (Jacobs et al. 1991), built from general
+// operations, that learn to add two numbers modulo 31. Any model whose loss runs its units in order can train under
+// every strategy.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Shape {
   Size blocks = 2, width = 96, experts = 4, hidden = 48;
 };
 
-// Two embedded numbers side by side.
+// Embeds two numbers and concatenates them.
 struct Pair : nn::Module {
   explicit Pair(const Shape& shape)
       : table(add<nn::Embedding>("table", kModulus, shape.width / 2, nn::Init::normal(0.5f))) {}
@@ -74,7 +74,8 @@ struct Adder : nn::Model {
     classifier = &add_unit<Classifier>("classifier", shape);
   }
 
-  // Each run() executes a unit: gathered before, freed after, recomputed if set. Bodies capture inputs by value.
+  // Each run() executes one unit. The engine gathers the unit's parameters before, frees them after, and recomputes the
+  // unit if so configured. Bodies must capture inputs by value.
   Tensor loss(const lt::Batch& batch) override {
     const Tensor numbers = batch.inputs, sums = batch.targets;
     Tensor x = run(pair, [=, this] { return pair.forward(numbers); });
@@ -88,7 +89,7 @@ struct Adder : nn::Model {
             .details = "adder: " + mixtures + " of " + std::to_string(shape.experts) + " experts, width " +
                        std::to_string(shape.width)};
   }
-  // Two numbers a sample, and one target.
+  // Two numbers and one target per sample.
   lt::Batch batch_on_meta(Size samples, Size) const override {
     return {Tensor::empty({samples, 2}, lt::DType::i32, lt::kMeta),
             Tensor::empty({samples}, lt::DType::i32, lt::kMeta)};

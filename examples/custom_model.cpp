@@ -1,4 +1,5 @@
-// A model of one's own under an engine: the program has the loop, and decides what is printed and saved.
+// Trains a user-defined model with an engine. The program has its own training loop, and decides what to print and
+// save.
 //   mpirun -n 2 custom_model zero3
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// A run of one's own model: run folder, log, checkpoints, signals and resuming as `ltrain train` has them.
+// Trains a user-defined model with a trainer: run folder, log, checkpoints, signals and resuming work as in `ltrain
+// train`.
 //   mpirun -n 2 custom_run zero3 runs/adder 400
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Trains a small GPT-2 on data/train.bin. Started again after a kill, it goes on from its newest checkpoint.
+// Trains a small GPT-2 on data/train.bin. If killed and started again, it continues from its newest checkpoint.
 #include <cstdio>
 
 #include "libtrain/libtrain.h"

@@ -1,4 +1,4 @@
-// Dispatch from the dtype and options of a call to types, for the kernels of every device.
+// Dispatches from a call's dtype and options to C++ types, for the kernels of every device.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ decltype(auto) dispatch_float(DType dtype, F&& f) {
   throw InternalError("kernels", "expected f32, f64, bf16 or f16, found " + std::string(dtype_name(dtype)));
 }
 
-// The same for f32 and bf16 only.
+// Like dispatch_float(), but for f32 and bf16 only.
 template <class F>
 decltype(auto) dispatch_f32_bf16(DType dtype, F&& f) {
   if (dtype == DType::f32) return f.template operator()<float>();
@@ -36,8 +36,8 @@ decltype(auto) dispatch_f32_bf16(DType dtype, F&& f) {
   throw InternalError("kernels", "expected f32 or bf16, found " + std::string(dtype_name(dtype)));
 }
 
-// Calls f(out) with an output of sums over T in its own type: T, or that of its gradients. Throws InternalError, naming
-// `kernel`, for any other dtype.
+// Calls f(out) with `out` cast to the type of `out_dtype`, for sums over elements of type T: T itself, or the type of
+// T's gradients. Throws InternalError, naming `kernel`, for any other dtype.
 template <class T, class F>
 void dispatch_output(const char* kernel, DType out_dtype, void* out, DType dtype, F f) {
   if (out_dtype == dtype) return f(static_cast<T*>(out));

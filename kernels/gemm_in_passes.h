@@ -1,4 +1,4 @@
-// A matrix product whose GELU and sums of A run as separate passes.
+// A matmul whose GELU and sums of A run as separate passes.
 #pragma once
 
 #include "kernels/elementwise.h"
@@ -8,7 +8,7 @@
 
 namespace lt::kernels {
 
-// Whether `g` asks for more than a product with terms added to it.
+// True if `g` asks for GELU, its gradient or the sums of A.
 inline bool has_passes(const Gemm& g) {
   return g.gelu_input_MN != nullptr || g.gelu_gradient_of_MN != nullptr || g.sum_a_M != nullptr;
 }
@@ -21,7 +21,7 @@ inline void require_plain_factor(const Gemm& g) {
   throw InternalError("kernels", "gemm: expected alpha 1 with a bias, an addend, accumulation or strided output rows");
 }
 
-// Throws InternalError if operands in e4m3 have no scales or an order that tensor cores do not take.
+// Throws InternalError if operands in e4m3 have no scales or a layout that tensor cores do not take.
 inline void require_scaled_operands(const Gemm& g) {
   if (g.dtype != DType::e4m3) return;
   const bool plain = g.transpose_b && !g.transpose_a && g.lda == 0 && g.ldb == 0 && g.batch == 1;

@@ -1,4 +1,4 @@
-// Implements the checks of limits.h.
+// The checks, and their messages.
 #include "kernels/limits.h"
 
 #include <string>

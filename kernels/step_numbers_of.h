@@ -1,4 +1,4 @@
-// The numbers of a step, with the same arithmetic on every device.
+// Computes the numbers of a step, with the same arithmetic on every device.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,8 @@ LT_ON_DEVICE inline void fill_numbers(const StepNumbersOf& of, double scaled_nor
   const float value = static_cast<float>(scaled_norm / static_cast<double>(scale));
   const bool finite = std::isfinite(value) && std::isfinite(loss);
   const bool learns = of.target_weight == nullptr || *of.target_weight != 0;
-  // Updates so far with this one: skipped steps do not enter moving averages. At least 1, even if the count restarts.
+  // The number of updates, this one included. Skipped steps do not enter moving averages. At least 1, even if the count
+  // restarts.
   const std::int32_t counted = rates.step - *of.skipped;
   const double updates = counted > 1 ? counted : 1;
   *of.norm = value;

@@ -1,4 +1,4 @@
-// How sustained times are taken, and which ways drop out after each round.
+// Takes the times of each round and drops the slow ways after it.
 #include "kernels/sustained_choice.h"
 
 #include <algorithm>

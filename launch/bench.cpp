@@ -1,5 +1,4 @@
-// `ltrain bench kernels|comm|rates|step|scaling|recorder|tune`: measurements as JSON. `ltrain bench compare` compares
-// two of them.
+// `ltrain bench`: writes measurements as JSON. `ltrain bench compare` compares two of them.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
@@ -10,7 +9,6 @@
 #include "bench/compare.h"
 #include "bench/kernels.h"
 #include "bench/rates.h"
-#include "bench/recorder.h"
 #include "bench/scaling.h"
 #include "bench/step.h"
 #include "bench/tune.h"
@@ -30,13 +28,13 @@ using Measurement = CommandBody (*)(CLI::App& app, const Models& models);
 
 void add_length(CLI::App& app, bench::Options& o, const std::string& what, Size warmup, Size iterations) {
   o.warmup = warmup, o.iterations = iterations;
-  app.add_option("--warmup", o.warmup, what + " before the measurement")
+  app.add_option("--warmup", o.warmup, "warm-up " + what + " before the measurement")
       ->check(integer_from(0))
       ->option_text("N = " + std::to_string(warmup));
-  app.add_option("--iterations", o.iterations, what + " of the measurement")
+  app.add_option("--iterations", o.iterations, what + " to measure")
       ->check(integer_from(1))
       ->option_text("N = " + std::to_string(iterations));
-  app.add_option("--out", o.out, "write the JSON here and not on standard output")->option_text("FILE");
+  app.add_option("--out", o.out, "write the JSON to this file instead of standard output")->option_text("FILE");
 }
 
 void prepare(bench::Options& options, const Invocation& invocation) {
@@ -62,7 +60,7 @@ CommandBody set_up_kernels(CLI::App& app, const Models& models) {
   const auto o = std::make_shared<Values>();
   const ConfigOptions config_options(app, models);
   add_length(app, o->options, "calls", 5, 50);
-  app.add_option("--filter", o->filter, "rows whose \"name implementation shape dtype\" contains this")
+  app.add_option("--filter", o->filter, "measure only rows whose \"name implementation shape dtype\" contains this")
       ->option_text("TEXT");
   return [config_options, o](const Invocation& invocation) {
     const auto config = config_options.load(invocation);
@@ -75,7 +73,7 @@ CommandBody set_up_kernels(CLI::App& app, const Models& models) {
 
 // The option --sizes of measurements of collectives.
 void add_sizes(CLI::App& app, std::vector<std::string>& sizes) {
-  app.add_option("--sizes", sizes, "bytes of the whole array; several with commas")
+  app.add_option("--sizes", sizes, "sizes of the whole array, in bytes or with a unit, separated by commas")
       ->check(list_of(byte_size()))
       ->option_text("N,... = 64KiB,256KiB,1MiB,4MiB,16MiB,64MiB");
 }
@@ -120,9 +118,10 @@ CommandBody set_up_comm(CLI::App& app, const Models& models) {
   };
   const auto o = std::make_shared<Values>();
   add_length(app, o->options, "calls", 5, 50);
-  app.add_option("--device", o->device, "device of the arrays: cuda if this build and this machine have it, or cpu")
+  app.add_option("--device", o->device,
+                 "device of the arrays; auto: cuda if this build supports it and the machine has a GPU, else cpu")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->option_text("= auto");
+      ->option_text("auto|cpu|cuda = auto");
   add_sizes(app, o->sizes);
   return [o, models](const Invocation& invocation) {
     refuse_config(invocation, models, "comm");
@@ -143,7 +142,7 @@ CommandBody set_up_step(CLI::App& app, const Models& models) {
   const auto o = std::make_shared<Values>();
   const ConfigOptions config_options(app, models);
   add_length(app, o->options, "steps", 10, 50);
-  app.add_flag("--serve", o->serve, "time steps for each line \"run N\" of standard input")
+  app.add_flag("--serve", o->serve, "time N steps for each line \"run N\" of standard input, until it ends")
       ->excludes(app.get_option("--iterations"))
       ->excludes(app.get_option("--out"));
   return [config_options, o](const Invocation& invocation) {
@@ -179,15 +178,15 @@ CommandBody set_up_compare(CLI::App& app, const Models& models) {
     double percent = 10;
   };
   const auto o = std::make_shared<Values>();
-  app.add_option("A", o->a, "the result to compare with, as --out wrote it")->required();
-  app.add_option("B", o->b, "the new result")->required();
-  app.add_option("--threshold", o->percent, "differences up to this are never flagged")
+  app.add_option("A", o->a, "baseline result: a file written by --out")->required();
+  app.add_option("B", o->b, "new result to compare with the baseline")->required();
+  app.add_option("--threshold", o->percent, "differences up to this percentage are never flagged")
       ->check(number_between(0, 1000))
       ->option_text("PERCENT = 10");
   app.footer(
-      "A row is slower, or faster, where the medians differ by more than the noise: the threshold, or twice the\n"
-      "spread of the calls of either file where that is more. It is unclear where noise above 25 % may hide a\n"
-      "difference. Exit code 6: a row is slower; 0: none is; 3: a file is no result, or no row is in both.");
+      "A row is slower or faster if the medians differ by more than the noise: the threshold, or twice the spread\n"
+      "of the calls in either file if that is larger. A row is unclear if noise above 25 % may hide a difference.\n"
+      "Exit code 6: a row is slower; 0: no row is slower; 3: a file is not a result, or the files share no row.");
   return [o, models](const Invocation& invocation) {
     refuse_config(invocation, models, "compare");
     return bench::compare_results(o->a, o->b, o->percent / 100);
@@ -202,17 +201,17 @@ CommandBody set_up_bench(CLI::App& app, const Models& models) {
     Measurement set_up;
     bool for_transformers = false;
   } table[] = {
-      {"kernels", "each kernel at the sizes of a model, against the processor's limits; one rank", set_up_kernels,
+      {"kernels", "time each kernel at the sizes of a model and compare it with the device's limits; one rank",
+       set_up_kernels, true},
+      {"comm", "time collectives between the ranks for several array sizes", set_up_comm},
+      {"rates", "measure the rates of kernels and collectives on this machine, for `ltrain plan --rates`", set_up_rates,
        true},
-      {"comm", "collectives between the ranks over sizes of the array", set_up_comm},
-      {"rates", "kernels and collectives of this machine, for `ltrain plan --rates`", set_up_rates, true},
-      {"step", "whole training steps on synthetic batches", set_up_step},
-      {"scaling", "training on 1, 2, 4, ... of the ranks under each strategy",
+      {"step", "time whole training steps on synthetic batches", set_up_step},
+      {"scaling", "time training steps on 1, 2, 4, ... of the ranks under each strategy",
        set_up_of_steps<bench::bench_scaling, 50>},
-      {"recorder", "what recording costs a step: metrics, sinks, trace", set_up_of_steps<bench::bench_recorder, 200>},
-      {"tune", "searches for faster algorithms of matrix products on a GPU, for later runs; one rank",
+      {"tune", "search for faster matmul algorithms on a GPU, for later runs; one rank",
        set_up_of_steps<bench::bench_tune, 30>},
-      {"compare", "two results: which rows are slower beyond noise", set_up_compare},
+      {"compare", "compare two results and list rows that differ by more than noise", set_up_compare},
   };
   const auto runs = std::make_shared<std::map<const CLI::App*, CommandBody>>();
   for (const auto& row : table) {

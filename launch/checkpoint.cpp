@@ -132,23 +132,23 @@ CommandBody set_up_checkpoint(CLI::App& app, const Models& models) {
   using Action = std::function<ExitCode(const Options&)>;
   const auto actions = std::make_shared<std::map<CLI::App*, Action>>();
   const auto add = [&](const char* name, const char* help, Action action,
-                       const char* folder = "a step's folder, a checkpoints folder or a run's folder") {
+                       const char* folder = "folder of a step, of checkpoints or of a run") {
     CLI::App* sub = app.add_subcommand(name, help);
     sub->add_option("DIR", o->path, folder)->required();
     actions->emplace(sub, std::move(action));
     return sub;
   };
-  add("list", "the checkpoints of a run, and whether they are whole",
-      [](const Options& options) { return list(options.path); });
-  add("inspect", "what the newest valid checkpoint holds",
+  add("list", "list checkpoints and whether each is valid", [](const Options& options) { return list(options.path); });
+  add("inspect", "print run, step, model and parameters of the newest valid checkpoint",
       [](const Options& options) { return inspect(options.path); });
-  add("verify", "reads every byte; exit code 0 or 3", [](const Options& options) { return verify(options.path); });
+  add("verify", "check every byte of each checkpoint; exit code 3 if any is damaged, else 0",
+      [](const Options& options) { return verify(options.path); });
   add(
-      "free", "gives back the memory of this host that holds a run's copies (checkpoint.memory_every)",
-      [](const Options& options) { return free_memory(options.path); }, "a run's folder");
+      "free", "free this host's in-memory copies of a run (checkpoint.memory_every)",
+      [](const Options& options) { return free_memory(options.path); }, "folder of a run");
   if (models->transformers) {
     CLI::App* to =
-        add("export", "writes the newest valid checkpoint in Hugging Face format", [](const Options& options) {
+        add("export", "write the newest valid checkpoint in Hugging Face format", [](const Options& options) {
           io::outlive_readers();
           const std::string folder = newest(options.path);
           const DType dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
@@ -159,16 +159,16 @@ CommandBody set_up_checkpoint(CLI::App& app, const Models& models) {
           io::print_done("{}: exported {}\n", options.out, folder);
           return ExitCode::ok;
         });
-    to->add_option("--format", o->format, "safetensors")->check(CLI::IsMember({"safetensors"}));
-    to->add_option("--out", o->out, "a new folder")->required()->option_text("DIR (required)");
-    to->add_option("--dtype", o->dtype, "of the tensors")
+    to->add_option("--format", o->format, "format of the weights: safetensors")->check(CLI::IsMember({"safetensors"}));
+    to->add_option("--out", o->out, "new folder for the exported model")->required()->option_text("DIR (required)");
+    to->add_option("--dtype", o->dtype, "dtype of the exported tensors")
         ->check(CLI::IsMember({"f32", "bf16"}))
         ->option_text("f32|bf16 = f32");
-    to->add_flag("--adapter", o->adapter, "of a run with model.lora: the adapters alone, as PEFT's folder");
+    to->add_flag("--adapter", o->adapter, "export only the LoRA adapters of a run with model.lora, as a PEFT folder");
     add_weights_option(*to, o->weights);
     add_base_option(*to, o->base);
     CLI::App* from = add(
-        "import", "makes a checkpoint of a Hugging Face folder, for model.from, sample and eval",
+        "import", "convert a Hugging Face folder to a checkpoint, for model.from, sample and eval",
         [](const Options& options) {
           io::outlive_readers();
           constexpr Size kWeightsAtOnce = Size{256} << 20;
@@ -182,8 +182,8 @@ CommandBody set_up_checkpoint(CLI::App& app, const Models& models) {
           io::print_done("{}: imported {}\n", made, options.path);
           return ExitCode::ok;
         },
-        "a folder with config.json and safetensors");
-    from->add_option("--out", o->out, "a new folder")->required()->option_text("DIR (required)");
+        "Hugging Face folder with config.json and safetensors");
+    from->add_option("--out", o->out, "new folder for the checkpoint")->required()->option_text("DIR (required)");
   }
   app.require_subcommand(1);
   return [&app, o, actions](const Invocation&) { return actions->at(app.get_subcommands().front())(*o); };

@@ -1,5 +1,5 @@
-// The whole program: parses the command line, and runs the command on every rank if it needs them. Other commands run
-// on one, and never ask for ranks.
+// The whole program. Parses the command line and runs the command: on all ranks if the command needs them, otherwise in
+// one process that never looks for ranks.
 #include "libtrain/launch/cli.h"
 
 #include <poll.h>

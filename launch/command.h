@@ -26,18 +26,18 @@ struct Invocation {
   std::string command_line;  // quoted for a shell
 };
 
-// Runs on every rank, or on one without the others (Command::needs_ranks). Errors that all ranks share should come from
-// collectively(); run_program() reports exceptions.
+// Runs on every rank if Command::needs_ranks, otherwise in one process without ranks. A check that can fail on some
+// ranks only should run in collectively(), which throws the error on all ranks. The caller reports exceptions.
 using CommandBody = std::function<ExitCode(const Invocation&)>;
 
 struct Command {
   std::string name, help;  // help: one line
-  bool takes_config;       // --section.key options; the command adds a ConfigOptions
-  bool for_transformers;   // only for them; other programs leave it out
-  bool needs_ranks;        // the ranks meet first; otherwise one runs it
+  bool takes_config;       // accepts --section.key options; set_up must create a ConfigOptions
+  bool for_transformers;   // works on transformers only; programs with other models omit it
+  bool needs_ranks;        // all ranks run it together; otherwise one process does
   // Adds the options. The returned function holds their values.
   CommandBody (*set_up)(CLI::App& app, const Models& models);
-  const char* rankless = "";  // a subcommand that needs no ranks
+  const char* rankless = "";  // name of its subcommand that needs no ranks; empty if there is none
 };
 
 std::vector<Command> commands(const ModelTable& models);

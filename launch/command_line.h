@@ -10,10 +10,10 @@
 namespace lt::launch {
 
 struct Parsed {
-  std::shared_ptr<CLI::App> app;  // commands may use it while they run
-  std::string text;               // of --help or --version, to print instead of running
+  std::shared_ptr<CLI::App> app;  // `run` may use it
+  std::string text;               // output of --help or --version; if not empty, print it instead of calling `run`
   CommandBody run;
-  bool needs_ranks = false;  // not if it only prints its help or its configuration
+  bool needs_ranks = false;  // false also with --help, --version and --print-config
   ConfigPairs config;
   std::string command_line;
 };
@@ -28,8 +28,8 @@ Program make_program(const Models& models);
 // Throws UsageError, which suggests the nearest name for unknown commands and options.
 Parsed parse_command_line(const std::vector<std::string>& arguments, const Models& models);
 
-// A folder that all ranks share, for ranks that have not met: the parent of run.dir, since run.dir itself must be empty
-// when a run begins. Commands without run.dir use the working folder. Throws UsageError.
+// Returns a folder that all ranks can access, in which they find each other: the parent of run.dir, because run.dir
+// itself must be empty when a run begins. For commands without run.dir, returns the working folder. Throws UsageError.
 std::string shared_folder(const Parsed& parsed, const Models& models);
 
 }  // namespace lt::launch

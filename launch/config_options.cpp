@@ -7,7 +7,7 @@
 namespace lt::launch {
 
 ConfigOptions::ConfigOptions(CLI::App& app, const Models& models) : models_(models) {
-  app.add_option("--config", values_->file, "configuration file, TOML")
+  app.add_option("--config", values_->file, "TOML configuration file")
       ->check({[](std::string& file) { return file.empty() ? "expected a file, got \"\"" : std::string(); }, ""})
       ->option_text("FILE");
   app.add_flag("--print-config", values_->print, "print the whole configuration as TOML and exit");
@@ -19,8 +19,8 @@ ConfigOptions::ConfigOptions(CLI::App& app, const Models& models) : models_(mode
   }
   app.get_formatter()->column_width(36);
   app.footer(
-      "Options are given as --section.key=value. They override the environment (LTRAIN_SECTION_KEY), which\n"
-      "overrides the file of --config, which overrides the defaults shown here.");
+      "Give configuration keys as --section.key=value. The command line overrides environment variables\n"
+      "(LTRAIN_SECTION_KEY), which override the file of --config, which overrides the defaults shown here.");
 }
 
 std::optional<Config> ConfigOptions::load(const Invocation& invocation) const {

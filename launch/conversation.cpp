@@ -1,4 +1,4 @@
-// Reads turns from standard input and answers them.
+// Encodes each turn with the chat template and samples the answer until its end.
 #include "launch/conversation.h"
 
 #include <fmt/format.h>

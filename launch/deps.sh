@@ -8,7 +8,7 @@
 #   bash launch/deps.sh --fuzz     also clang with libFuzzer, for the fuzz targets
 #   bash launch/deps.sh --cuda     also the headers of cudnn-frontend, into build/third_party; checks that the CUDA
 #                                  toolkit, cuDNN and NCCL are present, but does not install them
-#   bash launch/deps.sh --cuda=FOLDER   as --cuda, but installs those three from PyPI into FOLDER
+#   bash launch/deps.sh --cuda=FOLDER   like --cuda, but installs the three from PyPI into FOLDER
 set -euo pipefail
 unset CDPATH
 

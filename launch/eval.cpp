@@ -1,5 +1,5 @@
-// `ltrain eval`: the mean loss of a checkpoint over all whole blocks of token files, and its answers to questions with
-// choices.
+// `ltrain eval`: measures a checkpoint's mean loss over all whole blocks of token files, or its accuracy on
+// multiple-choice questions.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -69,15 +69,17 @@ CommandBody set_up_eval(CLI::App& app, const Models&) {
   };
   const auto o = std::make_shared<Options>();
   add_model_options(app, o->model);
-  app.add_option("--data", o->data, "token files")->option_text("FILE...");
-  app.add_option("--choices", o->choices, "JSON lines of question, choices, answer; also .gz and .zst")
+  app.add_option("--data", o->data, "token files or glob patterns to measure the loss on")->option_text("FILE...");
+  app.add_option("--choices", o->choices,
+                 "JSON lines with question, choices, answer to measure accuracy on; may be .gz or .zst")
       ->option_text("FILE.jsonl");
-  app.add_option("--seq", o->seq, "tokens per block; default: as in training")
+  app.add_option("--seq", o->seq, "tokens per block; default: the run's train.seq, or max_seq of an imported model")
       ->check(integer_from(1))
       ->option_text("N");
-  app.add_option("--format", o->format, "auto (by magic number) or raw16")
+  app.add_option("--format", o->format,
+                 "format of token files: auto (by magic number) or raw16 (uint16 without a header)")
       ->check(CLI::IsMember({"auto", "raw16"}))
-      ->option_text("= auto");
+      ->option_text("auto|raw16 = auto");
   return [o](const Invocation& invocation) {
     if (o->data.empty() && o->choices.empty()) {
       throw UsageError("usage", "expected --data FILE... or --choices FILE.jsonl, got neither");

@@ -89,22 +89,31 @@ ExitCode run_launch(Options& options, const Invocation& invocation, const Models
 CommandBody set_up_launch(CLI::App& app, const Models& models) {
   auto options = std::make_shared<Options>();
   LaunchOptions& launch = options->launch;
-  app.add_option("-n,--ranks", launch.ranks, "ranks")->required()->check(integer_from(1))->option_text("N (required)");
-  app.add_option("--restarts", launch.restarts, "restarts at most")->check(integer_from(0))->option_text("K (3)");
-  app.add_option("--min-ranks", launch.min_ranks, "go on with this many if hosts of --hostfile are gone")
+  app.add_option("-n,--ranks", launch.ranks, "number of ranks")
+      ->required()
       ->check(integer_from(1))
-      ->option_text("M (N)");
-  app.add_option("--hostfile", launch.hostfile, "mpirun's: a line \"HOST slots=N\" each")->option_text("FILE");
-  app.add_option("--with", options->with, "mpirun, srun or processes; auto: the first available")
+      ->option_text("N (required)");
+  app.add_option("--restarts", launch.restarts, "maximum number of restarts; 0 disables restarts")
+      ->check(integer_from(0))
+      ->option_text("K = 3");
+  app.add_option("--min-ranks", launch.min_ranks,
+                 "continue with at least this many ranks if hosts of --hostfile are gone; default: N")
+      ->check(integer_from(1))
+      ->option_text("M");
+  app.add_option("--hostfile", launch.hostfile, "hostfile for mpirun, with a line \"HOST slots=N\" per host")
+      ->option_text("FILE");
+  app.add_option("--with", options->with,
+                 "launcher; auto: srun in a Slurm job, else mpirun if installed, else processes (always for one rank)")
       ->check(CLI::IsMember({"auto", "mpirun", "srun", "processes"}))
-      ->option_text("LAUNCHER (auto)");
-  app.add_option("--grace", launch.grace_s, "seconds to save in after a signal; 0: no limit")
+      ->option_text("auto|mpirun|srun|processes = auto");
+  app.add_option("--grace", launch.grace_s, "seconds that ranks have to save after a stop signal; 0: no limit")
       ->check(number_between(0, 86400))
-      ->option_text("S (120)");
+      ->option_text("S = 120");
   app.add_option("--backoff", launch.backoff_s,
-                 "seconds before the restart after an attempt that saved nothing; doubles")
+                 "seconds before a restart if the attempt saved nothing; doubles each time, up to 60; 0 after the "
+                 "first attempt")
       ->check(number_between(0, 86400))
-      ->option_text("S (1)");
+      ->option_text("S = 1");
   app.add_option("COMMAND", launch.arguments, "train and its options, after --")->option_text("-- train ...");
   return [options, models](const Invocation& invocation) {
     require_alone(models->program);

@@ -1,4 +1,4 @@
-// The options that name a trained model, and loading it.
+// Chooses device and dtype, and checks that a given tokenizer is the checkpoint's.
 #include "launch/model_options.h"
 
 #include <fmt/format.h>
@@ -16,30 +16,33 @@
 namespace lt::launch {
 
 void add_weights_option(CLI::App& app, std::string& weights) {
-  app.add_option("--weights", weights, "master, or ema: the average that runs with optim.ema keep")
+  app.add_option("--weights", weights, "weights to load: master, or ema, the moving average of a run with optim.ema")
       ->check(CLI::IsMember({kMaster, kAverage}))
       ->option_text("master|ema = master");
 }
 
 void add_base_option(CLI::App& app, std::string& base) {
-  app.add_option("--model.from", base, "of a checkpoint of adapters: where their base is, if it was moved")
+  app.add_option("--model.from", base,
+                 "for a checkpoint of LoRA adapters: new location of the base model, if it was moved")
       ->option_text("FOLDER");
 }
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
-  app.add_option("--checkpoint", options.checkpoint, "a step's folder, a checkpoints folder or a run's folder")
+  app.add_option("--checkpoint", options.checkpoint,
+                 "folder of a step, of checkpoints or of a run; the newest valid checkpoint is used")
       ->required()
       ->option_text("DIR (required)");
   app.add_option("--tokenizer", options.tokenizer,
-                 "byte, a tokenizer.json, or a folder that holds one, for a checkpoint without a usable one")
+                 "for a checkpoint without a usable tokenizer: byte, a tokenizer.json, or a folder with one")
       ->option_text("byte|FILE.json");
   add_weights_option(app, options.weights);
   add_base_option(app, options.base);
-  app.add_option("--train.device", options.device, "auto: cuda if this build and this machine have it")
+  app.add_option("--train.device", options.device,
+                 "device to run on; auto: cuda if this build supports it and the machine has a GPU, else cpu")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->option_text("auto|cpu|cuda = auto");
   app.add_option("--train.dtype", options.dtype,
-                 "dtype of weights and computation; auto: as trained, bf16 after fp8, else f32")
+                 "dtype of weights and computation; auto: the run's train.dtype (bf16 for fp8), or f32 if unknown")
       ->check(CLI::IsMember({"auto", "f32", "bf16", "f16"}))
       ->option_text("auto|f32|bf16|f16 = auto");
 }

@@ -65,7 +65,7 @@ inline Size bytes_of(const std::string& text) {
   throw CLI::ValidationError(fmt::format("expected bytes such as 80GiB or 500MB, at most 2^60, got \"{}\"", text));
 }
 
-// For a memory, where a number alone is more often a forgotten unit than bytes.
+// For memory sizes. Requires a unit, because a bare number is more often a forgotten unit than a number of bytes.
 inline CLI::Validator byte_size_with_unit() {
   return {[](std::string& text) {
             try {
@@ -91,7 +91,7 @@ inline CLI::Validator byte_size() {
           ""};
 }
 
-// The parts of lists such as "2,4,8", also empty ones, which CLI11's own delimiter drops.
+// Splits lists such as "2,4,8" at their commas. Keeps empty parts, which CLI11's own delimiter would drop.
 inline std::vector<std::string> parts_of(const std::vector<std::string>& lists) {
   std::vector<std::string> parts;
   for (const std::string& list : lists) {

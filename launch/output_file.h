@@ -1,5 +1,5 @@
-// Checks, before the work starts, that a command will be able to write its output file. The rank that writes it calls
-// this.
+// Checks, before the work starts, that a command will be able to write its output file. Call it on the rank that writes
+// the file.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 
 namespace lt::launch {
 
-// Throws UsageError, which names the option, unless `path` is a file in a folder that can be written to.
+// Throws UsageError, which names the option, unless `path` is a new or regular file in an existing, writable folder.
 inline void require_output(const char* option, const std::string& path) {
   namespace fs = std::filesystem;
   const auto fail = [&](const std::string& expected, const std::string& found) {

@@ -1,4 +1,4 @@
-// `ltrain plan`: memory, FLOPs and communication of a run, without running it.
+// `ltrain plan`: predicts memory, FLOPs, communication and time of a run without running it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/format/find.h"
 #include "config/base_model.h"
 #include "config/model_table.h"
 #include "config/origin.h"
@@ -62,52 +63,56 @@ CommandBody set_up_plan(CLI::App& app, const Models& models) {
   };
   const auto plan = std::make_shared<Options>();
   const ConfigOptions options(app, models);
-  auto* ranks = app.add_option("--ranks", plan->ranks, "ranks to plan for; default: those of this run")
+  auto* ranks = app.add_option("--ranks", plan->ranks, "number of ranks to plan for; default: the ranks of this launch")
                     ->check(integer_from(1))
                     ->option_text("N");
   app.add_option("--gpu", plan->device,
-                 "device of the time estimate and of the memory, whatever train.device says: h100, h200, a100 or cpu")
+                 "device to plan for, whatever train.device says: h100, h200, a100 or cpu; default: device of --rates")
       ->option_text("NAME");
   std::vector<CLI::Option*> of_time;  // that a plan without an estimate of the time cannot use
-  of_time.push_back(app.add_option("--ranks-per-node", plan->ranks_per_node,
-                                   "for the time estimate and copies in memory; default: 8 GPUs, or all ranks on cpu")
-                        ->check(integer_from(1))
-                        ->option_text("M"));
-  of_time.push_back(app.add_option("--cores", plan->cores, "cores per rank, for the time estimate on cpu")
+  of_time.push_back(
+      app.add_option("--ranks-per-node", plan->ranks_per_node,
+                     "ranks per node, for the time estimate and in-memory copies; default: 8 on GPUs, all on cpu")
+          ->check(integer_from(1))
+          ->option_text("M"));
+  of_time.push_back(app.add_option("--cores", plan->cores, "CPU cores per rank, for the time estimate on cpu")
                         ->check(integer_from(1))
                         ->option_text("N = 1"));
   of_time.push_back(
-      app.add_option("--rates", plan->rates,
-                     "estimate by results of `ltrain bench rates`, `bench kernels` and `bench comm`; may be repeated")
+      app.add_option(
+             "--rates", plan->rates,
+             "measured rates for the time estimate, from `ltrain bench rates`, `kernels` or `comm`; may be repeated")
           ->option_text("FILE")
           ->type_size(1)
           ->allow_extra_args(false));
   auto* fit = app.add_flag(
       "--fit", plan->fit,
-      "what fits: micro-batch, strategy, shard size and recomputation, as a table; exit code 6 if nothing does");
-  app.add_option("--memory", plan->memory, "memory per rank, for --fit and --nodes: 80GiB; default: that of the GPU")
+      "list which strategies, shard sizes, recomputation and micro-batches fit in memory; exit code 6 if none does");
+  app.add_option("--memory", plan->memory,
+                 "memory per rank, for --fit and --nodes, with its unit: 80GiB; default: memory of the GPU")
       ->check(byte_size_with_unit())
       ->option_text("BYTES");
-  auto* nodes = app.add_option("--nodes", plan->nodes,
-                               "the fastest configuration that fits on each number of nodes, as a table; with "
-                               "train.global_batch for that batch; exit code 6 if none does")
-                    ->check(list_of(integer_from(1)))
-                    ->option_text("N,...")
-                    ->excludes(fit)
-                    ->excludes(ranks);
+  auto* nodes =
+      app.add_option("--nodes", plan->nodes,
+                     "list the fastest configuration that fits on each number of nodes; keeps train.global_batch "
+                     "if set; exit code 6 if none fits")
+          ->check(list_of(integer_from(1)))
+          ->option_text("N,...")
+          ->excludes(fit)
+          ->excludes(ranks);
   const auto add_link = [&](const char* name, std::optional<double>& value, const char* help, const char* unit) {
-    of_time.push_back(app.add_option(name, value, std::string(help) + "; default: by --gpu")
+    of_time.push_back(app.add_option(name, value, std::string(help) + "; default: by --gpu or --rates")
                           ->check(number_above(0, 1e6))
                           ->option_text(unit));
   };
-  add_link("--link", plan->link, "what a rank sends inside its node", "GB/S");
-  add_link("--network", plan->network, "what a rank sends to other nodes", "GB/S");
-  add_link("--hop", plan->hop, "a hop of a ring inside a node", "US");
-  add_link("--network-hop", plan->network_hop, "a hop of a ring between nodes", "US");
-  auto* svg =
-      app.add_option("--svg", plan->svg, "draw the arena of a step: its blocks over time; with --nodes the curve")
-          ->option_text("FILE")
-          ->excludes(fit);
+  add_link("--link", plan->link, "GB/s that a rank sends inside its node", "GB/S");
+  add_link("--network", plan->network, "GB/s that a rank sends to other nodes", "GB/S");
+  add_link("--hop", plan->hop, "microseconds per hop of a ring inside a node", "US");
+  add_link("--network-hop", plan->network_hop, "microseconds per hop of a ring between nodes", "US");
+  auto* svg = app.add_option("--svg", plan->svg,
+                             "draw the memory blocks of a step over time as SVG; with --nodes, the scaling curve")
+                  ->option_text("FILE")
+                  ->excludes(fit);
   if (models->transformers) {
     auto* sample =
         app.add_flag("--sample", plan->sample,
@@ -117,19 +122,19 @@ CommandBody set_up_plan(CLI::App& app, const Models& models) {
             ->excludes(svg)
             ->excludes(ranks);
     for (CLI::Option* const option : of_time) sample->excludes(option);
-    app.add_option("--rows", plan->rows, "sequences that --sample generates at a time")
+    app.add_option("--rows", plan->rows, "sequences that --sample generates in parallel")
         ->check(integer_from(1))
         ->option_text("N = 1")
         ->needs(sample);
   }
-  app.add_flag("--json", plan->json, "one JSON object");
+  app.add_flag("--json", plan->json, "print one JSON object");
   return [options, plan](const Invocation& invocation) {
     const auto config = options.load(invocation);
     if (!config) return ExitCode::ok;
     // A run that goes on does not need the folder any more; a plan has its shape from there.
     if (const std::string& from = config->model.from; !from.empty()) {
       if (!config::is_transformer(*config)) {
-        checkpoint::newest(from, nullptr, "model.from");
+        checkpoint::newest_named(from, "model.from");
       } else {
         plan->sample ? config::require_model_at(from)
                      : config::name_keys(*config, [&] { config::require_same_model(*config); });

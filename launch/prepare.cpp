@@ -21,32 +21,37 @@ namespace lt::launch {
 
 CommandBody set_up_prepare(CLI::App& app, const Models&) {
   const auto options = std::make_shared<PrepareOptions>();
-  app.add_option(
-         "--input", options->inputs,
-         "text files, - for standard input; each line of .jsonl and .ndjson files is a document; also .gz and .zst")
+  app.add_option("--input", options->inputs,
+                 "text files, glob patterns or - for standard input; .jsonl and .ndjson: a document per line; may be "
+                 ".gz or .zst")
       ->required()
       ->option_text("FILE... (required)");
-  app.add_option("--tokenizer", options->tokenizer, "byte, a tokenizer.json, or a folder that holds one")
+  app.add_option("--tokenizer", options->tokenizer, "byte, a tokenizer.json, or a folder with one")
       ->option_text("byte|FILE.json = byte");
-  app.add_option("--out", options->out, "folder for train.bin, val.bin and tokenizer.json")
+  app.add_option("--out", options->out, "output folder for train.bin, val.bin and tokenizer.json")
       ->required()
       ->option_text("DIR (required)");
-  app.add_option("--field", options->field, "of a JSON line, which holds the text; standard input is then JSON lines")
-      ->option_text("= text");
-  app.add_option("--text-separator", options->text_separator, "stands between the documents of a text file")
+  app.add_option("--field", options->field,
+                 "field of a JSON line that holds the text; if given, standard input is read as JSON lines")
+      ->option_text("NAME = text");
+  app.add_option("--text-separator", options->text_separator, "separator between the documents of a text file")
       ->option_text("TEXT");
-  app.add_option("--chat", options->chat,
-                 "each line of every input is a conversation: {\"messages\": [{\"role\": ..., \"content\": ...}, ...]}")
+  app.add_option(
+         "--chat", options->chat,
+         "chat template; each input line is a conversation: {\"messages\": [{\"role\": ..., \"content\": ...}, ...]}")
       ->option_text(fmt::format("{}", fmt::join(ChatTemplate::names(), "|")));
-  app.add_option("--pack", options->pack, "packs whole documents into blocks of so many tokens, which is train.seq")
+  app.add_option("--pack", options->pack,
+                 "pack whole documents into blocks of this many tokens; train with the same train.seq")
       ->check(integer_from(1))
       ->option_text("SEQ");
-  app.add_option("--val-fraction", options->val_fraction, "share of the tokens, the last ones, for validation; 0: none")
+  app.add_option("--val-fraction", options->val_fraction,
+                 "share of the tokens (blocks with --pack), from the end, to write to val.bin; 0: no val.bin")
       ->check(number_between(0, 1))
       ->option_text("= 0.1");
 
   options->overwrite = false;
-  app.add_flag("--force", options->overwrite, "write over or remove the token files and masks in the folder");
+  app.add_flag("--force", options->overwrite,
+               "overwrite or remove existing token files and masks in the output folder");
 
   return [options](const Invocation&) {
     io::outlive_readers();

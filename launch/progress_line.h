@@ -1,5 +1,5 @@
-// Tells on standard error how far `prepare` is: at once whether it continues a killed run; after a few seconds a line,
-// which a terminal shows in place, and elsewhere comes now and then.
+// Shows the progress of `prepare` on standard error. First says if it continues a killed run. After 3 seconds shows a
+// progress line. A terminal shows the line in place, every second; elsewhere a new line follows every 30 seconds.
 #pragma once
 
 #include <chrono>
@@ -9,8 +9,8 @@
 
 namespace lt::launch {
 
-// "1.25GB of text, 34.1MB/s, 42%, 1m38s left", or without the end where the size of the input is unknown. `first`:
-// the first report of this process, `seconds` before.
+// "1.25GB of text, 34.1MB/s, 42%, 1m38s left". Omits share and remaining time if the size of the input is unknown.
+// `first` is the first report of this process; `now` follows it after `seconds`.
 std::string progress_text(const PrepareProgress& first, const PrepareProgress& now, double seconds);
 
 class ProgressLine {

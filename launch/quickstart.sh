@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # From a clone to a trained model: installs missing packages, builds, prepares a corpus of real text, trains a small GPT
-# with ZeRO-3 and full recomputation into runs/quickstart, samples from it and writes a report. Trains on two CPU ranks,
-# in bf16 if the processor has instructions for it; or, if nvidia-smi lists GPUs and nvcc exists, in bf16 with one rank
-# per GPU; respects CUDA_VISIBLE_DEVICES. A second run skips finished work.
+# with ZeRO-3 and full recomputation into runs/quickstart, samples from it and writes a report. Trains on one rank per
+# GPU in bf16 if nvidia-smi lists GPUs and nvcc exists; respects CUDA_VISIBLE_DEVICES. Otherwise trains on two CPU
+# ranks, in bf16 if the processor has instructions for it. A second run skips finished work.
 #
 #   bash launch/quickstart.sh [--text FILE...]
 set -euo pipefail

@@ -40,14 +40,14 @@ CommandBody set_up_report(CLI::App& app, const Models&) {
     bool follow = false;
   };
   const auto o = std::make_shared<Options>();
-  app.add_option("RUN", o->runs, "run folders; several are compared")->required();
+  app.add_option("RUN", o->runs, "run folders; several are compared in one report")->required();
   app.add_option("--out", o->out,
-                 "the HTML file; default: report.html in the run's folder, or for several runs comparison.html in "
-                 "the current folder")
+                 "HTML file; a .md file is written next to it; default: report.html in the run's folder; for several "
+                 "runs, comparison.html in the current folder")
       ->option_text("FILE");
   app.add_flag("--follow", o->follow,
-               "keep the files current until every run has ended, until Ctrl-C or until the terminal closes; an open "
-               "page shows the changes");
+               "update the report until every run has ended, Ctrl-C is pressed or the terminal closes; an open page "
+               "refreshes itself");
   return [o](const Invocation&) {
     io::outlive_readers();
     // A comparison belongs to no single run, so it must not replace a run's own report.

@@ -99,29 +99,31 @@ GenerationTiming run_sample(SampleOptions options, LoadedModel& loaded) {
 }
 
 void add_sampling_options(CLI::App& app, SamplingOptions& sampling) {
-  app.add_option("--tokens", sampling.tokens, "tokens to generate, at most")
+  app.add_option("--tokens", sampling.tokens, "maximum number of tokens per continuation")
       ->check(integer_from(0))
       ->option_text("N = 200");
-  app.add_option("--temperature", sampling.temperature, "0 is greedy")
+  app.add_option("--temperature", sampling.temperature, "sampling temperature; 0 is greedy")
       ->check(number_between(0, 1e6))
       ->option_text("= 1");
-  app.add_option("--top-k", sampling.top_k, "choose among the k likeliest tokens; 0: all")
+  app.add_option("--top-k", sampling.top_k, "sample from the k most likely tokens; 0: all")
       ->check(integer_from(0))
       ->option_text("= 0");
-  app.add_option("--top-p", sampling.top_p, "choose from the smallest set with this probability")
+  app.add_option("--top-p", sampling.top_p,
+                 "sample from the smallest set of most likely tokens with this total probability; 1: all")
       ->check(number_above(0, 1))
       ->option_text("= 1");
-  app.add_option("--min-p", sampling.min_p, "choose among tokens at least this likely, relative to the likeliest")
+  app.add_option("--min-p", sampling.min_p,
+                 "exclude tokens whose probability is below this fraction of the highest; 0: none")
       ->check(number_between(0, 1))
       ->option_text("= 0");
   app.add_option("--repetition-penalty", sampling.repetition_penalty,
-                 "divides the logits of tokens that occurred, multiplies negative ones; 1: none")
+                 "divide positive logits of tokens already in the text by this, multiply negative ones; 1 disables it")
       ->check(number_above(0, 1e6))
       ->option_text("= 1");
-  app.add_option("--n", sampling.continuations, "continuations of each prompt")
+  app.add_option("--n", sampling.continuations, "continuations per prompt")
       ->check(integer_from(1))
       ->option_text("N = 1");
-  app.add_option("--seed", sampling.seed, "of the choice")
+  app.add_option("--seed", sampling.seed, "seed of the sampling")
       ->check(integer_from(0, std::numeric_limits<long>::max()))
       ->option_text("= 1337");
 }
@@ -131,16 +133,16 @@ void add_sampling_options(CLI::App& app, SamplingOptions& sampling) {
 CommandBody set_up_sample(CLI::App& app, const Models&) {
   const auto o = std::make_shared<SampleOptions>();
   add_model_options(app, o->model);
-  app.add_option("--prompt", o->prompts, "text to continue; may be repeated; -: standard input")
+  app.add_option("--prompt", o->prompts, "text to continue; may be repeated; - reads standard input")
       ->expected(1)
       ->allow_extra_args(false)  // otherwise CLI11 takes "[a, b]" for a list
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->option_text("TEXT");
   app.add_option("--chat", o->chat,
-                 "prompts are a user's turns, in this template; without --prompt each line of standard input is one")
+                 "chat template; each prompt is a user's turn; without --prompt, each line of standard input is one")
       ->check(CLI::IsMember(ChatTemplate::names()))
       ->option_text(fmt::format("{}", fmt::join(ChatTemplate::names(), "|")));
-  app.add_option("--stop", o->stops, "text that ends a continuation and is not part of it; may be repeated")
+  app.add_option("--stop", o->stops, "text that ends a continuation and is not printed; may be repeated")
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

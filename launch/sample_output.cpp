@@ -1,4 +1,4 @@
-// Writes generated texts in their order.
+// Buffers a text until all earlier texts have ended.
 #include "launch/sample_output.h"
 
 #include <cstdio>

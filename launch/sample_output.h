@@ -1,5 +1,5 @@
-// Writes generated texts to standard output: each is a prompt and its continuation. The first that has not ended is
-// written as it grows, later ones once it has ended.
+// Writes generated texts to standard output, in order. Each text is a prompt and its continuation. A text is written
+// while it grows, as soon as all earlier texts have ended.
 #pragma once
 
 #include <string>
@@ -10,19 +10,20 @@
 
 namespace lt::launch {
 
-// Several texts are separated by a line that holds only the ASCII character "record separator".
+// Separates texts: a line that holds only the ASCII character "record separator".
 inline constexpr const char* kTextSeparator = "\x1e\n";
 
-// Writes at once.
+// Writes to standard output and flushes it.
 void write_out(const std::string& text);
 
 class SampleOutput {
  public:
-  // `prompts` has the prompt of each text. The tokenizer must outlive the output.
+  // `prompts` has one prompt per text. A text ends before the first of `stops` in it. The tokenizer must outlive this
+  // object.
   SampleOutput(const Tokenizer& tokenizer, const std::vector<std::string>& prompts,
                const std::vector<std::string>& stops);
 
-  // Adds a token to a text. Returns false once a stop text ended it, whose token must not be followed by others.
+  // Adds a token to a text. Returns false if a stop text has ended the text. Then the caller must add no more tokens.
   bool push(Size text, std::uint32_t token);
   void end(Size text);
   // Ends all texts.
@@ -40,7 +41,7 @@ class SampleOutput {
   void write_ready();
 
   std::vector<Text> texts_;
-  std::size_t current_ = 0;  // all before it are written
+  std::size_t current_ = 0;  // first text that has not ended; earlier ones are written
 };
 
 }  // namespace lt::launch

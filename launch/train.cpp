@@ -1,4 +1,4 @@
-// `ltrain train`: runs a training, started alone or by mpirun or srun.
+// `ltrain train`: trains a model, on one process or on the ranks of mpirun, srun or torchrun.
 #include <CLI/CLI.hpp>
 #include <csignal>
 

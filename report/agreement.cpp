@@ -1,4 +1,4 @@
-// Compares the losses of runs step by step, and their speeds within the scatter of their steps.
+// Compares the losses of runs step by step, and decides if their speeds differ by more than noise.
 #include "report/agreement.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Stacked bar charts as HTML elements, one bar per run or owner. The text stands above each bar, so it never overlaps.
+// Stacked bar charts as HTML elements, one bar per run or owner. The text is above each bar, so it never overlaps.
 #pragma once
 
 #include <string>
@@ -12,12 +12,13 @@ struct BarChart {
     std::vector<double> values;  // one per name, not negative
   };
   std::string title;               // with the unit
-  std::vector<std::string> names;  // a single one: no legend
+  std::vector<std::string> names;  // of the values; a single name gets no legend
   std::vector<Row> rows;
-  std::string (*text)(double value);  // with the unit
+  std::string (*text)(double value);  // formats a value with its unit
 };
 
-// Returns a <figure> with caption, legend and bars, the longest as wide as the page; empty if there is nothing to draw.
+// Returns a <figure> with caption, legend and bars. The longest bar is as wide as the page. Returns an empty string if
+// there is nothing to draw.
 std::string figure(const BarChart& chart);
 
 }  // namespace lt::report

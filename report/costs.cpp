@@ -1,4 +1,4 @@
-// Splits a step's time by what could be changed about it, and computes the free memory.
+// Splits a step's time into causes that can be changed, and computes the free memory.
 #include <algorithm>
 #include <cmath>
 

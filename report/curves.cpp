@@ -1,4 +1,5 @@
-// Draws the curves of training. Invariant: a smoothed line has the unsmoothed one below it, and a note says the window.
+// Draws the curves of training. Invariant: a smoothed line is drawn over the unsmoothed one, and a note states the
+// window.
 #include "report/curves.h"
 
 #include <fmt/format.h>

@@ -8,7 +8,7 @@
 
 namespace lt::report {
 
-// For one run its training and evaluation losses are in one chart; for several, evaluations have a chart of their own.
+// For one run, training and evaluation losses share a chart. For several runs, evaluation losses have a separate chart.
 // A chart without data is an empty figure.
 std::vector<Figure> training_figures(const std::vector<const RunData*>& runs);
 // The losses of one run over its steps.

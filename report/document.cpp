@@ -1,4 +1,4 @@
-// The blocks of a report, and their Markdown form.
+// Adds blocks to a report, and writes the report as Markdown.
 #include "report/document.h"
 
 #include <fmt/format.h>

@@ -25,11 +25,11 @@ struct List {
   std::vector<Item> items;
 };
 
-// The first column is aligned left, the others right, or left if `text` is set.
+// The first column is aligned left. Other columns are aligned right, or left if `text` is set.
 struct Table {
   std::vector<std::string> header;  // empty: no header row
   std::vector<std::vector<std::string>> rows;
-  std::vector<double> bars = {};  // if not empty: a share in [0, 1] per row, drawn in HTML
+  std::vector<double> bars = {};  // one share in [0, 1] per row, drawn as a bar in HTML; empty: no bars
   bool text = false;
   bool words = false;    // headers and cells are words; fewer such columns fit on a phone
   bool colored = false;  // bars have the colours of a chart's legend, row by row
@@ -53,21 +53,23 @@ struct Document {
   std::string title;
   std::vector<Block> blocks;
 
-  // Adds the block unless it is a table or list without rows or a figure without a drawing. Returns whether it was
+  // Adds the block unless it is a table or list without rows or a figure without a drawing. Returns true if it was
   // added.
   bool add(Block block);
 };
 
 // Returns one page without external references.
 std::string to_html(const Document& document);
-// The content of that page's body, without its script.
+// Returns the body of that page without its script.
 std::string body_html(const Document& document);
-// A page that shows the newest content of the file `data` beside it, the text of live_data(), until it is closed. It
-// keeps the reader's place and choices, and says when the runs were read (Unix time) and whether that is long ago.
+// Returns a page that repeatedly loads the script file named `data` from its own folder and shows the content. The page
+// keeps the reader's position and choices. It says when the runs were read, and warns if that is long ago.
 std::string to_live_html(const Document& document, const std::string& data);
+// The text of that script file: the new body, the Unix time at which the runs were read, and the seconds until the next
+// reading. last_data() says that no reading follows.
 std::string live_data(const std::string& body, double read_at, double next_in_s);
-std::string last_data(const std::string& body, double read_at);  // no reading follows
-// `html_name` names the file with the charts.
+std::string last_data(const std::string& body, double read_at);
+// Returns the report as Markdown. `html_name` is the name of the HTML file, which has the charts.
 std::string to_markdown(const Document& document, const std::string& html_name);
 
 }  // namespace lt::report

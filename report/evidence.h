@@ -1,4 +1,4 @@
-// The evidence for findings, computed from a run once.
+// The numbers of a run from which its findings are derived, computed once.
 #pragma once
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ struct Evidence {
   std::string of_step(double ms) const {
     return fmt::format("{} of {} ms per step ({}", ms_text(ms), ms_text(costs.step_ms), percent_text(share(ms)));
   }
-  // The gain if these milliseconds of the step vanished.
+  // A sentence with the gain in tokens per second if a step took `ms` milliseconds less.
   std::string without(double ms) const {
     return fmt::format("Without this there would be at most {} more tokens per second.",
                        percent_text(costs.step_ms / (costs.step_ms - ms) - 1));

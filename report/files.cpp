@@ -1,4 +1,4 @@
-// Reads files of a run's folder as text.
+// Opens regular files only, because opening a pipe would block.
 #include "report/files.h"
 
 #include <algorithm>

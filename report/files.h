@@ -6,10 +6,10 @@
 
 namespace lt::report {
 
-// nullopt for a file that is missing, not regular, or longer than `at_most`.
+// Returns nullopt if the file is missing, unreadable, not regular, or longer than `at_most` bytes.
 std::optional<std::string> file_text(const std::string& path, std::size_t at_most = std::string::npos);
 
-// The last `bytes` of a file; empty for one that is missing or not regular.
+// Returns the last `bytes` bytes of a file; empty if it is missing, unreadable or not regular.
 std::string last_text(const std::string& path, std::size_t bytes);
 
 }  // namespace lt::report

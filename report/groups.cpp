@@ -1,4 +1,4 @@
-// Groups runs whose tokens are the same work, and draws conclusions per group.
+// Decides which runs are comparable, and compares the runs of each group in words.
 #include "report/groups.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The state of runs at this moment. Invariant: rates are those of the last steps, so a page shows what changes.
+// Computes the current state of runs. Invariant: rates cover only the last 20 steady steps, so changes are visible.
 #include "report/live.h"
 
 #include <fmt/format.h>

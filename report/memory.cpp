@@ -1,4 +1,4 @@
-// Shows a run's memory: the ledger, the arena's drawing, and the host's free memory.
+// Shows a run's memory: the ledger (bytes by owner), the drawing of the arena, and the host's free memory.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Shows one run: a sentence about it, what bounds it, and its sections.
+// Shows one run: a summary sentence, the bottleneck, and the sections.
 #include <fmt/format.h>
 
 #include <algorithm>

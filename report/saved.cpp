@@ -5,6 +5,7 @@
 #include <exception>
 #include <filesystem>
 
+#include "checkpoints/format/find.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "report/text.h"
 
@@ -19,7 +20,7 @@ double newest_on_disk(const RunData& run) {
   std::error_code unknown;
   if (!fs::is_directory(checkpoints, unknown)) return kMissing;
   try {
-    checkpoint::RunFilter runs{run.id, in_folder};
+    checkpoint::RunFilter runs{run.id};
     for (const auto& [id, dir] : run.copied_from) {
       if (fs::weakly_canonical(checkpoints, unknown) != dir) runs.copied_from.push_back(id);
     }

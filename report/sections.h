@@ -30,7 +30,8 @@ void add_comparison(Document& document, const std::vector<RunData>& runs);
 // Explains the terms that a report uses. Called once, at the end.
 void add_glossary(Document& document);
 
-// Rows of name, value as text and share of the total, each with a bar in the colours of a chart's legend.
+// Returns a table with one row per pair: name, value as text, share of the total, and a bar in the colours of a chart's
+// legend.
 Table shares(const std::string& what, const std::string& unit, const std::vector<std::pair<std::string, double>>& rows,
              std::string (*text)(double));
 

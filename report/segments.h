@@ -1,5 +1,6 @@
-// The segments of a run that continued with other ranks, another strategy or another batch. Invariant: speed and memory
-// describe only the last segment, since a mean over several would describe none; losses cover the whole run.
+// The segments of a run that was resumed with other ranks, another strategy or another batch. Invariant: speed and
+// memory describe the last segment only, because a mean over several segments describes none of them. Losses cover the
+// whole run.
 #pragma once
 
 #include <string>
@@ -32,11 +33,11 @@ inline constexpr Setting kSettings[] = {
 // Derives the segments from rows and starts, and copies the facts of the last start that has steps.
 void divide_into_segments(RunData& run);
 
-bool has_segments(const RunData& run);           // more than one
+bool has_segments(const RunData& run);           // true if there is more than one
 std::string range_text(const Segment& segment);  // "201 to 250"
 // The steps that the figures of speed and memory describe, as in range_text().
 std::string measured_range(const RunData& run);
-// The last segment's setting, or else that of config.toml; "–" if neither has it.
+// The setting of the last segment, or else of config.toml; "–" if neither has it.
 std::string measured_setting(const RunData& run, const char* field, const char* config_key);
 
 // Adds a note and a table of the segments with their settings and speeds; nothing for a single segment.

@@ -154,10 +154,7 @@ std::string environment_text(const RunData& run, const std::string& key) {
 
 double environment_number(const RunData& run, const std::string& key) { return number_of(environment_text(run, key)); }
 
-double threads_per_rank(const RunData& run) {
-  const double threads = environment_number(run, "threads_per_rank");
-  return std::isnan(threads) ? environment_number(run, "omp_num_threads") : threads;
-}
+double threads_per_rank(const RunData& run) { return environment_number(run, "threads_per_rank"); }
 
 double config_number(const RunData& run, const std::string& key) { return number_of(config_text(run, key)); }
 

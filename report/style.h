@@ -88,8 +88,8 @@ summary { cursor: pointer; font-weight: 600; }
 @media print { body { max-width: none; } }
 )css";
 
-// Shows values at the pointer, at once and also on touch: those that a chart holds as data, and the native tooltips of
-// other drawings.
+// Shows values at the pointer without delay, also on touch screens: the values that a chart holds as data, and the
+// tooltips of other drawings.
 inline constexpr const char* kReportScript = R"js(
 const tip = document.body.appendChild(document.createElement('div'));
 tip.id = 'tip';
@@ -134,8 +134,8 @@ const prepare = root => {
 prepare(document);
 )js";
 
-// Loads the script at the URL `live` again and again, as a page of the file system may, and shows what it brings if
-// that is new. Opened details, chosen axes and the place on the page stay.
+// Repeatedly loads the script at the URL `live`, which also works for pages on the file system, and shows its content
+// if it is new. Keeps opened details, chosen axes and the scroll position.
 inline constexpr const char* kLiveScript = R"js(
 const main = document.querySelector('main'), reading = document.querySelector('.reading');
 let last = null, readAt = null, pause = 1, changed = 0;

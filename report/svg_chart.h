@@ -16,22 +16,24 @@ struct Series {
   std::vector<double> x, y;  // x ascending
   bool dots = false;         // also draws a dot at each point, for few points
   bool dashed = false;
-  std::size_t color = 0;  // set by figure(): the same for a series in charts that lack other ones
-  // If not empty: the line that is drawn and named at the pointer, over a pale one of `y`; one value for each of `y`.
+  std::size_t color = 0;  // set by figure(); a series keeps its colour if the chart omits other series
+  // If not empty: one value for each of `y`. The chart then draws this line over a pale line of `y`, and shows its
+  // values at the pointer.
   std::vector<double> smooth = {};
 };
 
-// The mean of the `window` values around each, fewer at the ends; values that are not finite do not count.
+// Returns for each value the mean of the `window` values around it, or of fewer at the ends. Skips values that are not
+// finite.
 std::vector<double> smoothed(const std::vector<double>& values, std::size_t window);
 
 struct LineChart {
   std::string title, x_label, y_label;  // with units
   std::vector<Series> series = {};
   bool from_zero = false;
-  bool whole_x = false;              // places on the x axis are whole numbers
-  std::vector<double> x_ticks = {};  // if not empty: replaces the computed ticks; those that would overlap are skipped
-  std::vector<double> marks = {};    // places on the x axis with a dotted line
-  std::string marks_mean = {};       // what the note below says of them
+  bool whole_x = false;              // x values are whole numbers
+  std::vector<double> x_ticks = {};  // ticks; skips ticks that would overlap; empty: computed ticks
+  std::vector<double> marks = {};    // x values with a dotted vertical line
+  std::string marks_mean = {};       // explains the marks in the note below the chart
 };
 
 // Columns of stacked layers.
@@ -44,8 +46,8 @@ struct StackedChart {
 
 // Returns a <figure> with caption, legend and drawing; empty if there is nothing to draw.
 std::string figure(const LineChart& chart);
-// One figure of the same series, in the same order, over several x axes, of which the reader chooses one; the first is
-// shown at the start. Charts without points are left out.
+// Returns one figure with a chart for each x axis. The reader chooses the axis; the first is shown initially. All
+// charts must have the same series in the same order. Omits charts without points.
 std::string figure(const std::vector<LineChart>& by_axis, const std::string& note = "");
 std::string figure(const StackedChart& chart);
 

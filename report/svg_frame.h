@@ -18,11 +18,11 @@ using drawing::tick_texts;
 struct Canvas {
   const char* css_class;  // "wide" or "narrow"
   double width, height;
-  int columns;  // the most hover areas, and the most stacked columns
+  int columns;  // maximum number of hover areas, and of stacked columns
 };
 inline constexpr Canvas kCanvases[] = {{"wide", 860, 300, 120}, {"narrow", 360, 260, 45}};
 
-// A value in a hover text: four significant digits, or as count_text() from 1e4 on.
+// Formats a value for a hover text: four significant digits, or like count_text() from 1e4 on.
 std::string number_text(double value);
 struct LegendEntry {
   std::string name;
@@ -31,12 +31,12 @@ struct LegendEntry {
 };
 // Opens a <figure> with its caption and the legend.
 std::string open_figure(const std::string& title, const std::vector<LegendEntry>& legend);
-// The same with colours in the order of `names`.
+// Like open_figure() above, with a legend of `names` whose colours follow their order.
 std::string open_figure(const std::string& title, const std::vector<std::string>& names);
 
 struct Hover {
   double from, to;
-  std::vector<std::string> values;  // one for each name; without ; and |
+  std::vector<std::string> values;  // one for each name; must not contain ; or |
 };
 
 class Frame {
@@ -56,8 +56,9 @@ class Frame {
   // Opens the <svg> and draws the grid, the y ticks and the labels.
   std::string open(const std::string& title, const std::string& x_label, const std::string& y_label) const;
   std::string x_tick(double position, const std::string& text) const;
-  // One invisible area over the plot, with the values of its columns as data: the page's script shows those of the
-  // column at the pointer. names[0] names the column, the others its values; an empty value is left out.
+  // Returns one invisible area over the plot that holds the values of all columns as data. The page's script shows the
+  // values of the column at the pointer. names[0] labels the column, and the other names label its values. Empty values
+  // are not shown.
   std::string hovers(const std::vector<std::string>& names, const std::string& unit,
                      const std::vector<Hover>& columns) const;
 

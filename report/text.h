@@ -19,7 +19,7 @@ std::string count_text(double count);
 std::string fixed_text(double value, int digits);
 // Milliseconds with one digit after the point, below 10 with two, below 0.1 with three.
 std::string ms_text(double ms);
-// The same for the cells of a column, with at least two digits.
+// Like ms_text(), but for the cells of a column: at least two digits after the point.
 std::string ms_cell(double ms);
 // "2m05s".
 std::string duration_text(double seconds);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sums ctest's JUnit files, names failed tests and prints "N passed, N failed, N skipped". Exits 1 on a failure.
 
-Skipped are tests that said so themselves. One whose program is missing has failed.
+A test is skipped only if it reported so itself. A test whose program is missing has failed.
 """
 
 import sys

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds and runs every test that this machine can run: the release build with all tests, the
-# build with AddressSanitizer and UndefinedBehaviorSanitizer with the unit tests and a training on two ranks, the fuzz
-# targets for 20 s each, and, where nvcc is, the CUDA build, whose tests run where there are GPUs and are skipped elsewhere.
-# Two tests run at a time, but for those that look at the time. Closes with the line "N passed, N failed, N skipped".
-# With --unity the release build compiles many files at once, and this and the CUDA build leave out debug information: from
-# nothing this takes half the time.
+# Installs missing packages, builds, and runs every test that this machine can run: the release build with all tests,
+# the build with AddressSanitizer and UndefinedBehaviorSanitizer with the unit tests and a training on two ranks, the
+# fuzz targets for 20 s each, and, if nvcc is installed, the CUDA build. The CUDA tests are skipped if there is no GPU.
+# Two tests run at a time, except tests that measure time. The last line is "N passed, N failed, N skipped".
+# With --unity the release build compiles many files at once, and the release and CUDA builds omit debug information. A
+# build from scratch then takes half the time.
 set -euo pipefail
 unset CDPATH
 cd -P "$(dirname "$0")/.."

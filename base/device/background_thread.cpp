@@ -1,4 +1,4 @@
-// Implements the job queue and the end of the thread.
+// The job queue, and how the thread ends.
 #include "device/background_thread.h"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// A thread that runs jobs one after the other while the thread that adds them does other work.
+// A background thread that runs jobs in order while the thread that adds them does other work.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@ namespace lt::device {
 
 class BackgroundThread {
  public:
-  // A job must not throw. The thread may outlive this object, so a job owns or shares everything that it uses.
+  // A job must not throw. The thread may outlive this object, so a job must own or share everything that it uses.
   using Job = std::function<void()>;
 
   BackgroundThread();

@@ -10,9 +10,9 @@
 
 namespace lt::device {
 
-// The folders of the process's own group and of its ancestors, up to the outermost visible one. Any of them may hold a
-// limit. Version 1 has separate folders per controller ("cpu", "memory"), and `controller` selects them; the folders of
-// version 2 follow. Empty without control groups. `root` is for tests.
+// Returns the folders of the process's own group and of its ancestors, up to the outermost visible one. Any of them may
+// hold a limit. Version 1 has separate folders per controller ("cpu", "memory"), selected by `controller`; the folders
+// of version 2 follow. Empty without control groups. `root` is the folder that holds /proc and /sys.
 std::vector<std::filesystem::path> cgroup_folders(const std::string& controller,
                                                   const std::filesystem::path& root = "/");
 
@@ -22,10 +22,10 @@ struct CpuQuota {
   double cores;
 };
 
-// The smallest memory limit; nullopt if there is no limit.
+// Returns the smallest memory limit; nullopt if there is no limit.
 std::optional<Size> memory_limit_bytes(const std::filesystem::path& root = "/");
 
-// All limits of this process on processor time.
+// Returns all limits of this process on processor time.
 std::vector<CpuQuota> cpu_quotas(const std::filesystem::path& root = "/");
 
 }  // namespace lt::device

@@ -15,7 +15,7 @@
 namespace lt::device::cuda {
 
 bool is_built();
-// Why device `index` cannot be used; empty if it can.
+// Returns why device `index` cannot be used; empty if it can.
 std::string why_not(int index);
 
 inline constexpr int kMostDevices = 64;  // that a process can use
@@ -26,7 +26,7 @@ int compute_capability(int device);      // 90 for 9.0
 double multiply_add_flops(int device);   // peak f32 FLOP/s of its multiprocessors, at their highest clock
 std::string driver_version();            // CUDA version that the driver supports, "13.0"; empty without a driver
 
-// `urgent`: its kernels get free multiprocessors first.
+// Kernels of an `urgent` stream get free multiprocessors first.
 std::shared_ptr<void> create_stream(int device, bool urgent = false);
 // The stream on which all operations run. It lives as long as the process.
 const std::shared_ptr<void>& compute_stream(int device);
@@ -37,12 +37,12 @@ struct EventHandle {
 };
 void record(EventHandle event, CudaStream stream);
 void wait(CudaStream stream, EventHandle event);
-// All block the host and run the checks of device/wait_checks.h meanwhile.
+// The three synchronize functions block the host. While they wait, they run the checks of device/wait_checks.h.
 void synchronize_event(EventHandle event);
 void synchronize_stream(CudaStream stream);
 // Waits for all streams of the device that create_stream() made.
 void synchronize_streams(int device);
-// Records an event with a time on `stream`. When its last owner releases it, it is kept for reuse. If recorded during a
+// Records a timed event on `stream`. When its last owner releases it, the event is kept for reuse. If recorded during a
 // graph capture, it gets a new time at each launch of the graph.
 std::shared_ptr<void> record_timed(CudaStream stream);
 bool is_event_reached(EventHandle event);
@@ -50,41 +50,42 @@ bool is_event_reached(EventHandle event);
 double elapsed_ms(EventHandle begin, EventHandle end);
 
 // Writes `value` to a word of pinned memory when the stream reaches this point; works in graphs, and the host sees it
-// at once. Returns false and does nothing if the driver or device does not support it.
+// at once. Returns false and does nothing if the driver or device does not support it. Throws InternalError on other
+// failures.
 bool write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream);
 
-// Later work on the stream waits until each word, in device memory, is 1; they are then 0. Occupies no multiprocessor;
-// works in graphs. Throws InternalError.
+// Makes later work on the stream wait until each word, in device memory, is 1, and resets the words to 0. Occupies no
+// multiprocessor; works in graphs. Throws InternalError.
 void wait_and_clear(const std::vector<std::uint32_t*>& words, CudaStream stream);
 
-// Delays later work on this stream only. For tests.
+// Delays later work on this stream only. Used by fault injection.
 void sleep(CudaStream stream, std::chrono::milliseconds time);
 
 void* allocate(int device, Size bytes);  // throws InternalError if memory runs out
 void deallocate(int device, void* block);
-// Host memory that a device reads and writes without help from the CPU. It is not freed during stack unwinding, since
-// freeing waits for the device. Throws InternalError.
+// Allocates pinned host memory, which the device reads and writes directly. It is not freed during stack unwinding,
+// because freeing waits for the device. Throws InternalError.
 std::shared_ptr<void> allocate_pinned(int device, Size bytes);
-// Pins existing, writable memory in the same way, for the lifetime of the returned handle. No other thread may write to
-// it during the call. Other calls of CUDA wait while it is pinned, 20 ms for each GB in huge pages, 45 ms in others.
+// Pins existing, writable memory for the lifetime of the returned handle. No other thread may write to it during the
+// call. Other CUDA calls block meanwhile: 20 ms per GB in huge pages, 45 ms in other pages. Throws InternalError.
 std::shared_ptr<void> pin(int device, void* memory, Size bytes);
 
 struct DeviceMemory {
-  Size used = 0, total = 0;  // bytes, by all processes
+  Size used = 0, total = 0;  // bytes, of all processes
 };
 DeviceMemory memory(int device);
 
-// Captures the work that `body` enqueues on `stream`, and on streams that fork from it and join it again, as a
-// launchable graph. Nothing runs yet. `edit` may change the graph, a cudaGraph_t, before it is made launchable. If
-// either throws, no graph is made.
+// Captures the work that `body` enqueues on `stream`, and on streams that fork from it and join it again, into a graph
+// for launch(). Nothing runs yet. `edit` may change the graph, a cudaGraph_t, before it is instantiated. If `body` or
+// `edit` throws, no graph is made.
 std::shared_ptr<void> capture(CudaStream stream, const std::function<void()>& body,
                               void (*edit)(void* graph) = nullptr);
 void launch(void* graph, CudaStream stream);
 enum class GraphNodeKind : std::uint8_t { memset, allocation, other };  // `allocation` is also a node that frees memory
-// The kind of a cudaGraphNode_t. Asks the driver, because the runtime does not know nodes that wait for words or write
-// them. Throws InternalError.
+// Returns the kind of a cudaGraphNode_t. Asks the driver, because the runtime does not know nodes that wait for or
+// write words. Throws InternalError.
 GraphNodeKind kind_of_node(void* node);
-// Whether work enqueued on the stream is captured into a graph instead of being run.
+// True if work enqueued on the stream is captured into a graph instead of being run.
 bool is_capturing(CudaStream stream);
 
 // Copies in stream order. If either side is pageable host memory, the call waits for earlier work on the stream.

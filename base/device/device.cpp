@@ -1,4 +1,4 @@
-// Names of devices, the devices that this build and machine have, and their streams and events. On the CPU and on meta,
+// Device names, the devices that this build and machine have, and their streams and events. On the CPU and on meta,
 // streams and events follow program order.
 #include "libtrain/device/device.h"
 

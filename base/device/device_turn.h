@@ -1,5 +1,6 @@
-// A lock per CUDA device, held during a step. Kernels on the device's compute stream share scratch memory, and a stream
-// capture records the work of every thread. CPU threads have scratch memory of their own and take no lock.
+// A lock per CUDA device, held during a step. It is needed because kernels on the device's compute stream share scratch
+// memory, and a stream capture records the work of every thread. Each CPU thread has its own scratch memory, so the CPU
+// needs no lock.
 #pragma once
 
 #include <mutex>

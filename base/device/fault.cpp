@@ -1,4 +1,4 @@
-// Parses the faults of this process once, then looks them up at each point.
+// Parses the process's faults once and looks them up at each fault point.
 #include "device/fault.h"
 
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 // Injects faults for tests, each on one rank at one point of one step:
 //   LTRAIN_FAULT=<point>:<rank>:<step>:<action>[,<point>:...]
-// The table in fault.cpp lists the points and the actions allowed at each; docs/faults.md explains them. Every action
-// except device-sleep strikes once.
+// The table in fault.cpp lists the points and the actions allowed at each; docs/faults.md explains them. Every fault
+// strikes once, except with the action device-sleep.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,24 @@
 
 namespace lt::device {
 
-// Reads LTRAIN_FAULT and arms the faults of `rank`. Without the variable, points do nothing. Throws UsageError for
-// unknown values.
+// Reads LTRAIN_FAULT and arms the faults of `rank`. Without the variable, fault points do nothing. Throws UsageError
+// for unknown values.
 void arm_fault(int rank);
 // Sets the step that this thread runs, saves or loads.
 void set_fault_step(std::int64_t step);
-// Ends, stops or delays the process. For enospc and eio it throws DataError, as the failed access would.
+// Applies this rank's fault at `point`, if there is one in the current step: ends, stops or delays the process. For
+// enospc and eio, throws DataError like the failed access.
 void fault_point(std::string_view point);
-// For device-sleep. Strikes every time in the step.
+// Like fault_point(), but for the action device-sleep: delays `stream`, each time that the step reaches the point.
 void fault_point(std::string_view point, const Stream& stream);
-// Whether the caller must write NaN into its result at `point`.
+// True if the caller must write NaN into its result at `point`.
 bool fault_makes_nan(std::string_view point);
-// Whether the requested allocation must fail.
+// True if the requested allocation must fail.
 bool fault_fails_allocation();
-// Whether a fault of any rank lies inside this step. Such a step must not be replayed as a graph, since a replay
-// reaches no points.
+// True if a fault of any rank lies inside this step. Such a step must not be replayed as a graph, because a replay
+// reaches no fault points.
 bool fault_in_this_step();
-// How often faults have struck since they were armed.
+// Returns how often faults have struck since they were armed.
 int fault_hits();
 
 }  // namespace lt::device

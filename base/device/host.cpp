@@ -1,4 +1,4 @@
-// Reads the boot id, which the kernel draws when it starts.
+// Reads the boot id, which the kernel chooses at random when it starts.
 #include "device/host.h"
 
 #include <unistd.h>

@@ -6,8 +6,8 @@
 
 namespace lt::device {
 
-// Returns the same text for all processes under one kernel, in any container, and a different text after each boot: the
-// boot id, or the host name if the boot id cannot be read.
+// Returns the boot id, or the host name if the boot id cannot be read. The boot id is the same for all processes under
+// one kernel, in any container, and changes with each boot.
 std::string kernel_identity(const std::filesystem::path& root = "/");
 
 }  // namespace lt::device

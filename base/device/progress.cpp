@@ -1,4 +1,4 @@
-// Keeps progress in atomics: working threads write it, the watchdog reads it, and neither waits for the other.
+// Keeps progress in atomics, so that working threads and the watchdog never wait for each other.
 #include "device/progress.h"
 
 #include <array>

@@ -9,10 +9,10 @@ inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Since an arbitrary moment, the same for all processes of a host.
+// Seconds since an arbitrary time point, the same for all processes of a host.
 inline double monotonic_seconds() { return seconds_since({}); }
 
-// Read from the wall clock.
+// Seconds since 1970, from the wall clock.
 inline double since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }

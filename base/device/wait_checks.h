@@ -1,6 +1,6 @@
-// How the host waits for a device: it polls, and every few milliseconds it runs checks that may know that a peer has
-// failed, so that the wait would never end. A short wait runs no checks. A background thread polls once a millisecond,
-// since each query keeps the driver from the thread that feeds the device.
+// How the host waits for a device: it polls. Every few milliseconds it also runs checks, which throw if a peer has
+// failed and the wait would never end. A short wait runs no checks. A background thread polls only once a millisecond,
+// because each query blocks the driver for the thread that feeds the device.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace lt::device {
 
-// During its lifetime, long waits of the creating thread call `check`, which throws if the wait cannot end, and must
-// not wait for a device itself. May end on any thread, but not inside a check.
+// During its lifetime, long waits of the creating thread call `check`. `check` must throw if the wait cannot end, and
+// must not wait for a device itself. The object may be destroyed on any thread, but not inside a check.
 class WaitCheck {
  public:
   explicit WaitCheck(std::function<void()> check);

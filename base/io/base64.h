@@ -1,4 +1,4 @@
-// Bytes as text of JSON (RFC 4648, section 4).
+// Encodes bytes as text for JSON: base64 (RFC 4648, section 4).
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 namespace lt::io {
 
 std::string to_base64(std::string_view bytes);
-// Returns nullopt for text that to_base64() does not write.
+// Returns nullopt for text that to_base64() cannot have written.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace lt::io

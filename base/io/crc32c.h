@@ -8,11 +8,11 @@
 
 namespace lt::io {
 
-// The checksum of a sequence whose checksum is `before` (0 if empty), followed by `bytes` bytes at `data`.
+// Returns the checksum of a sequence with checksum `before` (0 if empty), followed by `bytes` bytes at `data`.
 std::uint32_t crc32c(std::uint32_t before, const void* data, std::size_t bytes);
-// The same, always with the table.
+// Like crc32c(), but always uses the table.
 std::uint32_t crc32c_portable(std::uint32_t before, const void* data, std::size_t bytes);
-// The checksum of the concatenation a || b, from the checksums of a and b.
+// Returns the checksum of the concatenation a || b, given the checksums of a and b.
 std::uint32_t crc32c_concat(std::uint32_t crc_a, std::uint32_t crc_b, std::uint64_t bytes_b);
 
 // Eight lower-case hexadecimal digits, as in manifests.

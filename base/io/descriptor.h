@@ -26,16 +26,16 @@ class Descriptor {
   bool close();
   // Repeats write(2) until everything is written. On failure returns false and sets errno.
   bool write(const void* data, std::size_t bytes) const;
-  // Repeats pread(2) until `bytes` bytes from `offset` on are read. Returns how many there are. Fewer than `bytes`: the
-  // file ends there if errno is 0; otherwise reading failed there, and errno has the reason.
+  // Repeats pread(2) until `bytes` bytes from `offset` on are read. Returns how many were read. If fewer than `bytes`,
+  // the file ends there if errno is 0; otherwise reading failed, and errno has the reason.
   std::size_t read_at(void* data, std::size_t bytes, std::int64_t offset) const;
 
  private:
   int fd_;
 };
 
-// Raises the soft limit of open descriptors, as far as the hard one permits, so that there is room for `count` more of
-// them. All calls add up, beside 1,024 others. Past the limit, what opens a descriptor reports it.
+// Raises the process's soft limit of open descriptors so that the caller can open `count` more. The limit becomes 1,024
+// plus the counts of all calls, but at most the hard limit. Reports no failure; a later open() then fails.
 void allow_descriptors(std::size_t count);
 
 }  // namespace lt::io

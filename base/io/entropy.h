@@ -1,5 +1,5 @@
-// Random bits from the kernel, for secrets and unpredictable names. A run's computation takes random numbers only from
-// its seed (libtrain/kernels/random.h), never from here.
+// Random bits from the kernel, for secrets and unpredictable names. Never use it in a run's computation, where all
+// random numbers follow from the seed (libtrain/kernels/random.h).
 #pragma once
 
 #include <cstddef>

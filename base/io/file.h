@@ -1,5 +1,6 @@
-// Writing files, with every call checked: a file that is open, one that replaces another when it is whole, and one of
-// records. Errors are DataErrors of the component that is given: "<file>: cannot write: No space left on device".
+// Writes files and checks every call. CheckedFile is an open file, PendingFile replaces a file once it is complete, and
+// AppendFile holds records. Errors are DataErrors of the given component: "<file>: cannot write: No space left on
+// device".
 #pragma once
 
 #include <cstddef>
@@ -23,20 +24,20 @@ bool sync_folder(const std::filesystem::path& folder);
 // An open file and the name that errors give it. All functions throw DataError.
 class CheckedFile {
  public:
-  // Throws unless `opened` is open: "<name>: <failure>: ...", with the reason in errno.
+  // Throws "<name>: <failure>: <text of errno>" if `opened` is not open.
   CheckedFile(std::string component, std::string name, Descriptor opened, const char* failure = "cannot open");
 
   const Descriptor& descriptor() const { return file_; }
   // Throws unless the file is a regular one.
   Size bytes() const;
   void read_at(void* data, Size bytes, Size offset) const;
-  // At the file's position; at its end if it was opened to append.
+  // Writes at the file's position, or at its end if it was opened to append.
   void write(const void* data, std::size_t bytes) const;
   void truncate(Size bytes) const;
   void sync() const;
   // Closes the file and throws on errors, which the destructor cannot.
   void close();
-  [[noreturn]] void fail(const char* what) const;  // with the reason in errno
+  [[noreturn]] void fail(const char* what) const;  // errno has the reason
 
  private:
   std::string component_, name_;
@@ -48,8 +49,8 @@ class PendingFile {
  public:
   static constexpr std::size_t kMarkDigits = 16;
 
-  // Until it is committed, its name ends in ".tmp-" and `mark`, which must be unique. Refuses a path that is a device,
-  // pipe or socket.
+  // Until commit(), the file's name is `path`.tmp-`mark`; `mark` must be unique. Throws if `path` is a device, pipe or
+  // socket.
   PendingFile(const std::string& component, const std::string& path, const std::string& mark = random_hex(kMarkDigits));
   // Removes an uncommitted file.
   ~PendingFile();
@@ -68,14 +69,15 @@ class PendingFile {
   bool committed_ = false;
 };
 
-// Removes the temporary files with random marks that killed writers of `path` left behind. Nobody may be writing `path`
-// meanwhile.
+// Removes the temporary files with random marks that killed writers of `path` left behind. No process may be writing
+// `path` during the call.
 void remove_pending(const std::string& path);
 
 // Writes the file `path` durably. If writing fails, the old file stays.
 void write_whole_file(const std::string& component, const std::string& path, const std::string& text);
 
-// An append-only file of records. Invariant: it holds each record whole or not at all, even if a write fails half-way.
+// An append-only file of records. Invariant: each record is in the file completely or not at all, even if a write fails
+// half-way.
 class AppendFile {
  public:
   // Opens the file at its end; creates it if it does not exist.

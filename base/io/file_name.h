@@ -1,4 +1,4 @@
-// Names beside a file or folder that a user named, perhaps as long as the file system allows.
+// Derives a file name from a user's file or folder name, which may already have the maximum length.
 #pragma once
 
 #include <climits>
@@ -8,12 +8,12 @@
 
 namespace lt::io {
 
-// `path` with `suffix` at the end of its name. A name that would become too long loses its last characters.
+// Returns `path` with `suffix` appended to its name. If the result would be too long, drops the name's last characters.
 inline std::filesystem::path with_suffix(const std::filesystem::path& path, std::string_view suffix) {
   std::string name = path.filename().string();
   if (name.size() + suffix.size() > NAME_MAX) {
     std::size_t kept = NAME_MAX - suffix.size();
-    while (kept > 0 && (static_cast<unsigned char>(name[kept]) & 0xc0) == 0x80) --kept;  // within a character of UTF-8
+    while (kept > 0 && (static_cast<unsigned char>(name[kept]) & 0xc0) == 0x80) --kept;  // inside a UTF-8 character
     name.resize(kept);
   }
   return path.parent_path() / name.append(suffix);

@@ -9,7 +9,7 @@ namespace lt::io {
 // More than this library ever writes.
 inline constexpr int kMaxJsonDepth = 32;
 
-// The deepest nesting of arrays and objects. For text that is not JSON the result is arbitrary.
+// Returns the deepest nesting of arrays and objects. For text that is not JSON the result is arbitrary.
 int json_depth(std::string_view text);
 
 }  // namespace lt::io

@@ -1,4 +1,4 @@
-// Reads a file that may hold any bytes as JSON.
+// Reads a JSON file with untrusted contents.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,8 +12,8 @@
 
 namespace lt::io {
 
-// Throws DataError of this component for a file that cannot be read, is no JSON, or has more levels or larger numbers
-// than any that this library writes.
+// Throws DataError of `component` if the file cannot be read, is not JSON, has more than kMaxJsonDepth levels, or holds
+// a number above 1e308.
 inline nlohmann::ordered_json read_json_file(const std::string& component, const std::string& path) {
   const std::string text = read_whole_file(component, path);
   if (const int depth = json_depth(text); depth > kMaxJsonDepth) {

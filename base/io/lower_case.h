@@ -1,4 +1,4 @@
-// Lower-cases the letters of ASCII.
+// Converts ASCII letters to lower case.
 #pragma once
 
 #include <algorithm>

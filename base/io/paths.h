@@ -1,4 +1,4 @@
-// Paths as the system sees them, without links.
+// Resolves links in paths and compares paths.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 
 namespace lt::io {
 
-// The absolute path, in which links are followed as far as it exists. Never throws.
+// Returns the absolute path, with links resolved in the leading part that exists. Never throws.
 inline std::string canonical_path(const std::string& path) {
   std::error_code unknown;
   return std::filesystem::weakly_canonical(std::filesystem::absolute(path, unknown), unknown).string();
 }
 
-// Where `path` is after the folder `before` has moved to `now`, if it has moved with it.
+// Returns the new location of `path`, which moved together with the folder `before`, now at `now`.
 inline std::filesystem::path moved_path(const std::string& path, const std::string& before,
                                         const std::filesystem::path& now) {
   return (now / std::filesystem::path(path).lexically_relative(before)).lexically_normal();

@@ -1,5 +1,5 @@
-// Whether a file or folder that may be missing is there. A link to nothing does not count as missing: what it leads to
-// is lost, on a disk that is not mounted or in a cache that was cut short.
+// Checks if a file or folder exists. A dangling link is an error and not a missing file, because its target was lost:
+// for example, the disk is not mounted or a cache was deleted.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +10,8 @@
 
 namespace lt::io {
 
-// The status of `path`; not_found if nothing has that name. Throws DataError of this component for a link to nothing,
-// and if the system does not say. Messages name the path by `name`; empty: as it is.
+// Returns the status of `path`; not_found if it does not exist. Throws DataError of `component` if `path` is a dangling
+// link or its status cannot be read. Messages call the path `name`; an empty `name` stands for the path itself.
 inline std::filesystem::file_status status_of(const std::string& component, const std::filesystem::path& path,
                                               const std::string& name = "") {
   namespace fs = std::filesystem;
@@ -28,7 +28,7 @@ inline std::filesystem::file_status status_of(const std::string& component, cons
   return status;
 }
 
-// Whether anything has the name. Throws as status_of() does.
+// True if `path` exists. Throws like status_of().
 inline bool is_present(const std::string& component, const std::filesystem::path& path, const std::string& name = "") {
   return std::filesystem::exists(status_of(component, path, name));
 }

@@ -1,4 +1,5 @@
-// A stream keeps what it could not write, and its error. Both would fail the program at its end.
+// After a failed write, a stream keeps the text and the error, and both would fail the program at its exit. So both are
+// cleared.
 #include "io/print_note.h"
 
 #include <stdio_ext.h>

@@ -1,4 +1,4 @@
-// Prints what a command says beside its result. The reader may be gone and the disk full: no command fails for that.
+// Prints a command's messages. Failed writes, to a closed pipe or a full disk, do not fail the command.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,19 +9,19 @@
 
 namespace lt::io {
 
-// Writes to standard output at once. What cannot be written is dropped. Returns whether all was written.
+// Writes to standard output and flushes. Returns false if the write failed; the unwritten text is dropped.
 bool write_console(const std::string& text);
 
 // Ignores SIGPIPE, so that a closed reader does not end the process.
 void outlive_readers();
 
-// To standard error.
+// Prints to standard error.
 template <class... Args>
 void print_note(fmt::format_string<Args...> format, Args&&... args) {
   std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), stderr);
 }
 
-// To standard output, from a command whose result is in files.
+// Prints to standard output, for commands whose result is in files.
 template <class... Args>
 void print_done(fmt::format_string<Args...> format, Args&&... args) {
   write_console(fmt::format(format, std::forward<Args>(args)...));

@@ -1,4 +1,4 @@
-// Reads files and folders that may disappear meanwhile, such as those in /proc. A failure ends the read; nothing
+// Reads files and folders that may disappear during the read, such as those in /proc. A failure ends the read; nothing
 // throws.
 #pragma once
 

@@ -5,7 +5,7 @@
 
 namespace lt::io {
 
-// The word as a POSIX shell takes it, in single quotes where it needs them.
+// Returns the word in a form that a POSIX shell reads back unchanged, in single quotes if it needs them.
 inline std::string shell_word(const std::string& word) {
   constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=.,/:@%+";
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;

@@ -1,4 +1,4 @@
-// open() returns the lowest free number, so a closed 0, 1 or 2 would go to the next file.
+// Relies on open(), which returns the lowest free descriptor.
 #include "io/standard_descriptors.h"
 
 #include <fcntl.h>

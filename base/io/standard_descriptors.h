@@ -3,8 +3,8 @@
 
 namespace lt::io {
 
-// Opens /dev/null at each of the descriptors 0 to 2 that is closed: the next file would get that number, and with it
-// what is printed. Reading and writing there still fail. Call it before anything opens a file.
+// Opens /dev/null at each closed descriptor from 0 to 2. Otherwise the next opened file would get that number and
+// receive printed text. Reads from and writes to such a descriptor still fail. Call it before any file is opened.
 void open_standard_descriptors();
 
 }  // namespace lt::io

@@ -25,7 +25,7 @@ inline std::size_t utf8_length(std::string_view text) {
   return 0;
 }
 
-// The code point of the first character, of `length` bytes as utf8_length() returned.
+// Returns the code point of the first character. `length` is the result of utf8_length() and not 0.
 inline char32_t utf8_character(std::string_view text, std::size_t length) {
   const auto byte = [&](std::size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(text[i])); };
   if (length == 1) return byte(0);
@@ -34,7 +34,7 @@ inline char32_t utf8_character(std::string_view text, std::size_t length) {
   return character;
 }
 
-// The number of bytes before the first character that is invalid; all, if none is.
+// Returns the number of bytes before the first invalid character; text.size() if all are valid.
 inline std::size_t valid_utf8_bytes(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
@@ -47,10 +47,10 @@ inline std::size_t valid_utf8_bytes(std::string_view text) {
 
 inline bool is_utf8(std::string_view text) { return valid_utf8_bytes(text) == text.size(); }
 
-// The length of the longest prefix of `text`, of at most 3 bytes, with which a character may begin; 0 if its first byte
-// begins none. For text whose first character is invalid.
+// Returns the length of the longest prefix of `text`, at most 3 bytes, that can begin a character; 0 if its first byte
+// cannot. The first character of `text` must be invalid.
 inline std::size_t utf8_begun(std::string_view text) {
-  // Append the lowest valid continuations and look whether that makes a character.
+  // Append the lowest valid continuation bytes and check if they complete a character.
   std::size_t begun = 0;
   for (std::size_t length = 1; length <= 3 && length <= text.size(); ++length) {
     bool may_go_on = false;
@@ -66,8 +66,8 @@ inline std::size_t utf8_begun(std::string_view text) {
   return begun;
 }
 
-// Replaces every invalid sequence by U+FFFD: each longest part with which a character may begin, and else each byte
-// (Unicode 15, section 3.9, "U+FFFD Substitution of Maximal Subparts").
+// Replaces every invalid sequence by U+FFFD. A sequence is the longest prefix that can begin a character, or else one
+// byte (Unicode 15, section 3.9, "U+FFFD Substitution of Maximal Subparts").
 inline std::string repaired_utf8(std::string_view text) {
   std::string repaired;
   while (!text.empty()) {

@@ -1,4 +1,4 @@
-// Reads to the end of a file regardless of its reported size: files grow, and those in /proc report no size.
+// Reads to the end of a file regardless of its reported size, because files grow and files in /proc report size 0.
 #include "io/whole_file.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // The allocators of the CPU, CUDA devices and meta. A freed block is kept for the next request of its size, until the
-// system has no memory left for another size. The CPU's system seldom says so, so there the kept bytes have a bound
-// too.
+// system has no memory left for another size. On the CPU the system seldom reports that, so the kept bytes are also
+// bounded.
 #include "memory/allocator.h"
 
 #include <sys/mman.h>

@@ -9,26 +9,26 @@ namespace lt::memory {
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  // Returns at least `bytes` bytes aligned to kAllocationAlignment. If the system has not enough memory left, freed
-  // blocks that are kept are returned to it first. Throws InternalError if that does not suffice.
+  // Returns at least `bytes` bytes aligned to kAllocationAlignment. If the system has too little memory, returns the
+  // free blocks that are kept for reuse and tries again. Throws InternalError if that fails too.
   virtual void* allocate(Size bytes) = 0;
   virtual void deallocate(void* block, Size bytes) = 0;
 };
 
 Allocator& allocator(Device device);
 
-// Returns the freed blocks that are kept for reuse to the system. On a CUDA device it waits for the device.
+// Returns the free blocks that are kept for reuse to the system. On a CUDA device, waits for the device.
 void trim(Device device);
 
-// The bytes of the CPU's freed blocks that are kept. If they are 1 GiB more than were ever live at once, they return to
-// the system before another block is taken from it.
+// Returns the bytes of free CPU blocks that are kept for reuse. If they exceed the peak of live bytes by more than 1
+// GiB, they are returned to the system before it is asked for another block.
 Size kept_bytes();
 
-// The bytes that the live blocks of the meta device would take on a CUDA device beyond their own: cudaMalloc() gives
-// blocks of more than 1 MiB in whole pages of 2 MiB.
+// Returns the bytes that cudaMalloc() would add to the meta device's live blocks: it rounds blocks of more than 1 MiB
+// up to whole pages of 2 MiB.
 Size meta_rounding_bytes();
 
-// How often the allocators have requested memory from the system since the start.
+// Returns how often the allocators have requested memory from the system since the start.
 Size system_allocations();
 
 }  // namespace lt::memory

@@ -1,5 +1,6 @@
-// An arena for steps. A training step or an evaluation runs once on shapes alone, and its allocations are recorded.
-// From then on its k-th allocation gets the k-th place in one arena, and a step allocates nothing.
+// The arena: one preallocated block that holds all memory of a step. A rehearsal (a dry run of a training step or an
+// evaluation on shapes only) records the allocations. Afterwards the k-th allocation of the step gets the k-th offset
+// in the arena, so a step allocates nothing.
 #pragma once
 
 #include <memory>
@@ -10,8 +11,8 @@
 
 namespace lt::memory {
 
-// Runs `body` and records when this thread allocates and frees which blocks on `device`. Meanwhile blocks come from the
-// device's allocator. Throws UsageError if a block outlives the body.
+// Runs `body` and records which blocks this thread allocates and frees on `device`, and when. The blocks are allocated
+// by the device's allocator. Throws UsageError if a block outlives the body.
 template <class F>
 MemoryPlan record_memory_plan(std::string name, Device device, F&& body);
 
@@ -25,7 +26,7 @@ class Arena {
   Size bytes() const { return bytes_; }
   Device device() const { return device_; }
 
-  // Runs `body`. Its k-th allocation gets the k-th place of `plan`. Throws InternalError if the plan does not fit into
+  // Runs `body`. Its k-th allocation gets the k-th offset of `plan`. Throws InternalError if the plan does not fit into
   // the arena. Throws UsageError if an allocation differs from the record (the message names the operation), if any
   // recorded one is missing, and if a block outlives the body.
   template <class F>

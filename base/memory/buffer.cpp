@@ -1,4 +1,4 @@
-// Takes a buffer's block from its source, counts it for its owner, and gives it back.
+// Takes a buffer's block from its source, counts it in the ledger, and gives it back.
 #include "memory/buffer.h"
 
 #include "memory/ledger.h"

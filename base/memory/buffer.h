@@ -34,14 +34,14 @@ class AllocationScope {
   const ContextMemberScope<&Context::blocks_device> device_;
 };
 
-// The ledger does not count Buffers that this thread makes during the scope. For rehearsals, which take no memory, and
-// for what a module keeps on the host beside the training.
+// The ledger does not count Buffers that this thread makes during the scope. Used for rehearsals (dry runs of a step on
+// shapes only), which take no memory, and for the CPU originals of a module's constant buffers.
 class UncountedMemoryScope {
  private:
   const ContextMemberScope<&Context::counts_memory> counts_{false};
 };
 
-// What a Buffer of `bytes` bytes occupies: a multiple of kAllocationAlignment.
+// Rounds `bytes` up to a multiple of kAllocationAlignment, the bytes that a Buffer occupies.
 constexpr Size occupied_bytes(Size bytes) {
   return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
 }

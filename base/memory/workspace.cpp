@@ -1,4 +1,4 @@
-// The workspace of each CUDA device. It lives as long as the process; then the driver reclaims it.
+// The workspace of each CUDA device. It lives until the process ends, when the driver reclaims it.
 #include "memory/workspace.h"
 
 #include <array>

@@ -1,5 +1,5 @@
-// Scratch memory shared by all work on a CUDA device's compute stream. The next kernel may overwrite it. It is
-// allocated at the first allocation on the device, in fixed sizes, so that a memory plan can count it.
+// Scratch memory shared by all work on a CUDA device's compute stream. The next kernel may overwrite it. It has fixed
+// sizes, so that a memory plan can count it, and is allocated at the first allocation on the device.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ constexpr Size workspace_bytes(DeviceType type) {
   return type == DeviceType::cuda ? kScratchBytes + kProductWorkspaceBytes : 0;
 }
 
-// Allocates the workspace of CUDA device `device` and counts it in the ledger, unless it exists.
+// Allocates the workspace of CUDA device `device`, unless it exists, and counts it in the ledger.
 void make_workspace(int device);
 
 // Returns kScratchBytes bytes. Throws InternalError if `bytes` is larger.

@@ -17,7 +17,7 @@ class Lap {
  public:
   // Waits until the device has reached the lap's end.
   ActivityTimes times() const;
-  // How many it has, with its end but not its begin.
+  // The number of time points, including the lap's end but not its begin.
   std::size_t time_points() const { return changes_.size() - 1; }
 
  private:

@@ -1,4 +1,4 @@
-// Records a device's kernels, copies and fills through CUPTI's activity API. CUPTI has its own clock, and a stream's
+// Records a device's kernels, copies and fills through CUPTI's activity API. CUPTI has its own clock, while a stream's
 // time points are events. A mark is a short fill between two events, so both clocks see it. CUPTI's times are mapped
 // linearly through the first and the last mark, which cancels the host's delays and the clocks' drift.
 #include "profile/kernel_profile.h"

@@ -1,4 +1,4 @@
-// The stub for a build without CUPTI, which records no kernels.
+// The stub for a build without CUPTI, which cannot record kernels.
 #include "libtrain/error.h"
 #include "profile/kernel_profile.h"
 

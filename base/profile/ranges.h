@@ -1,4 +1,4 @@
-// Named ranges that CUDA's profilers show beside kernels (NVTX). Without a profiler, and in a build without CUDA, they
+// Named ranges that CUDA's profilers show next to kernels (NVTX). Without a profiler, and in a build without CUDA, they
 // do nothing.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Counts the work of this thread when an operation is dispatched, on every device. One run on shapes alone therefore
-// gives the FLOPs and bytes of a step.
+// Counts this thread's work when an operation is dispatched, on any device. So a rehearsal (a dry run of the step on
+// shapes only) gives the FLOPs and bytes of a step.
 #pragma once
 
 #include "libtrain/device/context.h"
@@ -7,7 +7,7 @@
 
 namespace lt::profile {
 
-// The time of a matrix product, where it was measured.
+// Milliseconds of matmuls, from measurements.
 class ProductTimes {
  public:
   virtual ~ProductTimes() = default;
@@ -15,15 +15,15 @@ class ProductTimes {
 };
 
 struct WorkCount {
-  double product_flops = 0;    // matrix products, 2 M N K each
-  double quantized_flops = 0;  // of products in e4m3, which the former does not count
-  // With `times`, the products whose sizes are known are timed as well: their FLOPs and the sum of their times.
+  double product_flops = 0;    // matmuls, 2 M N K each
+  double quantized_flops = 0;  // matmuls in e4m3, not counted above
+  // With `times`: the FLOPs and the summed times of the matmuls whose sizes are known.
   const ProductTimes* times = nullptr;
   double timed_flops = 0, timed_ms = 0;
-  // Attention over the visible pairs only: 2 products forward, 5 backward (Dao et al. 2022). Without a window each
-  // product takes B H T^2 D.
+  // Attention over the visible pairs only: 2 matmuls forward, 5 backward (Dao et al. 2022). Without a window each
+  // matmul takes B H T^2 D FLOPs.
   double attention_forward_flops = 0, attention_backward_flops = 0;
-  // Bytes that all other operations read and write. Activations count twice, written once and read once.
+  // Bytes that all other operations read and write. Each activation is counted twice: written once and read once.
   double traffic_bytes = 0;
 };
 

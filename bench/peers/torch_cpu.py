@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Times a full training step (forward, backward, clip, fused AdamW) of PyTorch on the CPU, beside libtrain's.
+"""Times a full PyTorch training step (forward, backward, clip, fused AdamW) on the CPU, for comparison with libtrain.
 
     torch_cpu.py --model gpt-tiny --dtype f32 --mode best --threads 2 --steps 30      # one JSON object
     torch_cpu.py --model gpt-tiny --dtype bf16 --serve                                # driven by bench/compare_step.py
 
 Modes: eager, compile (torch.compile of forward, loss and backward), best (times both and keeps the faster).
-bf16 comes in two ways: `autocast` (f32 parameters, bf16 matrix products) and `master` (bf16 parameters and gradients,
-f32 copies for AdamW); --bf16 best times both and keeps the faster.
+bf16 has two variants: `autocast` (f32 parameters, bf16 matmuls) and `master` (bf16 parameters and gradients, f32 copies
+for AdamW). --bf16 best times both and keeps the faster.
 
 --serve: prints the settings as one JSON line when warm, then for each line "run N" of standard input runs N timed steps
-and prints {"ms": [...]}; ends with the input. `ltrain bench step --serve` speaks the same.
+and prints {"ms": [...]}; ends with the input. `ltrain bench step --serve` uses the same protocol.
 """
 
 import argparse

@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
-"""Times training steps (forward, backward, clip, fused AdamW) of PyTorch on CUDA devices, beside libtrain's.
+"""Times PyTorch training steps (forward, backward, clip, fused AdamW) on CUDA devices, for comparison with libtrain.
 
     torch_gpu.py --model gpt2-124m --batch 64 --seq 1024 --steps 20                       # one device, one JSON object
     torch_gpu.py --ranks 4 --strategy fsdp2 --model llama-1b --batch 4 --seq 4096         # by torchrun, on this host
     torch_gpu.py ... --serve                                                              # driven by bench/compare_step.py
 
-bf16: `ddp` (and one device) keeps f32 parameters and computes under autocast, the model compiled as a whole; `fsdp2`
-shards f32 parameters block by block (fully_shard), gathers them in bf16 and reduces gradients in f32, each block and the
-loss compiled. `zero2` is fsdp2 without resharding after the forward pass. What no block holds (embedding, last norm, head)
-is needed again at once, so it is resharded after the backward pass only. --mode best times the VARIANTS below that suit
-the strategy and the number of devices, each in processes of its own, because a kernel that the compiler tries can end a
-process's use of the device. It goes on with the fastest, whose name is in the settings, beside the times of all and what
-failed. On several devices it is for `ddp`.
+bf16: `ddp` (and one device) keeps f32 parameters and computes under autocast, with the model compiled as a whole.
+`fsdp2` shards f32 parameters block by block (fully_shard), gathers them in bf16 and reduces gradients in f32, with each
+block and the loss compiled. `zero2` is fsdp2 without resharding after the forward pass. Parameters outside blocks
+(embedding, last norm, head) are needed again at once, so they are resharded after the backward pass only. --mode best
+times the VARIANTS below that suit the strategy and the number of devices. Each variant runs in separate processes,
+because a kernel that the compiler tries can end a process's use of the device. It then continues with the fastest
+variant. The settings contain its name, the times of all variants and the failures. On several devices, --mode best is
+for `ddp`.
 
-fp8: the same with the linear layers of blocks by torchao's float8, with one scale a tensor (`tensorwise`; fsdp2 then
-gathers them in float8), or on one device with the better of that and scales of rows. Needs torchao.
+fp8: like bf16, but the linear layers of blocks use torchao's float8 with one scale per tensor (`tensorwise`; fsdp2 then
+gathers them in float8). On one device, the faster of that and scales per row. Needs torchao.
 
 --serve: prints the settings as one JSON line when warm, then for each line "run N" of standard input runs N timed steps
-and prints {"ms": [...]}; ends with the input. `ltrain bench step --serve` speaks the same.
+and prints {"ms": [...]}; ends with the input. `ltrain bench step --serve` uses the same protocol.
 """
 
 import argparse

@@ -1,7 +1,8 @@
-"""GPT-2, Llama and similar models in plain PyTorch, with packed projections, for the speed peer and the parity twin.
+"""GPT-2, Llama and similar models in plain PyTorch, with packed projections, for the speed comparison and the parity
+twin.
 
-Weights load from a Hugging Face folder (config.json + model.safetensors). The parameters here are those of the folder,
-some of them concatenated or transposed, which changes neither a gradient norm nor an AdamW step.
+Weights load from a Hugging Face folder (config.json + model.safetensors). Some of the folder's parameters are
+concatenated or transposed here, which changes neither a gradient norm nor an AdamW step.
 """
 
 import json

@@ -1,4 +1,4 @@
-// Commits checkpoints.
+// Rank 0 writes the manifest and renames the folder.
 #include "checkpoints/format/commit.h"
 
 #include <fmt/format.h>

@@ -16,7 +16,8 @@ namespace lt::checkpoint {
 // Progress is counted at least once per this many bytes written; even a slow disk writes them within seconds.
 constexpr Size kPieceBytes = Size{64} << 20;
 
-// Hands written data to the disk, piece by piece, and counts progress. The data is durable only after sync().
+// Starts writing the file's data to the disk, piece by piece, and counts progress. The data is durable only after
+// sync().
 void write_out(const io::CheckedFile& file);
 
 // Opens a regular file for reading. Anything else, even a pipe without a writer, is refused at once.
@@ -40,13 +41,13 @@ std::string read_text(const std::filesystem::path& file, Size limit);
 void write_durably(const std::filesystem::path& file, std::string_view text);
 // Renames within one folder, then fsyncs the folder.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
-// Throws unless nothing has this name, or an empty folder. Errors name the whole path; the hint is for --out.
+// Throws unless `folder` does not exist or is empty. Errors name the whole path; their hint is for --out.
 void require_new_or_empty(const std::filesystem::path& folder);
-// mkdir -p; each new folder's parent is fsynced. Errors name the whole path.
+// Like mkdir -p, and fsyncs each new folder's parent. Errors name the whole path.
 void make_folders_durably(const std::filesystem::path& folder);
 
-// Runs `body`. A DataError inside, whose message starts with a file's name, becomes one whose message starts with the
-// folder's path. Exceptions of the standard library become DataErrors too, so that collectively() sees them.
+// Runs `body`. Its DataErrors have messages that start with a file's name; they are thrown again with the folder's path
+// in front. Exceptions of the standard library become DataErrors too, so that collectively() sees them.
 template <class Body>
 auto within(const std::filesystem::path& folder, Body&& body) {
   try {
@@ -60,7 +61,7 @@ auto within(const std::filesystem::path& folder, Body&& body) {
   }
 }
 
-// Runs `body`. A DataError inside, whose message names no file, becomes one that starts with "<name>: ".
+// Runs `body`. Its DataErrors have messages that name no file; they are thrown again with "<name>: " in front.
 template <class Body>
 auto in_file(const std::string& name, Body&& body) {
   try {

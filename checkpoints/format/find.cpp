@@ -1,4 +1,6 @@
-// Finds checkpoints and explains why one is not valid. Nothing here changes a file.
+// Finds checkpoints and explains why one is not valid.
+#include "checkpoints/format/find.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,7 +18,6 @@
 #include "checkpoints/format/verify.h"
 #include "io/crc32c.h"
 #include "io/descriptor.h"
-#include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 
 namespace lt::checkpoint {
@@ -210,14 +211,13 @@ std::optional<Listing> find_other(const std::string& path, const RunFilter& runs
 void require_no_other_run(const std::string& path, const RunFilter& runs, const std::string& named) {
   const auto other = find_other(path, runs);
   if (!other) return;
-  const std::string found = other->run.empty() ? "version 1, without an id" : "run " + other->run;
   const std::string hint =
       named.empty() ? "choose another folder for this run's checkpoints"
                     : fmt::format("choose another --{}; --checkpoint.resume={} with it begins a new run from there",
                                   named, other->path);
   throw UsageError(named.empty() ? "checkpoint" : "config",
-                   fmt::format("{}: expected checkpoints of run {} alone, found {} of {}", subject_of(path, named),
-                               runs.run, std::filesystem::path(other->path).filename().string(), found),
+                   fmt::format("{}: expected checkpoints of run {} alone, found {} of run {}", subject_of(path, named),
+                               runs.run, std::filesystem::path(other->path).filename().string(), other->run),
                    hint);
 }
 
@@ -245,12 +245,14 @@ DataError no_valid_checkpoint(const std::string& path, const std::vector<std::st
           notes.empty() ? hint_for_no_checkpoint(path) : ""};
 }
 
-std::string newest(const std::string& path, std::vector<std::string>* notes, const std::string& named) {
+std::string newest_named(const std::string& path, const std::string& named, std::vector<std::string>* notes) {
   Problems reasons;
   const auto found = find_newest(path, kAnyRun, &reasons, true);
   if (!found) throw no_valid_checkpoint(path, reasons, named);
   if (notes != nullptr) notes->insert(notes->end(), reasons.begin(), reasons.end());
   return *found;
 }
+
+std::string newest(const std::string& path, std::vector<std::string>* notes) { return newest_named(path, "", notes); }
 
 }  // namespace lt::checkpoint

@@ -11,17 +11,17 @@
 namespace lt::checkpoint {
 
 // NFS locks a file for all hosts, but a folder only for the processes of one host. The file is kLockName in the folder.
-// It stays behind unless the folder holds nothing else.
+// After the lock is released, the file remains unless the folder holds nothing else.
 enum class LockOn { folder, folder_and_file };
 inline constexpr const char* kLockName = ".lock";
 
-// Holds the lock until the last copy of the result is destroyed. Returns nullopt if another process holds it, and null
-// if there is no such folder or its file system has no locks. Without the right or the room to make the file, the lock
-// is on the folder alone. Within one process, all holders share the lock. Throws DataError on other failures of the
-// system.
+// Takes the lock and holds it until the last copy of the result is destroyed. Returns nullopt if another process holds
+// it. Returns a null pointer if the folder does not exist or its file system has no locks. If the file cannot be
+// created, for lack of permission or disk space, locks the folder alone. Within one process, all holders share the
+// lock. Throws DataError on other failures of the system.
 std::optional<std::shared_ptr<void>> try_lock_folder(const std::filesystem::path& folder, LockOn on = LockOn::folder);
 
-// Another process holds the lock.
+// Thrown if another process holds the lock.
 struct FolderTaken : DataError {
   using DataError::DataError;
 };

@@ -1,13 +1,13 @@
-// What a folder holds in place of a model or a checkpoint, for messages.
+// Recognises the contents of a folder that is neither a model nor a checkpoint, for error messages.
 #pragma once
 
 #include <string>
 
 namespace lt::checkpoint {
 
-// An adapter of PEFT, or the snapshots of a Hugging Face cache.
+// A PEFT adapter, or the snapshots of a Hugging Face cache.
 struct FoundInstead {
-  std::string found, hint;  // empty: nothing that is known
+  std::string found, hint;  // both empty if not recognised
 };
 FoundInstead found_instead(const std::string& path);
 

@@ -18,7 +18,7 @@ T hdf5_checked(T result, const char* expression, const char* file, int line) {
   return result;
 }
 
-// The value of an HDF5 call. Throws DataError if it is negative, which is how HDF5 reports failure.
+// Returns the value of an HDF5 call. Throws DataError if it is negative, which is how HDF5 reports failure.
 #define LT_HDF5(expr) ::lt::checkpoint::hdf5_checked((expr), #expr, __FILE__, __LINE__)
 
 // Admits one thread at a time to the library, which is not thread-safe, and keeps it from printing errors meanwhile.
@@ -64,8 +64,8 @@ using Hdf5Space = Hdf5Handle<H5Sclose>;
 using Hdf5Attribute = Hdf5Handle<H5Aclose>;
 using Hdf5Properties = Hdf5Handle<H5Pclose>;
 
-// File access properties of every checkpoint file. The format is exactly 1.10: its metadata is checksummed, and a file
-// whose writer died is refused. There are no file locks, which shared file systems often lack.
+// Returns the file access properties of every checkpoint file. The format is exactly 1.10: its metadata is checksummed,
+// and a file whose writer died is refused. HDF5's file locks are off, because shared file systems often lack them.
 Hdf5Properties file_access();
 
 }  // namespace lt::checkpoint

@@ -12,7 +12,7 @@ class Hdf5WriteDriver {
  public:
   Hdf5WriteDriver();
 
-  // Access properties for creating a file: those of file_access(), with this driver.
+  // Returns the properties of file_access() plus this driver, for creating a file.
   Hdf5Properties access();
   // Throws DataError if a call failed since the last check, for example "cannot write: No space left on device".
   void check();

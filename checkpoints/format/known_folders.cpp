@@ -1,4 +1,4 @@
-// Caches facts about step folders by path. An entry is valid while the folder's files are unchanged.
+// Keeps one entry per folder. It is valid while a hash of the files' names, inodes, sizes and times is unchanged.
 #include "checkpoints/format/known_folders.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Caches facts about step folders in this process, so that no file is read twice for them: the manifest's listing, and
-// whether every byte is as the manifest says. A folder counts as unknown once the size, time or inode of one of its
+// Caches two facts about step folders in this process, so that no file is read twice for them: the manifest's listing,
+// and if every byte matches the manifest. A folder's entry becomes invalid when the size, time or inode of one of its
 // files changes.
 #pragma once
 
@@ -13,10 +13,10 @@ namespace lt::checkpoint {
 // Returns `look()` for `folder`, cached. Only a valid listing is cached.
 Listing remembered(const std::filesystem::path& folder, const std::function<Listing()>& look);
 
-// Records whether `folder` was whole when all its bytes were read or written.
+// Records the result of reading or writing all bytes of `folder`: `whole` is true if they matched the manifest.
 void remember_whole(const std::filesystem::path& folder, bool whole);
 
-// Returns whether every byte of `folder` is as the manifest says. Reads the bytes if that is not known.
+// Returns true if every byte of `folder` matches the manifest. Reads the bytes unless the answer is cached.
 bool is_whole(const std::filesystem::path& folder);
 
 }  // namespace lt::checkpoint

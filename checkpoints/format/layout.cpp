@@ -1,4 +1,4 @@
-// Names of the files and folders of a checkpoint, and the step folders that a path refers to.
+// Makes and parses the names, and lists step folders.
 #include "checkpoints/format/layout.h"
 
 #include <fmt/format.h>

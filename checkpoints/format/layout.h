@@ -29,13 +29,15 @@ std::optional<Size> parse_step(std::string_view name);
 // (run_id.h).
 bool is_leftover(std::string_view name, std::string_view run);
 
-// Moves `folder` to the first free <name>.corrupt-K beside it and returns its new path.
+// Renames `folder` to the first free <name>.corrupt-K and returns its new path.
 std::filesystem::path move_aside(const std::filesystem::path& folder);
 
-// Step folders in `directory`, to which a run saves, oldest first. Empty if there are none, or no directory.
+// Returns the step folders in `directory`, to which a run saves, oldest first. Empty if there are none or the directory
+// does not exist.
 std::vector<std::filesystem::path> steps_in(const std::filesystem::path& directory);
-// Step folders that `path`, as a person gives it, refers to, oldest first: `path` itself if it is one (by its name, or
-// because it has a manifest), else those in its folder `checkpoints`, else those in `path`. Empty if there are none.
+// Returns the step folders that a user's `path` refers to, oldest first: `path` itself if it is a step folder (by its
+// name, or because it has a manifest), else the step folders in `path`/checkpoints, else those in `path`. Empty if
+// there are none.
 std::vector<std::filesystem::path> step_folders(const std::string& path);
 
 }  // namespace lt::checkpoint

@@ -1,6 +1,8 @@
-// Loads checkpoints. The requested intervals are intersected with those that the files hold, so a checkpoint of any
-// rank count and strategy serves any other. A manifest has all of a parameter's kind or nothing, so a request is filled
-// completely or refused before anything is read.
+// Loads checkpoints. The requested intervals are intersected with the files' intervals, so a checkpoint written by any
+// rank count and strategy can be loaded by any other. A manifest has all elements of a parameter's kind or none, so a
+// request is filled completely or refused before anything is read.
+#include "checkpoints/format/load.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +18,6 @@
 #include "checkpoints/format/read_ranges.h"
 #include "checkpoints/format/shard_reader.h"
 #include "device/fault.h"
-#include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/device/phase.h"
 
 namespace lt::checkpoint {

@@ -1,5 +1,4 @@
-// Verifies the pieces that no rank reads. They are numbered over all files, and rank r of n takes the r-th of n
-// contiguous shares, so that it opens few files.
+// Pieces are numbered over all files. Rank r of n takes the r-th of n contiguous shares, so that it opens few files.
 #include "checkpoints/format/load_shares.h"
 
 #include <algorithm>

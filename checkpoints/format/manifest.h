@@ -1,4 +1,4 @@
-// The manifest: the contents of a checkpoint and the checksum of every byte of it. A manifest that was read is
+// The manifest lists the contents of a checkpoint, with checksums that cover every byte. A manifest that was read is
 // consistent in itself: every dataset lies inside its file and its parameter, and every element of every kind that a
 // parameter has is in exactly one dataset. docs/checkpoint-format.md describes the file.
 #pragma once
@@ -12,7 +12,8 @@
 
 namespace lt::checkpoint {
 
-// Limits of a manifest. No text can make a reader take more memory or stack than the text's own size explains.
+// Limits of a manifest. They ensure that no text makes a reader use more memory or stack than the text's own size
+// justifies.
 inline constexpr Size kMaxManifestBytes = Size{1} << 30;
 inline constexpr Size kMaxTokenizerFiles = Size{1} << 10;
 inline constexpr Size kMaxParameters = Size{1} << 20;
@@ -46,7 +47,7 @@ struct Manifest {
   int world_size = 0;
   std::vector<ParameterInfo> parameters;
   std::vector<FileEntry> files;
-  std::vector<StateKind> kinds = {kMaster};  // kinds of state that it holds, the masters first
+  std::vector<StateKind> kinds = {kMaster};  // kinds of state in the checkpoint, the masters first
 };
 
 // "master/blocks.0.norm1.weight".
@@ -54,17 +55,17 @@ std::string to_string(const DatasetEntry& dataset);
 // "master/blocks.0.norm1.weight[0, 64)".
 std::string to_string(const std::string& kind, const std::string& parameter, Size begin, Size end);
 
-// The `candidates` that at least one dataset has, and always the masters.
+// Returns the `candidates` that at least one dataset has, and always the masters.
 std::vector<StateKind> kinds_that_occur(const std::vector<StateKind>& candidates, const std::vector<FileEntry>& files);
-// Sets each dataset's dtype to that of its kind. Datasets of a kind not in the list keep theirs.
+// Sets each dataset's dtype to its kind's dtype. Datasets of a kind that is not in the list keep their dtype.
 void set_dtypes(std::vector<FileEntry>& files, const std::vector<StateKind>& kinds);
 // Returns null if no kind has that name.
 const StateKind* find_kind(const std::vector<StateKind>& kinds, const std::string& name);
 
-// See weight_kinds() in libtrain/checkpoints/checkpoint.h.
+// See weight_kinds() in checkpoints/format/load.h.
 std::unordered_map<std::string, std::string> weight_kinds(const Manifest& manifest, const std::string& weights);
 
-// Throws DataError, which names the first difference, unless the checkpoint's parameters are these.
+// Throws DataError, which names the first difference, if the checkpoint's parameters differ from `parameters`.
 void require_parameters(const Manifest& manifest, const std::vector<ParameterInfo>& parameters);
 
 // Throws DataError unless the manifest is consistent in itself.
@@ -72,7 +73,7 @@ void check_consistent(const Manifest& manifest);
 
 // The text of manifest.json. Its second-to-last line holds the crc32c of all bytes before that line.
 std::string manifest_text(const Manifest& manifest);
-// Reads the text of manifest_text(), and version 1. Throws DataError for any other bytes.
+// Reads the text of manifest_text(). Throws DataError for any other bytes.
 Manifest parse_manifest(const std::string& text);
 // Reads `folder`/manifest.json. Error messages start with "manifest.json". A folder step-N must hold step N.
 Manifest read_manifest(const std::filesystem::path& folder);

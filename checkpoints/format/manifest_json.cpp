@@ -23,7 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "libtrain checkpoint";
-constexpr int kVersion = 2;  // the version written; 1 is read too
+constexpr int kVersion = 2;
 
 [[noreturn]] void fail_field(const std::string& key, const std::string& expected, const std::string& found) {
   throw DataError("checkpoint", fmt::format("manifest.json: field {}: expected {}, found {}", key, expected, found));
@@ -164,7 +164,7 @@ DType state_dtype_from(const Json& json, const std::string& kind) {
   fail_field("states", fmt::format("{} of dtype f32, bf16 or f16", kind), name);
 }
 
-// Version 2 names its kinds and their dtypes, so that a reader can name an unknown one when it refuses it.
+// A manifest names its kinds and their dtypes, so that a reader can name an unknown one when it refuses it.
 std::vector<StateKind> kinds_from(const Json& json) {
   std::vector<StateKind> kinds;
   for (const Json& state : array_of(json, "states", static_cast<Size>(kMaxKinds))) {
@@ -287,12 +287,10 @@ Manifest detail::parse_object(const std::string& text) {
     const Json json = Json::parse(text);
     if (text_of(json, "format") != kFormat) fail_field("format", std::string(kFormat), text_of(json, "format"));
     const Size version = integer_of(json, "version");
-    if (version != 1 && version != kVersion) {
-      fail_field("version", fmt::format("1 or {}", kVersion), std::to_string(version));
-    }
+    if (version != kVersion) fail_field("version", std::to_string(kVersion), std::to_string(version));
     Manifest manifest;
     RunState& state = manifest.state;
-    if (version >= 2) state.run = id_of(json, "run", false), state.parent = id_of(json, "parent", true);
+    state.run = id_of(json, "run", false), state.parent = id_of(json, "parent", true);
     state.step = count_of(json, "step");
     state.samples = count_of(json, "samples");
     state.data_tokens = count_of(json, "data_tokens");
@@ -304,9 +302,8 @@ Manifest detail::parse_object(const std::string& text) {
     if (!(state.loss_scale > 0) || !std::isfinite(static_cast<float>(state.loss_scale))) {
       fail_field("loss_scale", "a positive f32", field(json, "loss_scale").dump());
     }
-    // Manifests from before f16 support have neither.
-    if (json.contains("loss_scale_steps")) state.loss_scale_steps = count_of(json, "loss_scale_steps");
-    if (json.contains("skipped")) state.skipped = count_of(json, "skipped");
+    state.loss_scale_steps = count_of(json, "loss_scale_steps");
+    state.skipped = count_of(json, "skipped");
     if (json.contains("eval_loss")) {
       if (!json["eval_loss"].is_number()) fail_field("eval_loss", "a number", json["eval_loss"].dump());
       state.eval_loss = json["eval_loss"].get<double>();
@@ -330,8 +327,8 @@ Manifest detail::parse_object(const std::string& text) {
     state.model = model.empty() ? "" : model.dump();
     if (json.contains("base")) {
       const Json& base = json["base"];
-      state.base = text_of(base, "from"), state.base_digest = text_of(base, "digest");
-      if (base.contains("beside")) state.base_beside = text_of(base, "beside");  // older manifests have none
+      state.base = text_of(base, "from"), state.base_beside = text_of(base, "beside");
+      state.base_digest = text_of(base, "digest");
     }
     if (json.contains("data_files")) {
       for (const Json& file : array_of(json, "data_files", kMaxFiles)) state.data_files.push_back(data_file_from(file));
@@ -340,14 +337,10 @@ Manifest detail::parse_object(const std::string& text) {
       manifest.parameters.push_back(parameter_from(parameter));
     }
     for (const Json& file : array_of(json, "files", kMaxFiles)) manifest.files.push_back(file_from(file));
-    if (version >= 2) {
-      manifest.kinds = kinds_from(json);
-      const std::vector<StateKind> occur = kinds_that_occur(manifest.kinds, manifest.files);
-      if (occur != manifest.kinds) {
-        fail_field("states", states_text(occur) + " by the datasets", states_text(manifest.kinds));
-      }
-    } else {
-      manifest.kinds = kinds_that_occur({kMaster, "m", "v"}, manifest.files);
+    manifest.kinds = kinds_from(json);
+    const std::vector<StateKind> occur = kinds_that_occur(manifest.kinds, manifest.files);
+    if (occur != manifest.kinds) {
+      fail_field("states", states_text(occur) + " by the datasets", states_text(manifest.kinds));
     }
     set_dtypes(manifest.files, manifest.kinds);
     return manifest;

@@ -1,4 +1,4 @@
-// Converts the description of a transformer to JSON and back.
+// The fields of the JSON object, and the checks of a text that is read.
 #include "checkpoints/format/model_json.h"
 
 #include <fmt/format.h>

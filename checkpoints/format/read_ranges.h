@@ -1,4 +1,4 @@
-// Reads ranges of parameters from a checkpoint, whichever files hold them.
+// Reads ranges of parameters from the files of a checkpoint.
 #pragma once
 
 #include <filesystem>
@@ -19,8 +19,8 @@ struct RangeRequest {
   DType dtype = DType::f32;
 };
 
-// Fills every request. `manifest` must be that of `folder`. One file is open at a time, and only the blocks that a
-// request touches are read. Throws DataError if a parameter or kind is missing or a checksum does not match.
+// Fills every request. `manifest` must be the manifest of `folder`. One file is open at a time, and only the blocks
+// that a request touches are read. Throws DataError if a parameter or kind is missing or a checksum does not match.
 void read_ranges(const std::filesystem::path& folder, const Manifest& manifest,
                  const std::vector<RangeRequest>& requests, Transfer& transfer);
 

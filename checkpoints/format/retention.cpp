@@ -1,4 +1,4 @@
-// Updates a checkpoints folder after a save: LATEST, and the removal of superfluous checkpoints.
+// Decides which checkpoints are superfluous.
 #include "checkpoints/format/retention.h"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoints/format/files.h"
+#include "checkpoints/format/find.h"
 #include "checkpoints/format/known_folders.h"
 #include "checkpoints/format/layout.h"
 #include "checkpoints/format/run_id.h"

@@ -1,4 +1,4 @@
-// Draws and checks ids of runs.
+// An id is the time of the draw and 64 random bits.
 #include "checkpoints/format/run_id.h"
 
 #include <fmt/format.h>

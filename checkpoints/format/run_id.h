@@ -9,7 +9,7 @@ namespace lt::checkpoint {
 // True for 1 to 64 letters, digits and dashes.
 bool is_run_id(std::string_view text);
 
-// The mark of the temporary files and folders of one save by the run: its id and 32 random bits.
+// Returns a new mark for the temporary files and folders of one save by the run: the run's id and 32 random bits.
 std::string attempt_of(const std::string& run);
 
 }  // namespace lt::checkpoint

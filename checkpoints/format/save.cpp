@@ -1,4 +1,4 @@
-// Saves checkpoints: checks what is to be saved, and writes each rank's file. commit.cpp makes them a checkpoint.
+// Saves checkpoints: checks the state and writes each rank's file. commit.cpp then commits the files as a checkpoint.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -9,6 +9,7 @@
 
 #include "checkpoints/format/commit.h"
 #include "checkpoints/format/files.h"
+#include "checkpoints/format/find.h"
 #include "checkpoints/format/folder_lock.h"
 #include "checkpoints/format/layout.h"
 #include "checkpoints/format/manifest.h"

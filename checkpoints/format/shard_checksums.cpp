@@ -1,4 +1,4 @@
-// Checksums of a shard file: payloads in blocks, and all bytes between them.
+// Computes checksums per block, and joins them to the checksum of the file.
 #include "checkpoints/format/shard_checksums.h"
 
 #include <fmt/format.h>

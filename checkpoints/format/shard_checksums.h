@@ -16,7 +16,7 @@ struct FileChecksums {
 };
 // Reads each byte once, possibly on several threads. Throws DataError if payloads overlap or pass the end of the file.
 FileChecksums checksums_of(const std::filesystem::path& file, const std::vector<DatasetEntry>& datasets);
-// As checksums_of(), but takes the payloads' checksums from `entry` and reads only the bytes between the payloads.
+// Like checksums_of(), but takes the payloads' checksums from `entry` and reads only the bytes between the payloads.
 // `blocks` stays empty.
 FileChecksums checksums_around(const std::filesystem::path& file, const FileEntry& entry);
 

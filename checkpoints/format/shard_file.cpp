@@ -1,5 +1,5 @@
 // Writes one rank's file. Reported success is not trusted: once the file is on disk, it is opened again and the
-// checksums of every payload are compared with those of memory.
+// checksums of every payload are compared with the checksums of the values in memory.
 #include "checkpoints/format/shard_file.h"
 
 #include <fmt/format.h>

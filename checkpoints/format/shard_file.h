@@ -15,8 +15,8 @@ struct ShardOwner {
   Size step = 0;
 };
 
-// Writes `shards.owned` to a file in `folder`, syncs both, and returns the file's manifest entry. The checksums are
-// those of the file on disk after the fsync, and equal those of the values in memory.
+// Writes `shards.owned` to a file in `folder`, syncs both, and returns the file's manifest entry. The entry's checksums
+// are of the file on disk after the fsync, and equal the checksums of the values in memory.
 FileEntry write_shard(const std::filesystem::path& folder, const ShardOwner& owner, const ShardMap& shards);
 
 }  // namespace lt::checkpoint

@@ -1,5 +1,5 @@
-// Reads one rank's file. Payloads are read at the offsets that the manifest states. No part of the file is parsed, so
-// its content can do no harm.
+// Reads one rank's file. Payloads are read at the offsets in the manifest. No part of the file is parsed, so a damaged
+// file can do no harm.
 #pragma once
 
 #include <filesystem>
@@ -18,9 +18,9 @@ class ShardReader {
   ShardReader(const std::filesystem::path& folder, const FileEntry& file);
 
   // Writes elements [begin, end) of the parameter, which the dataset must hold, to out[0..) as `dtype`. `out` must lie
-  // on the transfer's device. Checks the blocks that it touches.
+  // on the transfer's device. Checks the blocks that it touches. Throws DataError if a checksum does not match.
   void read(const DatasetEntry& dataset, Size begin, Size end, void* out, DType dtype, Transfer& transfer);
-  // Reads one block and checks it. `values` must have room for a block.
+  // Reads one block and checks it. `values` must hold kBlockBytes bytes.
   void read_block(const DatasetEntry& dataset, std::size_t block, void* values);
   // Reads and checks all bytes outside payloads. Also checks the file as a whole, with the manifest's checksums of the
   // payloads.
@@ -33,7 +33,7 @@ class ShardReader {
   std::filesystem::path path_;
   const FileEntry& entry_;
   io::CheckedFile file_;
-  std::shared_ptr<void> block_;  // a block during conversion
+  std::shared_ptr<void> block_;  // holds a block during conversion
 };
 
 }  // namespace lt::checkpoint

@@ -1,6 +1,6 @@
-// Moves values between files and tensors. On the CPU, files are read and written directly where the values belong. To
-// and from a CUDA device, values pass through two pinned buffers of one block each, so that one is filled while the
-// other is emptied. So the host memory needed is small and does not depend on the size of a rank's state.
+// Moves values between files and tensors. On the CPU, files are read into tensors and written from tensors directly. To
+// and from a CUDA device, values pass through two pinned buffers of one block each: one is filled while the other is
+// emptied. So little host memory is needed, for a state of any size.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace lt::checkpoint {
 
-// The one device that holds the ranges' values; the CPU if all ranges are empty.
+// Returns the one device that holds the ranges' values; the CPU if all ranges are empty.
 Device device_of(const std::vector<StateRange>& ranges);
 
 class Transfer {
@@ -25,9 +25,9 @@ class Transfer {
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
-  // Whether values can be read directly into their place.
+  // True if values can be read directly into the tensors.
   bool in_place() const { return device_.type == DeviceType::cpu; }
-  // Host memory for a block of values. The caller may use it until the next call.
+  // Returns host memory for a block of values. The caller may use it until the next call.
   void* buffer();
   // Copies `bytes` bytes from `from`, which must lie in the last buffer(), to `to`.
   void send(void* to, const void* from, Size bytes);

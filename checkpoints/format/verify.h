@@ -9,9 +9,9 @@
 
 namespace lt::checkpoint {
 
-// Every problem of one step's folder, each as "file: what, expected, actual"; empty if the folder is whole. Checks the
-// manifest and file sizes and, with `checksums`, every byte of every file; known_folders.h then caches the answer. If
-// the manifest is valid, `read` receives it.
+// Returns every problem of a step folder, each as "file: what, expected, actual"; empty if the folder is whole. Checks
+// the manifest and file sizes and, with `checksums`, every byte of every file; known_folders.h then caches the answer.
+// If the manifest is valid, it is stored in `read`.
 std::vector<std::string> problems_of(const std::filesystem::path& folder, bool checksums, Manifest* read = nullptr);
 
 }  // namespace lt::checkpoint

@@ -1,4 +1,4 @@
-// Reads the weights beneath adapters from where they are.
+// Finds the base and reads its weights.
 #include "checkpoints/hugging_face/base_weights.h"
 
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "checkpoints/format/files.h"
+#include "checkpoints/format/find.h"
 #include "checkpoints/format/found_instead.h"
 #include "checkpoints/format/read_ranges.h"
 #include "io/paths.h"

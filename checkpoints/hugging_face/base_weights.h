@@ -1,5 +1,6 @@
-// The weights beneath adapters. A run with model.lora saves its adapters alone; its checkpoints name their base and
-// hold a digest of it. The base is a folder in Hugging Face's format, a checkpoint, or the initial weights of a seed.
+// The base weights to which adapters are added. A run with model.lora saves only its adapters; its checkpoints name
+// their base and hold a digest of it. The base is a folder in Hugging Face's format, a checkpoint, or the initial
+// weights of a seed.
 #pragma once
 
 #include <filesystem>
@@ -17,28 +18,29 @@
 
 namespace lt::checkpoint {
 
-// The folder that `path` means as a base: itself in Hugging Face's format, else its newest valid step. Nullopt if it is
-// neither, or empty.
+// Returns the base folder that `path` refers to: `path` itself if it is in Hugging Face's format, else its newest valid
+// step. Returns nullopt if it is neither or if `path` is empty.
 std::optional<std::string> base_at(const std::string& path);
-// The same. Throws DataError that names the path if it is neither.
+// Like base_at(), but throws DataError, which names the path, if there is no base.
 std::string find_base(const std::string& path);
-// The base of the adapters that the checkpoint in `step` holds; empty: the initial weights. `given` says where it is
-// now, unless the folder that the checkpoint names lies in it, or it is empty. Then it is that folder; if that is gone,
-// the one at the same place relative to the checkpoint; then `given`. Throws DataError if there is none.
+// Returns the base of the adapters in the checkpoint `step`; empty means the initial weights. If `given` is not empty
+// and does not contain the folder state.base, the base is find_base(given). Otherwise the base is the first that exists
+// of: state.base_beside, relative to the folder of the checkpoints; state.base; `given`. Throws DataError if there is
+// none.
 std::string find_base(const RunState& state, const std::filesystem::path& step, const std::string& given);
 
 class BaseWeights {
  public:
-  // Opens find_base(folder); if it is empty, the initial weights of `seed`. Throws DataError that names the folder
-  // unless it holds `model`, whose adapters do not count.
+  // Opens find_base(folder) or, if `folder` is empty, uses the initial weights of `seed`. Throws DataError, which names
+  // the folder, if it does not hold `model` without adapters.
   BaseWeights(const std::string& folder, const nn::TransformerSpec& model, std::uint64_t seed);
 
-  // Fills the ranges, of masters, on the transfer's device, converted to their dtypes.
+  // Fills the ranges, which must be of masters, on the transfer's device. Converts the weights to the ranges' dtypes.
   void read(const std::vector<StateRange>& ranges, Transfer& transfer) const;
-  // 16 hex digits from names, shapes and the first and last 512 values of every parameter. Equal weights in another
-  // format have the same.
+  // Returns 16 hex digits that depend on the names, the shapes and the first and last 512 values of every parameter.
+  // Equal weights in different formats have the same digest.
   std::string digest() const;
-  // Throws DataError that names the folder unless the digest is the one that `state` holds.
+  // Throws DataError, which names the folder, if the digest differs from state.base_digest.
   void require_digest(const RunState& state) const;
 
  private:
@@ -49,8 +51,8 @@ class BaseWeights {
   std::optional<Manifest> manifest_;
 };
 
-// Opens the base of a checkpoint's adapters, find_base(state, step, given), and checks its digest. Nullopt for a model
-// without adapters; throws DataError if a base is given for one.
+// Opens the base of a checkpoint's adapters, find_base(state, step, given), and checks its digest. Returns nullopt for
+// a model without adapters; throws DataError if `given` names a base for such a model.
 std::optional<BaseWeights> base_of(const RunState& state, const std::filesystem::path& step,
                                    const nn::TransformerSpec& model, const std::string& given);
 

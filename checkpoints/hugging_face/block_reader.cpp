@@ -1,4 +1,4 @@
-// Reads and converts blocks of safetensors files in threads of its own.
+// Threads take blocks in order, at most kAhead beyond the block that the caller uses.
 #include "checkpoints/hugging_face/block_reader.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Reads blocks of safetensors files in threads of its own, some blocks ahead of the caller, and converts them.
+// Reads blocks of safetensors files in its own threads, some blocks ahead of the caller, and converts them.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class BlockReader {
     const SafetensorsEntry* entry;
     Size begin, count;
     DType dtype;
-    void* out;  // receives them; null: a buffer of the reader
+    void* out;  // receives the elements; null: a buffer of the reader
   };
 
   // The files must outlive it.
@@ -31,12 +31,12 @@ class BlockReader {
   BlockReader(const BlockReader&) = delete;
   BlockReader& operator=(const BlockReader&) = delete;
 
-  // Waits for the next block in order. Its values: Block::out, or a buffer that holds them until the next call. Throws
-  // the DataError that reading them threw.
+  // Waits for the next block in order and returns its values: Block::out, or a buffer that is valid until the next
+  // call. Throws the DataError of a failed read.
   const void* next();
 
  private:
-  static constexpr std::size_t kAhead = 8;  // blocks that are read, or wait to be taken
+  static constexpr std::size_t kAhead = 8;  // blocks being read or waiting for next()
   static constexpr int kMostThreads = 4;
 
   struct Slot {
@@ -49,7 +49,7 @@ class BlockReader {
   void read(std::size_t i);
 
   std::vector<Block> blocks_;
-  std::array<Slot, kAhead> slots_;  // of block i: i % kAhead
+  std::array<Slot, kAhead> slots_;  // block i uses slot i % kAhead
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t begun_ = 0, taken_ = 0;  // blocks; the last one taken is in use

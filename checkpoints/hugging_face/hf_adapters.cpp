@@ -1,4 +1,4 @@
-// Adds adapters to their base, and writes them as PEFT does.
+// Reads a checkpoint's adapters, and either adds them to weights or writes PEFT's files.
 #include "checkpoints/hugging_face/hf_adapters.h"
 
 #include <cmath>

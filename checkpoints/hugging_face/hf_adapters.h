@@ -1,4 +1,4 @@
-// Adapters at an export: added to their base, or as PEFT's files.
+// Exports adapters: added to their base, or as PEFT files.
 #pragma once
 
 #include <filesystem>
@@ -19,11 +19,11 @@ struct AdapterSource {
   const nn::Lora& lora;
 };
 
-// weight += alpha / rank B A, for the rows of one tensor.
+// weight += (alpha / rank) B A, for the rows of one tensor.
 void add_adapter(const AdapterSource& from, const HfTensor& tensor, std::vector<float>& weight);
 
-// Writes adapter_config.json, which names `base` unless it is empty, and adapter_model.safetensors into a folder that
-// exists.
+// Writes adapter_config.json and adapter_model.safetensors into an existing folder. The config names `base` unless it
+// is empty.
 void write_adapters(const AdapterSource& from, const std::vector<HfTensor>& tensors,
                     const std::filesystem::path& folder, DType dtype, const std::string& base);
 

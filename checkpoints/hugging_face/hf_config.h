@@ -1,4 +1,4 @@
-// config.json of a Hugging Face folder: written from a model's description, and read into one.
+// Converts a model's description to the config.json of a Hugging Face folder and back.
 #pragma once
 
 #include <string>
@@ -7,18 +7,17 @@
 
 namespace lt::checkpoint {
 
-// Throws DataError if the format cannot express the model: a field that it lacks must have the family's default.
-// Dropout matters in training only.
+// Throws DataError if the format cannot express the model: each field that the format lacks must have the family's
+// default. Dropout is exempt, because it matters only in training.
 void require_expressible(const nn::TransformerSpec& model);
 
-// The text for a complete description, with weights of `dtype`. Throws as require_expressible() does.
+// Returns the text for a complete description, with weights of `dtype`. Throws like require_expressible().
 std::string hf_config_text(const nn::TransformerSpec& model, DType dtype = DType::f32);
 
-// Reads the text into a complete and valid description. A key that is missing has the value that transformers assumes;
-// sizes must be there.
-// Dropout stays 0, because it is a choice of the training. Throws DataError whose message starts with "config.json" and
-// names key, expected and found for a model that cannot be represented, and for a key that is not known, unless it is
-// null, false or empty.
+// Parses the text into a complete and valid description. A missing key has the value that transformers assumes; sizes
+// must be present. Dropout stays 0, because it is a setting of training.
+// Throws DataError if the model cannot be represented, or if an unknown key is not null, false or empty. The message
+// starts with "config.json" and names key, expected and found.
 nn::TransformerSpec parse_hf_config(const std::string& text);
 
 }  // namespace lt::checkpoint

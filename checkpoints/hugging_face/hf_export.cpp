@@ -12,6 +12,7 @@
 
 #include "checkpoints/format/files.h"
 #include "checkpoints/format/layout.h"
+#include "checkpoints/format/load.h"
 #include "checkpoints/format/manifest.h"
 #include "checkpoints/format/model_json.h"
 #include "checkpoints/format/read_ranges.h"

@@ -1,5 +1,5 @@
-// A folder in Hugging Face's format: config.json, weights in safetensors (one file, or several with an index), and a
-// tokenizer.json where there is one. Each rank reads only the ranges that it needs.
+// A folder in Hugging Face's format: config.json, weights in safetensors (one file, or several with an index), and
+// optionally a tokenizer.json. Each rank reads only the ranges that it needs.
 #pragma once
 
 #include <filesystem>
@@ -16,29 +16,31 @@
 
 namespace lt::checkpoint {
 
-// Whether the path is such a folder, by its config.json. Throws DataError if that is a link to nothing.
+// True if the path is such a folder, that is, if it has a config.json. Throws DataError if config.json is a dangling
+// link.
 bool is_hf_folder(const std::string& path);
-// The model of such a folder, complete and valid. Throws DataError.
+// Returns the model's description from config.json, complete and valid. Throws DataError.
 nn::TransformerSpec read_hf_spec(const std::string& path);
 
 class HfFolder {
  public:
-  // Reads config.json and the headers of all files. Throws DataError unless they hold the model's tensors, with its
-  // shapes and in f32, bf16 or f16, and no others but those that are known to be derived.
+  // Reads config.json and the headers of all files. Throws DataError unless they hold the model's tensors with the
+  // right shapes, in f32, bf16 or f16. Throws DataError for any other tensor too, unless it is known to be derived from
+  // the weights.
   explicit HfFolder(const std::string& path);
   HfFolder(const HfFolder&) = delete;
   HfFolder& operator=(const HfFolder&) = delete;
 
   const nn::TransformerSpec& spec() const { return spec_; }
-  // In the order of the format's tensors.
+  // The model's parameters, in the order of the format's tensors.
   std::vector<ParameterInfo> parameters() const;
   // The text of tokenizer.json; empty if there is none.
   std::string tokenizer() const;
-  // The files of the tokenizer beside it: bytes by path in the folder.
+  // The tokenizer's other files: contents by path in the folder.
   std::map<std::string, std::string> tokenizer_files() const;
-  // Throws DataError, which names the first difference, unless the folder's parameters are these.
+  // Throws DataError, which names the first difference, if the folder's parameters differ from `parameters`.
   void require_parameters(const std::vector<ParameterInfo>& parameters) const;
-  // Fills the ranges, of masters, with the weights, on the transfer's device, converted to their dtypes.
+  // Fills the ranges, which must be of masters, on the transfer's device. Converts the weights to the ranges' dtypes.
   void read(const std::vector<StateRange>& ranges, Transfer& transfer) const;
 
  private:
@@ -51,7 +53,7 @@ class HfFolder {
   bool has_unread_index() const;
   void open_files();
   void match_tensors();
-  // Elements [begin, end) of our parameter that lie in one of their tensors and in one range.
+  // Elements [begin, end) of our parameter that lie in one Hugging Face tensor and in one range.
   struct Piece {
     const HfTensor* tensor;
     Source source;
@@ -70,7 +72,7 @@ class HfFolder {
   nn::TransformerSpec spec_;
   std::vector<SafetensorsReader> files_;
   std::vector<HfTensor> tensors_;
-  std::unordered_map<std::string, Source> sources_;                             // by the name of HfTensor::theirs
+  std::unordered_map<std::string, Source> sources_;                             // by HfTensor::theirs
   std::unordered_map<std::string, std::vector<const HfTensor*>> by_parameter_;  // in the order of rows
 };
 

@@ -1,4 +1,4 @@
-// The table of keys that an import passes over: keys that do not change the model, and endings of such keys.
+// The table of keys that an import ignores: whole keys, and endings of keys.
 #include "checkpoints/hugging_face/hf_harmless_keys.h"
 
 #include <algorithm>

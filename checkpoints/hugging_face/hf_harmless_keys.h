@@ -1,4 +1,4 @@
-// Keys of config.json that change nothing of what a model computes.
+// Keys of config.json that do not change what a model computes.
 #pragma once
 
 #include <string_view>

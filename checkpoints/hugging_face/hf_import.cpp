@@ -1,4 +1,5 @@
-// Makes a checkpoint of a folder in Hugging Face's format, one file's weights in memory at a time.
+// Converts a folder in Hugging Face's format to a checkpoint. Holds the weights of one checkpoint file in memory at a
+// time.
 #include <algorithm>
 #include <filesystem>
 

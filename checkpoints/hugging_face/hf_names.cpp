@@ -1,4 +1,4 @@
-// Maps this library's parameters to those of Hugging Face models.
+// Expands a family's table to the tensors of a model.
 #include "checkpoints/hugging_face/hf_names.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The correspondence between this library's parameters and those of Hugging Face models, from the rows of a family's
-// table (model_family.h). Export reads it in one direction, import in the other.
+// Maps this library's parameters to Hugging Face tensors and back, by the rows of a family's table (model_family.h).
+// Export reads it in one direction, import in the other.
 #pragma once
 
 #include <string>
@@ -15,15 +15,15 @@ struct HfTensor {
   std::string ours;
   Shape our_shape;  // shape of the whole parameter
   Size row_begin, rows;
-  bool transposed;  // theirs is [in, out]
+  bool transposed;  // the Hugging Face tensor is [in, out]
   std::string theirs;
-  // Where the blocks of its adapter begin, in rows of the parameters lora_a() and lora_b(); negative: it has none.
+  // The first rows of its adapter's blocks in the parameters lora_a() and lora_b(); negative: it has no adapter.
   Size lora_a_begin = -1, lora_b_begin = -1;
 
   bool is_adapted() const { return lora_a_begin >= 0; }
   std::string lora_a() const;
   std::string lora_b() const;
-  Size first() const { return row_begin * columns(); }  // element of our parameter
+  Size first() const { return row_begin * columns(); }  // first element in our parameter
   Size columns() const { return our_shape.dims() == 2 ? our_shape[1] : 1; }
   Shape their_shape() const;
 };

@@ -14,7 +14,7 @@
 
 namespace lt::checkpoint {
 
-// Writes tensors in the announced order, so that only one need be in memory.
+// Writes tensors in the order given to the constructor, so that only one must be in memory.
 class SafetensorsWriter {
  public:
   // `dtype` is f32, bf16 or f16.
@@ -38,20 +38,20 @@ class SafetensorsWriter {
 struct SafetensorsEntry {
   std::string name;
   std::string dtype_name;      // "F32", "BF16", ...
-  std::optional<DType> dtype;  // nullopt: none of this library's floating types
-  Shape shape;                 // without dimensions if it has more than a Shape can
-  std::string long_shape;      // then the header's text of it, cut if it is long
+  std::optional<DType> dtype;  // nullopt: not a floating type of this library
+  Shape shape;                 // no dimensions if it has more than a Shape can hold
+  std::string long_shape;      // in that case the header's text, shortened if long
   Size offset = 0, bytes = 0;
 
   std::string shape_text() const { return long_shape.empty() ? to_string(shape) : long_shape; }
 };
 
-// Reads parts of tensors. Nothing in a file can make it read outside of the file or take more memory than the header
-// explains. Errors start with the file's name.
+// Reads parts of tensors. No file can make it read outside the file or use more memory than the header's size
+// justifies. Errors start with the file's name.
 class SafetensorsReader {
  public:
-  // Reads the header. Throws DataError for anything that is not a whole safetensors file, in which each byte after the
-  // header belongs to one tensor.
+  // Reads the header. Throws DataError unless the file is a whole safetensors file, in which each byte after the header
+  // belongs to exactly one tensor.
   explicit SafetensorsReader(const std::filesystem::path& file);
 
   const std::string& name() const { return name_; }  // of the file

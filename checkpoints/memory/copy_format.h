@@ -1,5 +1,5 @@
-// Describes a copy of the state in memory: where each range lies in it, and the state that is not a tensor. Both travel
-// between hosts as text.
+// Describes a copy of a rank's state in memory: the layout of its ranges, and the state that is not a tensor (the
+// seal). Hosts exchange both as text.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct CopySeal {
   double loss_scale = 1;
   Size loss_scale_steps = 0, skipped = 0;
 };
-// Parses a timeline's hexadecimal digits, as in run.json. 0 means none; no copy has that number.
+// Parses a timeline's hexadecimal digits, as in run.json. Returns 0 if there are no digits; no copy has that number.
 std::uint64_t timeline_number(const std::string& digits);
 // Convert to one line of text and back. seal_of() throws DataError.
 std::string to_text(const CopySeal& seal);

@@ -1,4 +1,4 @@
-// Places each range of a state in a copy.
+// Computes the offset of each range in a copy.
 #include "checkpoints/memory/copy_format.h"
 
 namespace lt::checkpoint {

@@ -1,4 +1,4 @@
-// Implements a copy in shared memory: creates or reuses, maps, seals and checksums its file.
+// Creates or reuses, maps, seals and checksums the file of a copy.
 #include "checkpoints/memory/memory_copy.h"
 
 #include <fcntl.h>

@@ -1,7 +1,8 @@
-// A rank's state in a file of shared memory, which outlives the process. Two such files take turns, so that one is
-// whole at any moment: a file is unsealed, filled, sealed with its step, and then given its checksum. A copy that was
-// sealed before its process was killed is whole. The checksum detects changes to the memory since then. A copy without
-// a checksum counts, because its process had no time to compute one. docs/checkpoint-format.md describes the format.
+// A copy of a rank's state in a file of shared memory, which outlives the process. Two such files alternate, so that
+// one is whole at any moment: a file is unsealed, filled, sealed with its step, and then given its checksum. A copy
+// that was sealed before its process was killed is whole. The checksum detects later changes to the memory. A sealed
+// copy without a checksum is valid too: its process was killed before it had computed one. docs/checkpoint-format.md
+// describes the format.
 #pragma once
 
 #include <filesystem>
@@ -28,14 +29,14 @@ inline constexpr const char* kWithoutMemory =
 
 class MemoryCopy {
  public:
-  // Creates `file`, or reuses an existing one with the same owner and layout. Takes all of its memory now. No other
+  // Creates `file`, or reuses an existing one with the same owner and layout. Allocates all of its memory now. No other
   // process can take the file during this object's lifetime. Throws DataError.
   MemoryCopy(const std::filesystem::path& file, const CopyOwner& owner, const std::vector<CopyRange>& layout);
   // Opens an existing file of this user. Returns null if it is not a copy.
   static std::unique_ptr<MemoryCopy> open(const std::filesystem::path& file);
-  // Whether a copy of this owner and layout could reuse the file.
+  // True if a copy of this owner and layout could reuse the file.
   static bool fits(const std::filesystem::path& file, const CopyOwner& owner, const std::vector<CopyRange>& layout);
-  // Whether a live process, this one or another, created or reused the file as its own.
+  // True if a live process, this one or another, created or reused the file.
   static bool is_being_written(const std::filesystem::path& file);
   ~MemoryCopy();
   MemoryCopy(const MemoryCopy&) = delete;
@@ -51,8 +52,8 @@ class MemoryCopy {
   // The caller must call it once the payload is whole.
   void seal(const CopySeal& seal);
   CopySeal sealed() const;
-  // Computes the checksum of the payload. Gives up if the copy is unsealed meanwhile or if stop(), called every few
-  // MiB, returns true.
+  // Computes the checksum of the payload. Stops early if the copy is unsealed or if stop(), called every few MiB,
+  // returns true.
   void add_checksum(const std::function<bool()>& stop);
   // Returns false if the copy is not sealed or its checksum does not match the payload.
   bool is_as_sealed() const;
@@ -62,7 +63,7 @@ class MemoryCopy {
   struct Mapping;
   explicit MemoryCopy(std::unique_ptr<Mapping> mapping);
   Header& header() const;
-  // Returns nullopt if the seal is no longer that of `step` or stop() returns true.
+  // Returns nullopt if the seal's step is no longer `step` or stop() returns true.
   std::optional<std::uint32_t> checksum(Size step, const std::function<bool()>& stop) const;
 
   std::unique_ptr<Mapping> mapping_;

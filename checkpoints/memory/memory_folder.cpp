@@ -1,4 +1,4 @@
-// Manages the folder of a run's copies in memory, which belongs to this user alone.
+// The folder /dev/shm/libtrain-<run>, which belongs to this user alone.
 #include "checkpoints/memory/memory_folder.h"
 
 #include <fmt/format.h>

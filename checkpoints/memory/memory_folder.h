@@ -1,4 +1,4 @@
-// A run's copies in memory on this host.
+// Manages a run's copies in memory on this host.
 #pragma once
 
 #include <filesystem>
@@ -12,13 +12,13 @@ namespace lt::checkpoint {
 
 // /dev/shm/libtrain-<run>.
 std::filesystem::path memory_folder(const std::string& run);
-// Creates it, for this user alone. Throws DataError if it belongs to somebody else.
+// Creates the folder, accessible to this user alone. Throws DataError if it belongs to another user.
 void make_memory_folder(const std::string& run);
-// A run's copies on this host, of any rank, by file name.
+// Returns a run's copies on this host, of all ranks, by file name.
 std::map<std::string, std::unique_ptr<MemoryCopy>> memory_copies(const std::string& run);
-// Whether a process on this host is writing any of them.
+// True if a process on this host is writing any of the run's copies.
 bool is_memory_in_use(const std::string& run);
-// Removes them and their folder. Returns the number of bytes freed. Throws DataError.
+// Removes the run's copies and their folder. Returns the number of bytes freed. Throws DataError.
 Size remove_memory_copies(const std::string& run);
 
 }  // namespace lt::checkpoint

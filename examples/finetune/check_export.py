@@ -1,4 +1,4 @@
-"""Loads an exported folder in transformers and lets it answer, to compare with `ltrain sample`.
+"""Loads an exported folder in transformers and compares its answer with ANSWER, from `ltrain sample`.
 
     python3 check_export.py FOLDER QUESTION ANSWER"""
 

@@ -1,4 +1,4 @@
-"""Writes conversations about a small world as JSON lines, for the example: 36 questions, each with one right answer.
+"""Writes example conversations about an invented world as JSON lines: 36 questions, each with one right answer.
 
     python3 conversations.py > conversations.jsonl"""
 

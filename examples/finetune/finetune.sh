@@ -1,16 +1,22 @@
 #!/usr/bin/env bash
-# A whole fine-tuning: a Hugging Face folder, conversations, training on several ranks with ZeRO-3, evaluation, a chat, and
-# the result as a Hugging Face folder that transformers loads.
+# Fine-tunes a Hugging Face model on conversations, from start to end: training on several ranks with ZeRO-3,
+# evaluation, a chat, and an export to a Hugging Face folder that transformers loads.
 #
 #   bash examples/finetune/finetune.sh OUT [options of ltrain train]...
 #
-# BASE is the folder to tune, with a tokenizer.json that has the marks of ChatML; without it make_base.py makes a small one
-# of random weights. CONVERSATIONS is a file of JSON lines (those of conversations.py), LTRAIN the program
-# (build/release/ltrain or build/cpu/ltrain), RANKS the number of ranks (2), SEQ the length of a packed row (128), QUESTION
-# what the chat asks, PYTHON an interpreter with torch, transformers and tokenizers (python3), MPIRUN the launcher
-# (mpirun --oversubscribe).
-# Under five minutes on two processor cores. Started again in the same OUT, the run goes on where it was, or is complete. With
-# other data or options of the model and optimizer it is refused; --checkpoint.resume=never --run.force begins anew.
+# Environment variables (default):
+#   BASE           folder of the model to tune; its tokenizer.json must have the marks of ChatML
+#                  (a small model with random weights, made by make_base.py)
+#   CONVERSATIONS  file of JSON lines (made by conversations.py)
+#   LTRAIN         the program (build/release/ltrain or build/cpu/ltrain)
+#   RANKS          number of ranks (2)
+#   SEQ            tokens of a packed row (128)
+#   QUESTION       the question of the chat
+#   PYTHON         an interpreter with torch, transformers and tokenizers (python3)
+#   MPIRUN         the launcher (mpirun --oversubscribe)
+# Takes under five minutes on two processor cores. If started again with the same OUT, the run continues where it
+# stopped, or is already complete. With other data, or other options of the model or optimizer, it is refused;
+# --checkpoint.resume=never --run.force starts from the beginning.
 set -euo pipefail
 unset CDPATH
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,4 +1,4 @@
-"""Makes a small Hugging Face folder to fine-tune: a Llama of random weights and a byte-level tokenizer trained on a text.
+"""Makes a small Hugging Face folder to fine-tune: a random Llama, and a byte-level tokenizer that is trained on FILE.
 
     python3 make_base.py --text FILE... --out FOLDER [--width 128 --layers 4 --heads 4 --kv-heads 2 --ffn 352]
 

@@ -54,7 +54,8 @@ LT_INLINE void transpose_rows(A* packed, const A* rows, Size width, Size D) {
   }
 }
 
-// First query that keys j0.. of a block are computed for: on the diagonal, earlier queries do not see them.
+// Returns the first query for which keys j0 and later of a block are computed. On the diagonal, earlier queries do not
+// see them.
 template <class R>
 LT_INLINE Size first_query(bool diagonal, Size j0) {
   return diagonal ? j0 / R::kColumns * R::kColumns : 0;

@@ -1,4 +1,4 @@
-// Attention of new queries against a cache of keys and values. Made for generation, which has few queries at a time.
+// Attention of new queries against a cache of keys and values. Used for generation, which has few queries at a time.
 #include <cstring>
 
 #include "kernels/cpu/attention_blocks.h"

@@ -1,4 +1,4 @@
-// The CPU's matrix product: oneDNN if it is built in and supports the processor, libtrain's loops otherwise and for f64
+// The matmul on the CPU: oneDNN if it is built in and supports the processor, libtrain's loops otherwise and for f64
 // and f16.
 #include "kernels/gemm.h"
 

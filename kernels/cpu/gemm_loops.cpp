@@ -1,4 +1,4 @@
-// The own matrix product (blocking after Goto & van de Geijn 2008). Each thread computes a square tile of the output
+// libtrain's own matmul (blocking after Goto & van de Geijn 2008). Each thread computes a square tile of the output
 // from packed operands. Sums stay in the arithmetic type until the tile is complete, so it is rounded once.
 #include "kernels/cpu/gemm_loops.h"
 

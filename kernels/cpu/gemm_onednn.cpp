@@ -1,5 +1,5 @@
-// Matrix products through oneDNN: sgemm for the f32 products that it computes faster, the matmul primitive for the
-// rest. Each thread makes a primitive once per shape and caches up to kMostPrimitives of them.
+// Matmuls through oneDNN: sgemm for the f32 matmuls that it computes faster, the matmul primitive for the rest. Each
+// thread creates a primitive once per shape and caches up to kMostPrimitives of them.
 #include <algorithm>
 #include <array>
 #include <string_view>

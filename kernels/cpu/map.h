@@ -6,9 +6,9 @@
 
 namespace lt::kernels {
 
-inline constexpr Size kGrain = 16384;  // elements of light work that repay waking a thread
+inline constexpr Size kGrain = 16384;  // elements of light work that justify waking a thread
 
-// Rows of C elements that repay waking a thread.
+// Returns the number of rows of C elements that justify waking a thread.
 inline Size row_grain(Size C) { return C > 0 && C < kGrain ? kGrain / C : 1; }
 
 // y_i (+)= f(i) in the arithmetic of Y. f is a lambda marked LT_VECTOR_BODY that captures by value.

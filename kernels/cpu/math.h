@@ -23,8 +23,8 @@ LT_INLINE T store(Arithmetic<T> x) {
   return static_cast<T>(x);
 }
 
-// e^x for x <= 88; 0 below -87; NaN gives NaN. The f32 version has no branch and vectorises inside parallel_for bodies;
-// its relative error, measured over all floats, is below 1.5e-7 + 2e-8 |x|, or 1.5e-7 + 8e-8 |x| without fused
+// Returns e^x for x <= 88; 0 below -87; NaN for NaN. The f32 version has no branch and vectorises inside parallel_for
+// bodies; its relative error, measured over all floats, is below 1.5e-7 + 2e-8 |x|, or 1.5e-7 + 8e-8 |x| without fused
 // multiply-add. x log2 e = n + r with |r| <= 1/2; 2^r is a minimax polynomial. The f64 version is the standard
 // library's.
 LT_INLINE float fast_exp_negative(float x) {

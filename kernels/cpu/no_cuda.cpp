@@ -1,4 +1,4 @@
-// Builds without CUDA have no graphs and no algorithms of cuBLASLt.
+// Stubs for a build without CUDA, which has no graphs and no algorithms of cuBLASLt.
 #include "kernels/graph_memsets.h"
 #include "kernels/product_search.h"
 

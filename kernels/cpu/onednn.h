@@ -7,10 +7,10 @@
 
 namespace lt::kernels {
 
-// Computes f32 products without batch and epilogue. For any other, returns false and writes nothing.
+// Computes f32 matmuls without batch and epilogue. For other matmuls, returns false and writes nothing.
 bool sgemm_onednn(const Gemm& g);
 
-// Describes dst = src weights (+ bias). A default-constructed `bias` means none.
+// Describes dst = src weights (+ bias). A default-constructed `bias` means no bias.
 // Throws dnnl::error if oneDNN has no implementation.
 inline dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine, const dnnl::memory::desc& src,
                                                     const dnnl::memory::desc& weights, const dnnl::memory::desc& bias,

@@ -1,4 +1,4 @@
-// Loops over an OpenMP team. Each body is compiled once per x86-64 level, and the level is picked at run time, so one
+// Loops over an OpenMP team. Each body is compiled once per x86-64 level, and the level is selected at run time, so one
 // binary built without -march flags uses the full vector width of any processor.
 //
 //   parallel_for(n, grain, [=](Size begin, Size end) LT_VECTOR_BODY {
@@ -83,7 +83,7 @@ __attribute__((target(LT_TARGET_V4), noinline)) void run_v4(const F& body, Size 
 
 }  // namespace detail
 
-// The level that bodies run at. The environment variable LIBTRAIN_CPU = v1 or v3 lowers it, for tests.
+// The level that bodies run at. The environment variable LIBTRAIN_CPU = v1 or v3 lowers it.
 inline CpuLevel cpu_level() {
   static const CpuLevel level = detail::detect_cpu_level();
   return level;
@@ -104,7 +104,7 @@ void run_vectorised(Size begin, Size end, const F& body) {
   detail::run_v1(body, begin, end);
 }
 
-// How many ranges parallel_for(n, grain, ...) splits [0, n) into.
+// Returns the number of ranges into which parallel_for(n, grain, ...) splits [0, n).
 inline Size parallel_ranges(Size n, Size grain) {
   if (n <= grain || omp_in_parallel()) return n > 0 ? 1 : 0;
   const Size threads = omp_get_max_threads(), most = grain > 0 ? (n + grain - 1) / grain : n;

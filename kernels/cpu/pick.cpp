@@ -1,4 +1,4 @@
-// Picks tokens on the CPU. Only as much of a row is sorted as the choice needs.
+// Samples tokens on the CPU. Sorts only as much of a row as sampling needs.
 #include "kernels/pick.h"
 
 #include <algorithm>

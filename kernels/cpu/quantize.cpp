@@ -1,4 +1,4 @@
-// Quantization to e4m3 on the CPU, with the bits of the GPU's.
+// Quantization to e4m3 on the CPU, with the same bits as on the GPU.
 #include "kernels/quantize.h"
 
 #include "kernels/cpu/map.h"

@@ -1,6 +1,6 @@
 // Rotary position embedding on the CPU. The angles of a position are computed once for all sequences and heads. They
-// depend only on the position: the standard library gives those of the nearest multiple of kAnchor below it, and single
-// steps of the angle addition formula in double give the rest.
+// depend only on the position: the standard library computes the nearest multiple of kAnchor below it, and single steps
+// of the angle addition formula, in double, lead from there to the position.
 #include "kernels/rope.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // Sums over rows in fixed blocks, so the order of additions depends only on the shape: one thread sums each block in
-// row order, then the blocks are added in block order, more than kMost of them in f64.
+// row order, then the blocks' sums are added in block order, in f64 if there are more than kMost.
 #pragma once
 
 #include "kernels/cpu/map.h"
@@ -10,8 +10,8 @@ namespace lt::kernels {
 
 struct RowBlocks {
   static constexpr Size kMost = 64, kLeastRows = 16;
-  // More than kMost blocks are made only where blocks of so many rows do not suffice. add_rows() adds four rows at a
-  // time, so kLongestRun sums.
+  // The most rows of a block. There are more than kMost blocks only if R rows need them. add_rows() adds four rows at a
+  // time, so a sum has kLongestRun terms.
   static constexpr Size kMostRows = 4 * kLongestRun;
 
   Size rows, count;  // rows of a block (the last may be shorter), number of blocks
@@ -23,7 +23,7 @@ struct RowBlocks {
     count = (R + rows - 1) / rows;
   }
 
-  // How many blocks of rows of C elements repay waking a thread.
+  // Returns the number of blocks, of rows of C elements, that justify waking a thread.
   Size grain(Size C) const { return (row_grain(C) + rows - 1) / rows; }
 };
 

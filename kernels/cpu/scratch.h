@@ -1,5 +1,5 @@
-// Memory for the partial results of one kernel call. It belongs to the calling thread and only grows, so kernels
-// allocate nothing in a steady state.
+// Scratch memory for the partial results of one kernel call. It belongs to the calling thread and only grows, so
+// kernels allocate nothing in a steady state.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
-// f32 products without epilogue through oneDNN's sgemm. If the product is small and the sum long, as for a weight's
-// gradient, each thread sums over its own rows of both factors. It worked on these rows in the preceding kernels, so
-// they are near, and it reads them in order.
+// f32 matmuls without epilogue through oneDNN's sgemm. If the output is small and K is large, as for a weight's
+// gradient, each thread sums over its own rows of both operands. The thread worked on these rows in the preceding
+// kernels, so they are in its cache, and it reads them in order.
 #include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>

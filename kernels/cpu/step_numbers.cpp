@@ -1,4 +1,4 @@
-// Computes the numbers of a step on the CPU.
+// The numbers of a step on the CPU.
 #include "kernels/step_numbers.h"
 
 #include "kernels/cpu/math.h"

@@ -8,8 +8,8 @@
 
 namespace lt::kernels {
 
-// The same space with the fewest dimensions: drops sizes of 1, puts the output's smallest stride last, and merges
-// neighbours if all three arrays allow it. At least one dimension remains.
+// Returns the same space with the fewest dimensions: drops sizes of 1, puts the output's smallest stride last, and
+// merges neighbours if all three arrays allow it. At least one dimension remains.
 inline Strided simplify(const Strided& space) {
   Strided s;
   const auto at = [](auto& array, int i) -> auto& { return array[static_cast<std::size_t>(i)]; };

@@ -1,4 +1,4 @@
-// OpenMP's team and the processors of its places or of the affinity mask.
+// Uses OpenMP's team. The processors are those of OpenMP's places, or of the affinity mask if there are no places.
 #include "kernels/threads.h"
 
 #include <omp.h>

@@ -1,5 +1,5 @@
-// Small dense products whose sums stay in registers, written with the vector extensions of GCC and Clang. They are the
-// core of the own matrix product and of attention. Use inside parallel_for bodies, with the VectorBytes passed to them.
+// Small dense matmuls whose sums stay in registers, written with the vector extensions of GCC and Clang. They are the
+// core of libtrain's own matmul and of attention. Use inside parallel_for bodies, with the VectorBytes passed to them.
 #pragma once
 
 #include <utility>
@@ -17,7 +17,7 @@ struct Tile {
   static constexpr Size kRows = kBytes == 64 ? 8 : 4, kColumns = 2 * kLanes;
   typedef A Vector __attribute__((vector_size(kBytes), may_alias));
 
-  // c (+)= a b for one tile: c[i * ldc + j] over K products, in the order of k.
+  // c (+)= a b for one tile: c[i * ldc + j] over K terms, in the order of k.
   // a's element (i, k) is a[i * lda + k], or a[k * lda + i] with kTransposed. Rows of b and c are aligned to kBytes.
   template <bool kAccumulate, bool kTransposed = false>
   LT_INLINE static void multiply(A* c, Size ldc, const A* a, Size lda, const A* b, Size ldb, Size K) {
@@ -49,7 +49,7 @@ struct Tile {
     }
   }
 
-  // The same for kRows rows and N columns. N is a multiple of kColumns.
+  // Like multiply(), but for kRows rows and N columns. N is a multiple of kColumns.
   template <bool kAccumulate, bool kTransposed = false>
   LT_INLINE static void multiply_strip(A* c, Size ldc, const A* a, Size lda, const A* b, Size ldb, Size N, Size K) {
     for (Size n = 0; n < N; n += kColumns) multiply<kAccumulate, kTransposed>(c + n, ldc, a, lda, b + n, ldb, K);

@@ -16,7 +16,8 @@ __device__ inline A gelu(A x) {
 }
 template <class A>
 __device__ inline A gelu_derivative(A number) {
-  // Beyond 64 it is 0 or 1. The square of a larger x can overflow, and 0 times infinity is NaN. NaN stays.
+  // Beyond 64 and -64 the derivative is 1 and 0. The square of a larger x can overflow, and 0 times infinity is NaN.
+  // NaN stays NaN.
   const A x = number > A(64) ? A(64) : number < A(-64) ? A(-64) : number;
   const A square = x * x;
   const A s = sigmoid(x * (A(2 * kSqrt2OverPi) + A(2 * kSqrt2OverPi * kCubic) * square));

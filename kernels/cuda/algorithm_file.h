@@ -1,6 +1,6 @@
 // Caches timed algorithms between processes and between runs: one file per GPU model and cuBLASLt version, in
-// $XDG_CACHE_HOME/libtrain or ~/.cache/libtrain, with a lock beside it. An unreadable file counts as missing. A
-// choice that cannot be written is known to this process only.
+// $XDG_CACHE_HOME/libtrain or ~/.cache/libtrain, with a lock file next to it. An unreadable file counts as missing. A
+// choice that cannot be written is known only to this process.
 #pragma once
 
 #include <cublasLt.h>
@@ -15,8 +15,8 @@
 
 namespace lt::kernels {
 
-// An algorithm of cuBLASLt, and whether it gets a workspace. Given one, cuBLASLt runs another kernel even for an
-// algorithm that needs none, and clears a part of the workspace first. Some products are faster with it, some without.
+// An algorithm of cuBLASLt, with or without a workspace. With a workspace, cuBLASLt runs another kernel even if the
+// algorithm needs none, and first clears part of the workspace. Some matmuls are faster with it, some without.
 struct Algorithm {
   cublasLtMatmulAlgo_t words{};
   bool has_workspace = true;
@@ -29,18 +29,19 @@ struct Algorithm {
 class AlgorithmFile {
  public:
   explicit AlgorithmFile(int device);
-  // `problem` describes the product, without spaces.
+  // `problem` describes the matmul, without spaces. Returns nullopt if the file has no algorithm for it.
   std::optional<Algorithm> find(const std::string& problem) const;
-  // False: there is no file, or it could not be written.
+  // Returns false if there is no file or it could not be written.
   bool add(const std::string& problem, const Algorithm& algorithm);
   const std::string& path() const { return path_; }  // empty: no file
   // Throws DataError unless the file can be written.
   void require_writable() const;
 
-  // Algorithms are timed in a turn. One process has it at a time; those that wait for it then find() what was added
-  // meanwhile. Before it asks for the turn, a process waits for all streams of its device: their work may need another
-  // process that wants the turn first, and a kernel's first launch, when its code is loaded, may wait for them. Waiting
-  // for the turn ends after some seconds without it, because the process that has it may be stopped.
+  // The lock under which algorithms are timed. One process holds it at a time; processes that waited for it then find()
+  // the algorithms that were added. Before a process asks for the lock, it waits for all streams of its device, for two
+  // reasons: their work may depend on another process that waits for the lock, and a kernel's first launch, which loads
+  // its code, may wait for them. After some seconds a process stops waiting and continues without the lock, because the
+  // holder may be stopped.
   class Turn {
    public:
     explicit Turn(AlgorithmFile& file) : file_(file) { file_.begin_turn(); }

@@ -1,4 +1,4 @@
-// Attention on CUDA: cuDNN or libtrain's kernels, as the call's path and the device allow.
+// Attention on CUDA: selects cuDNN or libtrain's kernels by the call's path, its shape and the device.
 #include "kernels/attention.h"
 
 #include <string>

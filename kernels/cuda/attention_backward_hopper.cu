@@ -3,18 +3,19 @@
 // A block of threads takes 256 keys of one key/value head and goes over the queries that see them, 64 of one query head
 // at a time, in two warp groups with two groups of 64 keys each. Per group S = k q^T, P = exp(scale S - lse),
 // dP = v dout^T, dS = P (dP - delta), dv += P dout, dk += dS q (Dao 2023, "FlashAttention-2", algorithm 2). Rows are
-// keys, so P and dS are operands of dv and dk without leaving their registers. Only dq = dS^T k takes dS from shared
-// memory; the warp groups compute it in turn, for all 256 keys.
+// keys, so P and dS are operands of dv and dk without leaving their registers. Only dq = dS^T k reads dS from shared
+// memory; the warp groups take turns to compute it, for all 256 keys.
 //
-// A query's dq is a sum over blocks of keys, in f32, from the last block that it sees to the first: each waits until
-// the one before it has added. So the bits are the same each time, and the block that adds last rounds dq without
-// another pass. The wait is short, since a block that adds earlier begins nearer to the query.
+// A query's dq is a sum over blocks of keys, in f32, from the last block that it sees to the first. Each block waits
+// until the preceding one has added its term. So the bits are the same each time, and the block that adds last rounds
+// dq without another pass. The wait is short, because a block that adds earlier begins nearer to the query.
 //
 // The wait cannot deadlock. A single block of keys waits only for blocks of threads of lower number, which devices
-// start first (CUDA does not promise it; CUB's scans rely on it too). A pair also waits for others of its head, and
-// hopper_takes_pairs() keeps these few enough to run together.
+// start first (CUDA does not promise it; CUB's scans rely on it too). A pair also waits for other pairs of its head,
+// and hopper_takes_pairs() keeps these few enough to run together.
 //
-// A third warp group computes nothing: one of its threads loads, two others move what the warp groups give them of dq.
+// A third warp group computes nothing: one of its threads loads tiles, and two others move the warp groups' dq to
+// global memory.
 #include "kernels/cuda/attention_hopper.h"
 
 #include "kernels/attention_options.h"

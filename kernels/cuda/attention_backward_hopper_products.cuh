@@ -1,4 +1,4 @@
-// The products of attention's backward on compute capability 9.0, for its two computing warp groups.
+// The matmuls of attention's backward on compute capability 9.0, for its two computing warp groups.
 #pragma once
 
 #include "kernels/cuda/attention_backward_hopper_work.cuh"
@@ -33,7 +33,7 @@ __device__ void start_adding(Sums& sums, const Operand<T>& a, std::uint32_t tile
 #pragma unroll
   for (int i = 0; i < 4; ++i) multiply<T>(sums, a[i], descriptor(tile + 2048 * i));
 }
-// P from S.
+// Computes P from S, in place.
 __device__ inline void exponentiate(Sums& s, const Worker& w, int stage) {
   const float scale_log2 = w.scale * kLog2E;
   const std::uint32_t lse = w.shared + LT_AT(lse) + stage * kQueries * 4 + w.lane() % 4 * 8;
@@ -58,7 +58,7 @@ __device__ inline void hide_later_keys(Sums& p, const Worker& w) {
     }
   }
 }
-// dS, in registers and in shared memory.
+// Computes dS, in registers and in shared memory.
 template <class T>
 __device__ void scores_gradient(Operand<T>& ds, const Sums& p, const Sums& dp, const Worker& w, int own, int stage,
                                 int parity) {
@@ -113,7 +113,7 @@ __device__ void give_dq(const Worker& w, int n, bool finish, bool add) {
   arrive(w.shared + LT_AT(dq_full) + 8 * w.warp_group);
 }
 
-// Each warp gives a stage back when it has read it.
+// Call it on each warp when it has read a stage.
 __device__ inline void give_back(const Worker& w, int stage) {
   arrive_as_warp(w.shared + LT_AT(empty) + 8 * stage, w.lane());
 }

@@ -9,7 +9,7 @@
 
 namespace lt::kernels::hopper {
 
-// The channels of a head, the queries of a tile, the keys of a block.
+// Channels of a head, queries of a tile, keys of a block.
 inline constexpr int kChannels = 64, kQueries = kHopperQueries, kKeys = kHopperKeys;
 inline constexpr int kKeyGroups = 2;  // of 64 keys, in each warp group
 inline constexpr int kStages = 2;     // tiles of queries in shared memory
@@ -22,11 +22,12 @@ static_assert(kTileRowBytes == kChannels * 2 && kKeys == 2 * kKeyGroups * 64 && 
 inline constexpr int kComputing = 2 * kWarpGroup, kBlockThreads = kComputing + kWarpGroup;
 // The thread that loads tiles, and the first of the two that move dq, each the first thread of its warp.
 inline constexpr int kLoader = kComputing, kMovers = kComputing + kWarp;
-// Registers of a thread that computes, and of the others. The block begins with 168 a thread, as many as 65,536 give
-// each in steps of 8, and only these can be shared out.
+// Registers of a computing thread and of any other thread. The block starts with 168 per thread, which is 65,536
+// divided by the threads and rounded down to a multiple of 8. Only these can be redistributed.
 inline constexpr int kComputingRegisters = 240, kOtherRegisters = 24;
 static_assert(kComputingRegisters * kComputing + kOtherRegisters * kWarpGroup <= 168 * kBlockThreads);
-// Barriers of the block by number; the second is one for each warp group, the third one for tiles of each parity.
+// Numbers of the block's barriers. kOneWarpGroup is the first of two, one per warp group; kScoresGradient is the first
+// of two, one per parity of tiles.
 inline constexpr int kAllComputing = 1, kOneWarpGroup = 2, kScoresGradient = 4;
 
 struct alignas(1024) Shared {
@@ -35,15 +36,15 @@ struct alignas(1024) Shared {
   std::byte ds[2][kKeyBytes];  // of two tiles, keys as rows
   std::byte dq[2][kSumBytes];  // of each warp group
   float lse[kStages][kQueries], delta[kStages][kQueries];
-  // A `full` barrier ends its phase when the data are there, an `empty` one when they may be overwritten: of keys and
-  // values, of a stage, and of a warp group's dq.
+  // A `full` barrier ends its phase when the data have arrived, an `empty` barrier when they may be overwritten. The
+  // data are keys and values, a stage, or a warp group's dq.
   std::uint64_t keys_full, keys_empty, full[kStages], empty[kStages], dq_full[2], dq_empty[2];
 };
 static_assert(sizeof(Shared) <= 227 * 1024 && offsetof(Shared, lse) % 16 == 0);
 // The offset of a member of Shared; the .cu file undefines it.
 #define LT_AT(member) static_cast<std::uint32_t>(offsetof(Shared, member))
 
-// Arrays as the copies see them; dims as in AttentionShape.
+// Tensor maps and pointers of the arrays; dims as in AttentionShape.
 struct Arguments {
   CUtensorMap q, k, v, dq, dk, dv, dout;
   const float *lse_BHT, *delta_BHT;
@@ -99,8 +100,8 @@ __device__ inline void load_tiles(const Arguments& x, const Work& work, std::uin
 // The movers take tiles in turn. An even number of tiles keeps each mover's parity from one block of keys to the next.
 static_assert(kTilesOfDiagonal % 2 == 0);
 
-// Moves one warp group's dq. The last block of keys that a tile sees stores the tile's sum, others add to it. Block 0
-// gets the sum loaded first, and what it gives back is the finished dq.
+// Moves one warp group's dq. The last block of keys that a tile sees stores the tile's sum, and other blocks add to it.
+// For block 0 the mover first loads the sum; block 0 then returns the finished dq.
 __device__ inline void move_dq(const Arguments& x, const Work& work, std::uint32_t shared, int warp_group) {
   const std::uint32_t dq = shared + LT_AT(dq) + warp_group * kSumBytes;
   const std::uint32_t full = shared + LT_AT(dq_full) + 8 * warp_group,

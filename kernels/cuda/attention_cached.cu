@@ -1,7 +1,7 @@
-// Attention of new queries against a cache of keys and values, for generation. A whole prompt runs as training's
-// attention, one token as in attention_decode.h. For the rest, a block takes a query of one head. Each of its warps
-// takes four keys of every 32, with its own running softmax (Milakov & Gimelshein 2018); the sums of the warps are
-// joined in order.
+// Attention of new queries against a cache of keys and values, for generation. A whole prompt runs on training's
+// attention, one token on attention_decode.h. Otherwise a block takes one query of one head. Each of its warps takes
+// four keys of every 32, with its own running softmax (Milakov & Gimelshein 2018); the sums of the warps are joined in
+// order.
 #include "kernels/attention_options.h"
 #include "kernels/cuda/attention_decode.h"
 #include "kernels/cuda/attention_rotation.cuh"

@@ -1,8 +1,8 @@
 // cuDNN's scaled dot product attention on packed rows. q, k, v and their gradients are strided views of one array, so
-// nothing is transposed or copied. Its statistics are the logarithm of the sum of exponentials, like ours. Long
-// documents of a row are sequences of their own, with ragged offsets; then dk and dv are copied into their places,
-// since cuDNN's sums for grouped heads have the rows of dk and dv. Only this file includes cudnn-frontend, whose
-// headers take most of a minute to compile.
+// nothing is transposed or copied. Its statistics are the logarithm of the sum of exponentials, like libtrain's. Each
+// long document of a row is a sequence, with ragged offsets. For these, cuDNN writes dk and dv to separate arrays,
+// because its sums over grouped heads use the row layout of dk and dv; they are then copied into place. Only this file
+// includes cudnn-frontend, whose headers take most of a minute to compile.
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include "kernels/cuda/attention_cudnn.h"
 

@@ -11,12 +11,12 @@
 
 namespace lt::kernels::cudnn {
 
-// With documents cuDNN takes the long ones, and the own kernels the short ones.
+// With documents, cuDNN computes the long ones, and libtrain's kernels the short ones.
 const std::string& attention_forward(CudaStream stream, const AttentionForward& call);
 // Throws InternalError if cuDNN asks for more than attention_backward_workspace().
 const std::string& attention_backward(CudaStream stream, const AttentionBackward& call);
 
-// Bytes that the backward needs; -1 if cuDNN refuses. For tests of attention_backward_workspace().
+// Returns the bytes of workspace that cuDNN's backward needs; -1 if cuDNN refuses the shape.
 Size backward_workspace(CudaStream stream, DType dtype, const AttentionShape& shape, double scale, bool deterministic,
                         bool documents = false);
 

@@ -1,9 +1,9 @@
-// Attention of one new token of each sequence. A block takes kQueries query heads of a group and one part of the keys:
-// so each key is read once for all of them, and a single sequence occupies many multiprocessors. kLanes threads hold a
-// key, 16 bytes each. Every group of kLanes threads has its own running softmax (Milakov & Gimelshein 2018). They are
-// joined in the warp, in the block, and over the parts, always in the same order. The blocks of a head are a cluster,
-// which joins them through shared memory; where there are no clusters, a second kernel does. The numbers of keys and
-// heads decide the parts, so a sequence gets the same bits in every batch.
+// Attention of one new token of each sequence. A block takes kQueries query heads of a group and one part of the keys.
+// So each key is read once for all of these heads, and a single sequence occupies many multiprocessors. kLanes threads
+// hold a key, 16 bytes each. Every group of kLanes threads has its own running softmax (Milakov & Gimelshein 2018). The
+// softmaxes are joined in the warp, in the block, and over the parts, always in the same order. The blocks of a head
+// are a cluster, which joins their results through shared memory; on devices without clusters, a second kernel joins
+// them. The numbers of keys and heads decide the parts, so a sequence gets the same bits in every batch.
 #include "kernels/cuda/attention_decode.h"
 
 #include "kernels/attention_options.h"

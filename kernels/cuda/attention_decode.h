@@ -5,7 +5,8 @@
 
 namespace lt::kernels::decode {
 
-// Returns false, and does nothing, for other calls. The same bits without `clusters`, as on devices that have none.
+// Returns false, and does nothing, for other calls. Without `clusters`, as on devices that lack them, the bits are the
+// same.
 bool attention(CudaStream stream, const AttentionCached& call, bool clusters = true);
 
 }  // namespace lt::kernels::decode

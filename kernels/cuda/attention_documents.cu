@@ -1,5 +1,5 @@
-// Finds the long documents of packed rows. One block: each thread takes a stretch of tokens and counts the long
-// documents that begin there, so a scan over the counts gives each document its place in the batch, in the order of the
+// Finds the long documents of packed rows. Uses one block. Each thread takes a stretch of tokens and counts the long
+// documents that begin there. A scan over the counts gives each document its index in the batch, in the order of the
 // tokens.
 #include "kernels/cuda/attention_documents.h"
 

@@ -1,6 +1,6 @@
 // Long documents of packed rows as a batch for cuDNN's ragged sequences. They are found on the device, so the host
-// waits for nothing. A document of fewer than kLongDocument tokens is left to libtrain's kernels, so however a row is
-// cut, the batch has room: T / kLongDocument documents of each sequence.
+// waits for nothing. A document of fewer than kLongDocument tokens is left to libtrain's kernels, so a fixed batch
+// holds the long documents of any row: T / kLongDocument per sequence.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ struct DocumentBatch {
   std::int32_t* lengths_N;
 };
 
-// Fills the batch on the stream. `memory` has document_batch_bytes(shape) bytes of its device, which the batch uses.
+// Fills the batch on the stream. `memory` has document_batch_bytes(shape) bytes on the stream's device and holds the
+// batch's arrays.
 DocumentBatch find_long_documents(CudaStream stream, std::byte* memory, const std::int32_t* starts_BT,
                                   const AttentionShape& shape);
 

@@ -3,9 +3,9 @@
 // A block of threads stays on its multiprocessor and takes item after item. An item is four tiles of 64 queries that
 // see about the same keys, one for each of four warp groups. A warp group goes over the keys that its queries see in
 // tiles of 64, from the last to the first: S = q k^T, P = exp(scale S - reference), out += P v (Dao 2023,
-// "FlashAttention-2", algorithm 1). P is an operand of the second product without leaving its registers. This product
-// and the next tile's S are started together; it still runs while the next tile's P is computed. A thread of a fifth
-// warp group loads queries, keys and values.
+// "FlashAttention-2", algorithm 1). P is an operand of the second matmul without leaving its registers. This matmul and
+// the next tile's S are started together; it still runs while the next tile's P is computed. A thread of a fifth warp
+// group loads queries, keys and values.
 //
 // The reference of a row is the largest score of its first tile. A running softmax takes the largest score so far,
 // which costs a comparison for each score. Here P may exceed 1, but it is rounded relative to its size, and out is

@@ -13,10 +13,10 @@ inline constexpr int kTile = 64;  // queries or keys of a tile, which has 64 cha
 inline constexpr int kTileBytes = kTile * kTileRowBytes;
 inline constexpr int kGroups = 4;       // warp groups that compute, tiles of an item
 inline constexpr int kQueryStages = 2;  // items whose queries are in shared memory
-inline constexpr int kKeyStages = 6;    // tiles of keys and values there
+inline constexpr int kKeyStages = 6;    // tiles of keys and values in shared memory
 inline constexpr int kComputing = kGroups * kWarpGroup, kBlockThreads = kComputing + kWarpGroup;
-// Registers of a thread that computes, and of the others. The block begins with 96 a thread, as many as 65,536 give
-// each in steps of 8, and only these can be shared out.
+// Registers of a computing thread and of any other thread. The block starts with 96 per thread, which is 65,536 divided
+// by the threads and rounded down to a multiple of 8. Only these can be redistributed.
 inline constexpr int kComputingRegisters = 112, kOtherRegisters = 32;
 static_assert(kComputingRegisters * kComputing + kOtherRegisters * kWarpGroup <= 96 * kBlockThreads);
 inline constexpr int kComputingWarps = kComputing / kWarp;  // each gives a stage back
@@ -25,14 +25,14 @@ static_assert(kHopperKeys % (kGroups * kTile) == 0);
 struct alignas(1024) Shared {
   std::byte q[kQueryStages][kGroups][kTileBytes], out[kGroups][kTileBytes];
   std::byte k[kKeyStages][kTileBytes], v[kKeyStages][kTileBytes];
-  // A `full` barrier ends its phase when the data are there, an `empty` one when they may be overwritten.
+  // A `full` barrier ends its phase when the data have arrived, an `empty` barrier when they may be overwritten.
   std::uint64_t q_full[kQueryStages], q_empty[kQueryStages], full[kKeyStages], empty[kKeyStages];
 };
 static_assert(sizeof(Shared) <= 227 * 1024);
 // The offset of a member of Shared; the .cu file undefines it.
 #define LT_AT(member) static_cast<std::uint32_t>(offsetof(Shared, member))
 
-// Arrays as the copies see them; dims as in AttentionShape.
+// Tensor maps and pointers of the arrays; dims as in AttentionShape.
 struct Arguments {
   CUtensorMap q, k, v, out;
   float* lse_BHT;
@@ -41,7 +41,7 @@ struct Arguments {
   float scale;
 };
 
-// The stages of a ring in turn, and the parity of the phase that its barriers are in.
+// A position in a ring of stages, and the parity of the current phase of the stage's barriers.
 template <int kStages>
 struct Ring {
   int stage = 0, parity = 0;
@@ -58,12 +58,12 @@ struct Item {
 // The items of this block of threads, in rounds. First each block takes whole pairs of its own, one after another. So
 // only one pair for each block is in use at a time, and its keys and values stay in L2. All blocks share the remaining
 // pairs, fewer than two for each block. Their longest items go first, and every other round goes over the blocks
-// backwards, so all blocks get about the same work. Shares are fixed: where other kernels hold multiprocessors for
-// long, the blocks that do not fit start when others have ended.
+// backwards, so all blocks get about the same work. The division is fixed: if other kernels occupy multiprocessors for
+// long, the blocks that do not fit start when other blocks have ended.
 struct Items {
   int round = 0;
 
-  // Whether there is a next one.
+  // Gets the next item. Returns false if there is none.
   __device__ bool next(Item& item, const Arguments& x) {
     const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
     const int of_pair = x.T / kTile * (x.H / x.G) / kGroups, own_pairs = max(x.pairs / blocks - 1, 0);

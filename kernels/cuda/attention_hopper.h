@@ -5,9 +5,9 @@
 
 namespace lt::kernels::hopper {
 
-// Each enqueues the call and returns true, or returns false if a pointer is not a multiple of 16 or, in the forward,
-// the scale is not above 0. The bits depend on the inputs of a sequence alone, so the backward ignores `deterministic`.
-// Its workspace has hopper_workspace() bytes.
+// Each enqueues the call and returns true. Returns false, and does nothing, if a pointer is not aligned to 16 bytes or,
+// in the forward, if the scale is not above 0. The bits depend on the inputs of a sequence alone, so the backward
+// ignores `deterministic`. Its workspace has hopper_workspace() bytes.
 bool attention_forward(CudaStream stream, const AttentionForward& call);
 bool attention_backward(CudaStream stream, const AttentionBackward& call);
 

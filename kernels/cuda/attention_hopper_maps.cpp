@@ -1,4 +1,4 @@
-// Makes the maps by the driver's cuTensorMapEncodeTiled.
+// Makes the maps with the driver's cuTensorMapEncodeTiled.
 #include "kernels/cuda/attention_hopper_maps.h"
 
 #include <cstddef>

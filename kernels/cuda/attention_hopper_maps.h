@@ -1,4 +1,5 @@
-// How the tensor memory accelerator finds tiles of attention's arrays. A tile is some positions of one head.
+// Tensor maps, by which the tensor memory accelerator finds tiles of attention's arrays. A tile is a range of positions
+// of one head.
 #pragma once
 
 #include <cuda.h>
@@ -8,8 +9,8 @@
 namespace lt::kernels::hopper {
 
 // Maps for arrays of a shape with heads of 64 channels of two bytes: of the packed rows [H | G | G] x 64 or of
-// [B, T, H, 64]. A copy takes `positions` of one head. Arrays begin at multiples of 16 bytes. Throws InternalError if
-// the driver refuses.
+// [B, T, H, 64]. A copy takes `positions` positions of one head. Arrays must be aligned to 16 bytes. Throws
+// InternalError if the driver refuses.
 struct TileMaps {
   DType dtype;
   AttentionShape shape;

@@ -1,4 +1,4 @@
-// The angles of rotary positions, one at a time and in double, for tokens that are generated.
+// Computes the angles of rotary positions for generated tokens, one at a time and in double.
 #pragma once
 
 #include "kernels/cuda/common.cuh"
@@ -7,10 +7,10 @@
 namespace lt::kernels {
 
 struct Rotation {
-  double base;  // 0: none
+  double base;  // 0: no rotation
   RopeScaling scaling;
 
-  // The angle of pair d of a head with D channels.
+  // Computes the cosine and sine of the angle of pair d of a head with D channels.
   template <class A>
   __device__ void angle(Size position, Size d, Size D, A& cosine, A& sine) const {
     const double rate = scaling.scaled(pow(base, -2.0 * static_cast<double>(d) / static_cast<double>(D)));

@@ -1,4 +1,4 @@
-// Tiles of rows in shared memory, and attention's two products on them. A block has 16 x 16 threads; (ty, tx) owns rows
+// Tiles of rows in shared memory, and attention's two matmuls on them. A block has 16 x 16 threads; (ty, tx) owns rows
 // ty*R .. ty*R+R-1 of a tile. The 16 threads of a row are half a warp, so data shared within a row needs only
 // __syncwarp(). Legend: DP is D padded with zeros to 64, 128 or 256; A the arithmetic type; R rows, C columns per
 // thread.
@@ -43,8 +43,8 @@ __device__ constexpr A hidden_score() {
   return std::numeric_limits<A>::lowest() / 2;
 }
 
-// Whether, because of the window or a document's start, some query up to `last` does not see some key from `first_key`
-// on. With one test per tile, tiles without such a query are as fast as without a window.
+// True if the window or a document's start hides a key at or after `first_key` from a query up to `last`. One such test
+// per tile makes tiles without hidden keys as fast as without a window.
 __device__ inline bool hides_past(const SeenKeys& seen, Size last, Size first_key) {
   return seen.first_seen(last) > first_key;
 }
@@ -55,7 +55,8 @@ struct Chosen {
   bool all;
 
   __device__ bool has(Size t) const { return all || !is_long_document(seen, seen.starts_T[t]); }
-  // The first of tokens begin .. end-1 that is computed, or `end`; the last one. All threads of a warp call together.
+  // first() returns the first of tokens begin .. end-1 that is computed, or `end`; last() returns the last one, or a
+  // number < begin. All threads of a warp must call them together.
   __device__ Size first(Size begin, Size end) const {
     for (; !all && begin < end; begin += 32) {
       const Size t = begin + threadIdx.x % 32;
@@ -74,8 +75,8 @@ struct Chosen {
   }
 };
 
-// Where the statistics of query t of head h are: [B, H, T], or [B, T, H] with documents, as cuDNN's ragged sequences
-// have them.
+// Returns the index of the statistics of query t of head h in [B, H, T], or with documents in [B, T, H], the layout of
+// cuDNN's ragged sequences.
 __device__ inline Size statistics_at(const AttentionShape& s, bool documents, Size b, Size h, Size t) {
   return documents ? (b * s.T + t) * s.H + h : (b * s.H + h) * s.T + t;
 }
@@ -118,7 +119,7 @@ __device__ void dot_rows(A (&acc)[R][C], const A* a, const A* b, int D) {
   }
 }
 
-// Index of the thread's column c in the product: 16 threads share 64 columns, four each.
+// Returns the index of the thread's column c in the result: 16 threads share 64 columns, four each.
 __device__ inline int column_of_product(int c) { return c / 4 * 64 + 4 * column_of_thread() + c % 4; }
 
 // acc[i] += sum over n < N of p[ty*R + i][n] * b[n]; b has DP columns.

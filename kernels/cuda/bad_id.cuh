@@ -1,4 +1,4 @@
-// How kernels test ids and record bad ones.
+// Device functions that test ids and record bad ones.
 #pragma once
 
 #include "kernels/cuda/common.cuh"
@@ -8,7 +8,7 @@ namespace lt::kernels {
 
 __device__ inline bool is_inside(Size id, Size V) { return id >= 0 && id < V; }
 
-// For one thread of those that met the id. `at` counts from ids_M[0].
+// Call it on one of the threads that read the id. `at` is the id's index in ids_M.
 __device__ inline void record_bad_id(const IdCheck& check, Size at, std::int32_t id) {
   if (check.word == nullptr) return;
   atomicMax(reinterpret_cast<unsigned long long*>(check.word), word_of({check.first + at, check.check, id}));

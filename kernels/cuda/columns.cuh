@@ -11,7 +11,7 @@
 namespace lt::kernels {
 
 inline constexpr int kColumnRows = 8;      // threads of a block that share a column
-inline constexpr int kCombiningRows = 32;  // the same when partial sums are combined
+inline constexpr int kCombiningRows = 32;  // like kColumnRows, when partial sums are combined
 
 // Rows are cut for this many multiprocessors on every device, because the order of sums depends on the cut.
 inline constexpr int kSumMultiprocessors = 132;
@@ -19,8 +19,8 @@ inline constexpr Size kPartialBlocks = 4 * kSumMultiprocessors;   // few enough 
 inline constexpr Size kMostRows = kColumnRows * 4 * kLongestRun;  // of a block
 inline constexpr Size kMostRowBlocks = 65535;                     // of a grid
 
-// How R rows are cut into blocks: enough of them to fill a large GPU, but none with few rows, and none with very
-// many, in which a thread's sum would lose digits, as far as `most` allows.
+// How R rows are cut into blocks. There are enough blocks to fill a large GPU, but none has few rows. None has so many
+// rows that a thread's sum would lose digits, unless the limit `most` requires it.
 struct RowCut {
   Size rows, count;  // rows per block; number of blocks
 
@@ -58,7 +58,7 @@ __global__ void column_partials_kernel(A* partial, Size R, Size first, Size C, S
 }
 
 // Sums `blocks` rows of partial sums: C columns for `first` and, if second.out_C is not null, C further columns for
-// `second`. Rows are `stride` elements apart. A block takes 32 columns; those of `second` are in grid row 1.
+// `second`. Rows are `stride` elements apart. A block takes 32 columns; the blocks for `second` are in grid row 1.
 template <class Y>
 struct ColumnSums {
   Y* out_C;

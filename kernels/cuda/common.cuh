@@ -93,7 +93,7 @@ void launch(CudaStream stream, void (*kernel)(Parameters...), Size blocks, int t
 __device__ inline Size thread_index() { return static_cast<Size>(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline Size thread_count() { return static_cast<Size>(gridDim.x) * blockDim.x; }
 
-// Over kLanes neighbours, a power of two; each of them gets the result.
+// Reduce over kLanes neighbouring lanes, a power of two; each lane gets the result.
 template <int kLanes = kWarp, class A>
 __device__ inline A warp_sum(A x) {
   for (int offset = kLanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);

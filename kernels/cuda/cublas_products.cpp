@@ -1,5 +1,5 @@
-// Describes products to cuBLASLt and times its algorithms. It is column-major, and there a row-major matrix is its own
-// transpose. So the row-major D = op(A) op(B) is computed as D^T = op(B)^T op(A)^T, with swapped operands.
+// Describes matmuls to cuBLASLt and times its algorithms. cuBLASLt is column-major, so it sees a row-major matrix as
+// its transpose. The row-major D = op(A) op(B) is therefore computed as D^T = op(B)^T op(A)^T, with swapped operands.
 #include "kernels/cuda/cublas_products.h"
 
 #include <algorithm>

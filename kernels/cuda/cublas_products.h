@@ -1,4 +1,4 @@
-// Products that cuBLASLt computes: their description, the choice among its algorithms, and their launch.
+// Matmuls that cuBLASLt computes: their description, the choice of an algorithm, and their launch.
 #pragma once
 
 #include <array>
@@ -21,10 +21,10 @@
 
 namespace lt::kernels {
 
-// Work that cuBLASLt does beside the product.
+// Work that cuBLASLt fuses into the matmul.
 enum class Epilogue { none, bias, gelu, bias_gelu, gelu_gradient, sum_a };
 
-// Everything that decides how a product is computed.
+// Everything that determines how a matmul is computed.
 struct Problem {
   std::array<Size, 12> sizes;  // M N K lda ldb ldd ld_c batch stride_a stride_b stride_d stride_c
   std::array<bool, 5> flags;   // transpose_a transpose_b deterministic tf32 one_scale
@@ -32,29 +32,29 @@ struct Problem {
   DType dtype, out;
   std::array<std::uint32_t, 4> alignment;  // of a, b, c, d
   int device;
-  bool pinned;  // not part of the text: it does not choose an algorithm
+  bool pinned;  // not part of text(), because a pinned matmul does not use the file
 
   auto operator<=>(const Problem&) const = default;
 
-  // Key in the file of chosen algorithms, without spaces.
+  // The key in the file of chosen algorithms, without spaces.
   std::string text() const;
   // For people.
   std::string name() const;
 };
 
-// Describes `g`, with its bias inside the product if `bias`. `c` is the matrix that the product adds, or d.
+// Describes `g`; with `bias`, its bias is fused. `c` is the matrix that the matmul adds, or d.
 Problem problem_of(CudaStream stream, const Gemm& g, bool bias, const void* c);
-// The largest power of two up to 128 that divides an address. Every allocation and every parameter has that
+// Returns the largest power of two up to 128 that divides an address. Every allocation and every parameter has that
 // alignment, so the shapes alone decide which algorithms may be used.
 std::uint32_t alignment_of(const void* pointer);
 
-// How a product is computed.
+// How a matmul is computed.
 struct Choice {
   Algorithm algorithm;
-  std::optional<bool> fused_wins;  // against separate passes; empty: not known yet
+  std::optional<bool> fused_wins;  // the fused matmul beats separate passes; nullopt: not known yet
 };
 
-// A product ready to launch: descriptions of the operation and its matrices, and the algorithm.
+// A matmul ready to launch: descriptions of the operation and its matrices, and the algorithm.
 struct Prepared {
   explicit Prepared(const Problem& described) : problem(described) {}
   Choice choice() const { return {candidates.front(), fused_wins}; }
@@ -76,10 +76,10 @@ class Cublas {
 
   // Returns null if cuBLASLt has no algorithm for the problem.
   Prepared* prepare(const Problem& problem);
-  // Launches alpha times the product of g plus beta times c. Chooses the algorithm first if it may.
+  // Launches d = alpha op(A) op(B) + beta c for `g`. First chooses the algorithm if this call may be timed.
   void run(Prepared& p, const void* alpha, const void* beta, const Gemm& g, const void* c, CudaStream stream);
 
-  // Runs the fused product or separate passes, whichever was faster in the first call of `g` that could be repeated.
+  // Runs the fused matmul or separate passes: the one that was faster in the first call of `g` that could be repeated.
   template <class Fused, class Separate>
   void run_faster(Prepared& p, const Gemm& g, CudaStream stream, Fused&& fused, Separate&& separate) {
     const bool repeatable = !g.accumulate;
@@ -98,7 +98,7 @@ class Cublas {
     file_.add(p.problem.text(), *p.fused_wins ? p.candidates.front() : Algorithm{});
   }
 
-  // Makes the candidates all that a search times beside the present choice.
+  // Sets the candidates to all algorithms that a search compares with the present choice.
   void take_search_candidates(Prepared& p) const;
   // As in product_search.h.
   void search(const std::function<void()>& compute, const ReportSearch& report);
@@ -107,7 +107,7 @@ class Cublas {
 
  private:
   static bool may_time(CudaStream stream);
-  // Mean time of calls one after another. The caller has made one before.
+  // Returns the mean milliseconds of consecutive calls. The caller must have made one call before.
   template <class Launch>
   static double mean_ms(CudaStream stream, int calls, Launch&& launch) {
     const Stream compute = Stream::compute({DeviceType::cuda, stream.device});
@@ -116,15 +116,15 @@ class Cublas {
     return TimePoint::on(compute).ms_since(begin) / calls;
   }
 
-  // Leaves only the candidate that is fastest for this very call.
+  // Keeps only the candidate that is fastest for this call.
   template <class Launch>
   static void choose(std::vector<Algorithm>& candidates, Launch&& launch, CudaStream stream);
-  // Whether a search is on that has not had this product.
+  // True if a search is running that has not searched this matmul yet.
   bool must_search(Prepared& p) const { return report_ != nullptr && !searched_.contains(&p); }
-  // Leaves only the candidate that is the fastest when sustained, or the run's choice unless another is better by 1 %.
+  // Keeps only the candidate that is fastest when sustained. Keeps the run's choice unless another is faster by 1 %.
   template <class Launch>
   void search_algorithm(Prepared& p, Launch&& launch, CudaStream stream);
-  // Searches the algorithms of the fused product and of its passes, then compares both.
+  // Searches the algorithms of the fused matmul and of its passes, then compares both.
   template <class Fused, class Separate>
   void search_passes(Prepared& p, CudaStream stream, Fused&& fused, Separate&& separate) {
     fused();
@@ -136,18 +136,19 @@ class Cublas {
     p.fused_wins = (chosen.way == 0) == begins_fused;
     searched_.at(&p).found.fused_wins = p.fused_wins;
   }
-  // Takes the file's choice for a product, if it has one that suits the product.
+  // Takes the file's choice for a matmul. Returns false if the file has none that suits it.
   bool take_known(Prepared& p) const;
   std::unique_ptr<Prepared> make(const Problem& q);
-  // Adds what cuBLASLt proposes with that workspace, best first.
+  // Adds the algorithms that cuBLASLt proposes with or without a workspace, best first.
   void add_candidates(Prepared& p, bool has_workspace) const;
-  // Adds configurations, if cuBLASLt proposes the algorithm that has them: of the usual ones those of lowest cost.
+  // Adds tile configurations if cuBLASLt proposes the algorithm that has them; of the usual ones, only those of lowest
+  // cost.
   void add_tiles(Prepared& p, Tiles which) const;
-  // Bytes of workspace that an algorithm needs for the product; null if it does not suit it.
+  // Returns the bytes of workspace that an algorithm needs for the matmul; nullopt if it cannot compute it.
   std::optional<std::size_t> needed_workspace(const Prepared& p, const cublasLtMatmulAlgo_t& algorithm) const;
 
   static constexpr int kTimedCalls = 4;             // per candidate, after one untimed call
-  static constexpr double kBetterThanFirst = 0.98;  // share of the other's time; a smaller gain may be noise
+  static constexpr double kBetterThanFirst = 0.98;  // fraction of the other's time; a smaller gain may be noise
 
   AlgorithmFile file_;
   cublasLtHandle_t handle_ = nullptr;
@@ -157,7 +158,7 @@ class Cublas {
   struct Searched {
     Choice present, found;
   };
-  const ReportSearch* report_ = nullptr;  // set while products are searched
+  const ReportSearch* report_ = nullptr;  // set during a search
   std::map<Prepared*, Searched> searched_;
 };
 

@@ -6,11 +6,12 @@
 
 namespace lt::kernels {
 
-// A kernel that is launched with launch_early() may start once all blocks of the kernel before it have called
-// let_next_kernel_start() or have ended. Before wait_for_earlier_kernels(), which at least one of its blocks calls, it
-// may only read what the kernels that still run do not write, such as constant weights. The wait is for the end of the
-// kernel before, which has waited likewise, so everything enqueued earlier has ended then. A kernel may let the next
-// one start before it waits itself: several kernels in a row then fetch their weights at the same time.
+// A kernel launched with launch_early() may start once all blocks of the preceding kernel have called
+// let_next_kernel_start() or have ended. At least one of its blocks must call wait_for_earlier_kernels(). Before that
+// call, the kernel may read only memory that no running kernel writes, such as constant weights. The call waits for the
+// end of the preceding kernel, which has waited in the same way, so everything enqueued earlier has then ended. A
+// kernel may let the next one start before it waits itself, so that several kernels in a row fetch their weights at the
+// same time.
 __device__ inline void let_next_kernel_start() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();
@@ -21,8 +22,8 @@ __device__ inline void wait_for_earlier_kernels() {
   cudaGridDependencySynchronize();
 #endif
 }
-// Whether the device runs code that was compiled for compute capability 9.0 or above, judged by one kernel of the
-// build: all have such code or none. Code for older devices has neither of these functions, nor clusters.
+// True if the device runs code that was compiled for compute capability 9.0 or above. Checks one kernel, because all
+// kernels of a build have such code or none has. Code for older devices has neither these functions nor clusters.
 template <class... Parameters>
 bool runs_new_code(CudaStream stream, void (*kernel)(Parameters...)) {
   static thread_local int device = -1;

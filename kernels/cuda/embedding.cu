@@ -1,6 +1,6 @@
 // Embedding look-up and its gradient on the GPU. The backward sorts rows by id (stably, so rows of one id stay in
-// order) and adds them up in chunks of fixed size, so a frequent id uses many blocks. No atomics, and the same bits
-// each time.
+// order) and adds them up in chunks of fixed size, so a frequent id uses many blocks. Uses no atomics, so the bits are
+// the same each time.
 #include "kernels/embedding.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
-// A warp takes two rows of b (with `gated` a gate and its up), so that each number of a that it reads serves twice.
-// Each lane copies its part of them to shared memory, two chunks ahead, so that many bytes are under way while few
-// registers are taken. On compute capability 9.0 and above the kernel may start before the one that writes a has ended,
-// and fetches the first of b meanwhile (programmatic dependent launch). The norm's factor 1 / rms is the same for all
-// terms of a row, so every warp sums the squares as it goes and multiplies at the end: no pass over a comes before the
-// product.
+// Skinny matmuls on the GPU. A warp takes two rows of b (with `gated`, a row of the gate and its row of up), so that
+// each number of a that it reads is used twice. Each lane copies its part of the rows to shared memory, two chunks
+// ahead, so that many bytes are in flight while few registers are used. On compute capability 9.0 and above the kernel
+// may start before the kernel that writes a has ended, and fetches the first chunks of b meanwhile (programmatic
+// dependent launch). The norm's factor 1 / rms is the same for all terms of a row, so every warp sums the squares
+// during the matmul and multiplies at the end. This needs no extra pass over a.
 #include "kernels/few_rows.h"
 
 #include "kernels/cuda/activation_functions.cuh"

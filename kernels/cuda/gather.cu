@@ -1,5 +1,5 @@
-// Gather on the GPU. In the gradient a thread takes a whole column of the middle dimension, since sums run in its
-// order.
+// Gather on the GPU. In the gradient a thread takes a whole column of the middle dimension, because sums run in the
+// order of that dimension.
 #include "kernels/gather.h"
 
 #include "kernels/cuda/common.cuh"

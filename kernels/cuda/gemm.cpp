@@ -1,4 +1,4 @@
-// Matrix products through cuBLASLt, with what it cannot do in passes of its own.
+// Matmuls through cuBLASLt. Work that cuBLASLt cannot fuse runs in separate passes.
 #include "kernels/gemm.h"
 
 #include <string>

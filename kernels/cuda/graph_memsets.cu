@@ -1,4 +1,4 @@
-// Replaces the small memsets of a captured graph by kernels.
+// Finds the small memset nodes of a graph and puts a kernel node in the place of each.
 #include "kernels/graph_memsets.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Instructions of compute capability 9.0, a function for each: barriers in shared memory that also count bytes, copies
-// and sums of whole tiles by the tensor memory accelerator, and products of a warp group, which is four warps (PTX ISA,
-// "mbarrier", "cp.async.bulk", "wgmma"). Only for code that is compiled for sm_90a.
+// One function for each instruction of compute capability 9.0 that attention uses: barriers in shared memory that also
+// count bytes, copies and sums of whole tiles by the tensor memory accelerator, and matmuls of a warp group, which is
+// four warps (PTX ISA, "mbarrier", "cp.async.bulk", "wgmma"). Only for code that is compiled for sm_90a.
 //
 // Shared memory is given as its 32-bit address. A tile in shared memory has rows of 128 bytes, 64 two-byte elements,
 // and begins at a multiple of 1024. The 16-byte chunks of row r are stored in the order c ^ (r % 8) (the accelerator's
@@ -19,8 +19,7 @@ namespace lt::kernels::hopper {
 inline constexpr int kWarpGroup = 128;     // threads
 inline constexpr int kTileRowBytes = 128;  // of a tile in shared memory
 
-// Returns x, which must be the same in all threads of a warp. The compiler, which then knows that, uses uniform
-// registers.
+// Returns x, which must be the same in all threads of a warp. This tells the compiler to use uniform registers.
 template <class N>
 __device__ inline N uniform(N x) {
   return __shfl_sync(~0u, x, 0);
@@ -29,7 +28,7 @@ __device__ inline N uniform(N x) {
 __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
-// The address of a 16-byte chunk of a row of a tile.
+// Returns the address of a 16-byte chunk of a row of a tile.
 __device__ inline std::uint32_t chunk_address(std::uint32_t tile, int row, int chunk) {
   return tile + static_cast<std::uint32_t>(row * kTileRowBytes + ((chunk ^ (row & 7)) << 4));
 }
@@ -52,14 +51,15 @@ __device__ inline void wait_for(std::uint32_t barrier, int parity) {
       "r"(parity)
       : "memory");
 }
-// Each warp of a block arrives once, when its threads have come here. `lane` is the thread's number in its warp.
+// Each warp of a block arrives once, when all its threads have reached this call. `lane` is the thread's number in its
+// warp.
 __device__ inline void arrive_as_warp(std::uint32_t barrier, int lane) {
   __syncwarp();
   if (lane == 0) arrive(barrier);
 }
 // Makes new barriers visible to copies. Call it before the block synchronises.
 __device__ inline void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-// The block's barriers by number, for `threads` threads, those that only arrive included.
+// The block's barriers, by number. `threads` counts all threads of the barrier, including those that only arrive.
 __device__ inline void synchronize(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
@@ -67,8 +67,8 @@ __device__ inline void arrive_at(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// Copies run beside the program, through a path of their own to memory: a fence lies between a thread's own stores and
-// copies that read them, and between what other blocks' copies wrote and copies that add to it.
+// Copies run asynchronously and access memory by a separate path. So a fence is needed between a thread's own stores
+// and copies that read them, and between other blocks' copies and copies that add to their results.
 __device__ inline void fence_shared_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ inline void fence_global_for_copies() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 // Where a tile lies in an array [B, T, heads, 64].
@@ -120,12 +120,12 @@ __device__ inline void set_flag(int* flag, int value) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }
 
-// Products of a warp group: 64 x 64 sums in f32, 32 registers a thread. Products run beside the program. They start
-// after fence_products(), and the program touches neither sums nor operands in registers until wait_for_products() says
-// that they are done. All four warps must execute each of these instructions, waits included, so none may stand in a
-// branch that one warp takes alone.
+// Matmuls of a warp group: 64 x 64 sums in f32, 32 registers per thread. They run asynchronously. They start after
+// fence_products(), and the program must not touch sums or operands in registers until wait_for_products() has
+// returned. All four warps must execute each of these instructions, waits included, so none may be in a branch that
+// only some warps take.
 using Sums = float[32];
-// Where element i of thread `thread` is.
+// Row and column of element i of thread `thread`.
 __device__ inline int sum_row(int i, int thread) { return thread / kWarp * 16 + thread / 4 % 8 + i % 4 / 2 * 8; }
 __device__ inline int sum_column(int i, int thread) { return i / 4 * 8 + thread % 4 * 2 + i % 2; }
 template <class T>
@@ -138,7 +138,7 @@ template <int groups>
 __device__ inline void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups) : "memory");
 }
-// Tell the compiler that sums have any value here, or that they may have changed.
+// begin() tells the compiler that the sums have unspecified values, changed() that they may have changed.
 __device__ inline void begin(Sums& sums) {
 #pragma unroll
   for (int i = 0; i < 32; ++i) asm volatile("" : "=f"(sums[i])::"memory");
@@ -147,7 +147,8 @@ __device__ inline void changed(Sums& sums) {
 #pragma unroll
   for (int i = 0; i < 32; ++i) asm volatile("" : "+f"(sums[i])::"memory");
 }
-// A tile in shared memory as an operand, from the given address on: 8 rows lie 1024 bytes apart, 128-byte swizzle.
+// Describes a tile in shared memory at the given address as an operand: groups of 8 rows lie 1024 bytes apart, 128-byte
+// swizzle.
 __device__ inline std::uint64_t descriptor(std::uint32_t address) {
   return static_cast<std::uint64_t>((address & 0x3ffff) >> 4) | std::uint64_t{1} << 16 |
          std::uint64_t{1024 >> 4} << 32 | std::uint64_t{1} << 62;
@@ -199,7 +200,7 @@ __device__ inline void multiply(Sums& sums, std::uint64_t a, std::uint64_t b, bo
     LT_MULTIPLY_SHARED("f16");
   }
 }
-// The same with a in registers and b transposed; it always adds.
+// Like the function above, but with a in registers and b transposed. Always adds.
 template <class T>
 __device__ inline void multiply(Sums& sums, const Packed<T>& a, std::uint64_t b) {
   if constexpr (std::is_same_v<T, bf16>) {
@@ -253,9 +254,9 @@ __device__ inline Packed<T> load_columns(std::uint32_t tile, int i, int thread) 
                ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n" \
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                         \
                : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "r"(b[2 * k]), "r"(b[2 * k + 1]))
-// A product of one warp, which need not wait for the rest of its warp group (PTX ISA, "mma"). sums += a b^T over
-// columns 16 i to 16 i + 15. a is what load_columns() gave this warp. b is rows 16 n to 16 n + 15 of a tile. The sums
-// are elements 8 n to 8 n + 7 of Sums.
+// A matmul of one warp, which need not wait for the rest of its warp group (PTX ISA, "mma"). sums += a b^T over columns
+// 16 i to 16 i + 15. a is this warp's result of load_columns(). b is rows 16 n to 16 n + 15 of a tile. The sums are
+// elements 8 n to 8 n + 7 of Sums.
 template <class T>
 __device__ inline void multiply_of_warp(float* sums, const Packed<T>& a, std::uint32_t tile, int n, int i, int thread) {
   std::uint32_t b[4];
@@ -300,7 +301,8 @@ __device__ inline float power_of_two(float x) {
   return y;
 }
 
-// Shares out the block's registers: a warp group that computes takes `registers` a thread, others give theirs up.
+// Redistribute the block's registers: a computing warp group takes `registers` per thread, and other warp groups give
+// theirs up.
 template <int registers>
 __device__ inline void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));

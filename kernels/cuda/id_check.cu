@@ -1,4 +1,4 @@
-// The word of each CUDA device for bad ids of work that has no word of its own.
+// Each CUDA device's word for bad ids of work that has no word of its own.
 #include "kernels/id_check.h"
 
 #include "kernels/cuda/common.cuh"

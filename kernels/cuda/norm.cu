@@ -1,5 +1,5 @@
 // LayerNorm and RMSNorm on the GPU. Rows of up to 8192 columns of two bytes, or 4096 of f32, pass through shared memory
-// once. Longer rows, unaligned rows and f64 are read again for each pass.
+// once. Longer rows, unaligned rows and f64 rows are read again for each pass.
 #include "kernels/norm.h"
 
 #include "kernels/cuda/columns.cuh"

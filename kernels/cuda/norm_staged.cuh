@@ -1,5 +1,5 @@
-// Norms of rows that warps pass through shared memory while their next rows are in flight. In the backward, lanes keep
-// the column sums for the gradients of the parameters.
+// Norms whose warps load rows through shared memory, so that the next rows are in flight while one is processed. In the
+// backward, lanes keep the column sums for the gradients of the parameters.
 #pragma once
 
 #include <limits>
@@ -18,7 +18,7 @@ using ForwardSizes = RowSizes<RowSize<2, 1>, RowSize<3, 1>, RowSize<4, 1>, RowSi
 using BackwardSizes =
     RowSizes<RowSize<2, 1>, RowSize<3, 1>, RowSize<4, 1>, RowSize<5, 1>, RowSize<2, 4>, RowSize<4, 4>, RowSize<8, 4>>;
 
-// Target for the number of blocks per multiprocessor, as far as registers allow.
+// The target number of blocks per multiprocessor, if registers suffice.
 inline constexpr int kForwardBlocks = 6;
 // Fewer if lanes hold more sums in registers; these values are the fastest on H200. They decide how rows are cut, so
 // the bits of the parameters' gradients depend on them.
@@ -29,7 +29,7 @@ constexpr int backward_blocks() {
   return kOneWarp ? 3 : 4;
 }
 
-// Rows that a block of the forward keeps: w, and b if centred.
+// Number of rows that a block of the forward keeps in shared memory: w, and b if centred.
 template <bool kCentred>
 inline constexpr int kForwardKept = kCentred ? 2 : 1;
 
@@ -105,13 +105,13 @@ __global__ void __launch_bounds__(kBlockThreads, kForwardBlocks)
 }
 
 // With h = (x - mean) * rstd and g = dy * w: dx = rstd * (g - h * mean_C(g * h) - [centred] mean_C(g)).
-// partial[block] = the sums of dy * h over its rows, then those of dy.
+// partial[block] = the sums of dy * h over its rows, then the sums of dy.
 template <class Shape, bool kCentred, class T>
 __global__ void __launch_bounds__(kBlockThreads, backward_blocks<Shape>())
     norm_backward_kernel(T* dx_RC, bool accumulate, float* partial, const T* dy_RC, const T* x_RC, const T* w_C,
                          const float* mean_R, const float* rstd_R, RowPacks s) {
   constexpr int kPacks = Shape::kPacks;
-  // Rows stay in registers between the two passes over them if the column sums leave room.
+  // Rows stay in registers between the two passes over them if the column sums leave enough registers.
   constexpr bool kHold = kPacks * kPack<T> * (kCentred ? 2 : 1) <= 64;
   constexpr int kHeld = kHold ? kPacks : 1;
   Packed<T>* const kept_w = shared_packs<T>();
@@ -192,7 +192,8 @@ RowPacks row_packs(Size R, Size C, Pointers... pointers) {
   return {static_cast<int>(R), fits ? static_cast<int>(packs) : 0};
 }
 
-// How many blocks of kKernel the stream's device runs at once; 0 if it has less shared memory than kBytes.
+// Returns the number of blocks of kKernel that the stream's device runs at once; 0 if it has less shared memory than
+// kBytes.
 template <auto kKernel, Size kBytes>
 int resident_blocks(CudaStream stream) {
   static thread_local int device = -1, blocks = 0;
@@ -238,7 +239,7 @@ bool staged_norm_backward(CudaStream stream, T* dx, bool accumulate_dx, const Co
   bool done = false;
   dispatch_row_shape(BackwardSizes{}, s.packs, [&]<class Shape>(Shape) {
     constexpr auto kKernel = norm_backward_kernel<Shape, kCentred, T>;
-    // Needs room for dx even if it is not added to: the order of sums must not depend on that.
+    // Requires shared memory for dx even if dx is not added to, because the order of sums must not depend on that.
     if (resident_blocks<kKernel, Shape::shared_bytes(1, 3)>(stream) == 0) return;
     const int blocks =
         std::min(kSumMultiprocessors * backward_blocks<Shape>(), (s.R + Shape::kRows - 1) / Shape::kRows);

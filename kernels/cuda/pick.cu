@@ -1,8 +1,8 @@
-// Picks tokens on the GPU. A row lies in the L2 cache and is read several times instead of being sorted: each pass
-// narrows down, by a histogram, where a sum of weights or a number of tokens crosses a bound. First the distance from
-// the largest logit is divided linearly, which spreads the tokens over the bins; then the bits of the logit, and among
-// equal logits the ids, decide. A long row is cut into parts, one for each block of a cluster (compute capability 9.0
-// and above). Sums are of integers, so their order does not matter.
+// Samples tokens on the GPU. A row lies in the L2 cache and is read several times instead of being sorted: each pass
+// narrows down, by a histogram, where a sum of weights or a number of tokens crosses a bound. The bins of the first
+// pass divide the distance from the largest logit linearly, which spreads the tokens over the bins. Later passes use
+// the bits of the logit and, among equal logits, the ids. A long row is cut into parts, one for each block of a cluster
+// (compute capability 9.0 and above). Sums are of integers, so their order does not matter.
 #include "kernels/pick.h"
 
 #include "kernels/cuda/common.cuh"

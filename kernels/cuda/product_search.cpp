@@ -1,4 +1,4 @@
-// The functions of product_search.h, by the device's Cublas.
+// Calls the device's Cublas object.
 #include "kernels/product_search.h"
 
 #include "kernels/cuda/cublas_products.h"

@@ -1,4 +1,4 @@
-// The tiles and the model of their time.
+// The table of tiles, and the model of their time.
 #include "kernels/cuda/product_tiles.h"
 
 #include <algorithm>

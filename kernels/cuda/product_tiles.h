@@ -1,5 +1,5 @@
-// Tiles of cuBLASLt's products for compute capability 9.0, ranked by an estimate of the time they take. Its heuristics
-// leave out some of the fastest, above all for products with a bias.
+// Tiles of cuBLASLt's matmuls for compute capability 9.0, ranked by an estimate of their time. cuBLASLt's heuristics
+// omit some of the fastest, mainly for matmuls with a bias.
 #pragma once
 
 #include <cublasLt.h>
@@ -14,23 +14,23 @@ namespace lt::kernels {
 
 struct TileConfiguration {
   cublasLtMatmulTile_t id;
-  // As CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, which NVIDIA does not document. Observed: with 4, two groups of warps share
-  // a tile, otherwise each has one of its own; 1 lets the tile's columns be the 64 rows of tensor core operations; 2 is
-  // another order of the tiles.
+  // The value of CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, which NVIDIA does not document. Observed: with 4, two groups of
+  // warps share a tile, otherwise each has its own tile; with 1, the tile's columns are the 64 rows of tensor core
+  // operations; with 2, the order of the tiles differs.
   std::uint32_t option;
   cublasLtClusterShape_t cluster;
-  double cost;  // relative to others of the same product
+  double cost;  // relative to other configurations for the same matmul
 };
 
 enum class Tiles { usual, all };  // usual: 148 configurations that are often the fastest; all: 912
-// Configurations for a row-major result of M x N, by ascending cost. Neither every product nor every version of
-// cuBLASLt takes each (cublasLtMatmulAlgoCheck).
+// Returns configurations for a row-major result of M x N, by ascending cost. Some matmuls and some versions of cuBLASLt
+// do not support all of them (check with cublasLtMatmulAlgoCheck).
 std::vector<TileConfiguration> tiles_by_cost(Size M, Size N, int multiprocessors, Tiles which = Tiles::usual);
 
-// Whether this is the algorithm that has these tiles.
+// True if this is the algorithm that has these tiles.
 bool is_tiled_algorithm(const cublasLtMatmulAlgo_t& algorithm);
-// The algorithm, for sums in f32 of products of `in`; set_tile() completes it. Null if this version of cuBLASLt does
-// not have it.
+// Returns the algorithm for operands of type `in` and sums in f32; set_tile() completes it. Returns nullopt if this
+// version of cuBLASLt does not have it.
 std::optional<cublasLtMatmulAlgo_t> tiled_algorithm(cublasLtHandle_t handle, cudaDataType in, cudaDataType out);
 void set_tile(cublasLtMatmulAlgo_t& algorithm, const TileConfiguration& tile);
 

@@ -1,4 +1,4 @@
-// Activations, their gradients and norms that write their results in e4m3.
+// Activations, their gradients, and norms, with results written in e4m3.
 #include "kernels/cuda/activation_functions.cuh"
 #include "kernels/cuda/quantize_rows.cuh"
 

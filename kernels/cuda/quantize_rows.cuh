@@ -1,4 +1,4 @@
-// Rows in e4m3: a kernel that takes the numbers from a source and quantizes each row by its own scale.
+// A kernel that reads rows from a source and quantizes each row to e4m3 by its own scale.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -57,7 +57,8 @@ struct Sixteen<e4m3> {
   }
 };
 
-// A row's numbers in a block: thread t has the sixteens t, t + blockDim.x, ... of each of the row's kParts parts.
+// A row's numbers in a block, in units of 16 ("sixteens"). Thread t has the sixteens t, t + blockDim.x, ... of each of
+// the row's kParts parts.
 template <int kHeld, int kParts>
 struct HeldRow {
   Sixteen<bf16> values[kHeld][kParts];
@@ -76,8 +77,7 @@ struct HeldRow {
   }
 };
 
-// Fills a row with what a source gives element by element, by at(r, sixteen of the part, part), or as a whole, by
-// load().
+// Fills a row from a source, which has either load(), for the whole row, or at(r, sixteen of the part, part).
 template <int kHeld, class Source>
 __device__ void load_row(HeldRow<kHeld, Source::kParts>& row, const Source& source, Size r) {
   if constexpr (requires { source.load(row, r); }) {
@@ -87,7 +87,7 @@ __device__ void load_row(HeldRow<kHeld, Source::kParts>& row, const Source& sour
   }
 }
 
-// One block a row of C columns.
+// One block per row of C columns.
 template <int kHeld, class Source>
 __global__ void __launch_bounds__(kHeld == 8 ? 1024 : 512)
     quantize_rows_kernel(e4m3* y_RC, float* scales_R, Source source, Size C) {
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kHeld == 8 ? 1024 : 512)
   });
 }
 
-// The same numbers in bf16.
+// Like quantize_rows_kernel(), but writes the numbers in bf16.
 template <int kHeld, class Source>
 __global__ void __launch_bounds__(kHeld == 8 ? 1024 : 512) write_rows_kernel(bf16* y_RC, Source source, Size C) {
   constexpr int kParts = Source::kParts;
@@ -123,8 +123,8 @@ __global__ void __launch_bounds__(kHeld == 8 ? 1024 : 512) write_rows_kernel(bf1
   });
 }
 
-// Calls launch(held, threads) with what a block needs for a row of C columns in `parts` parts: std::integral_constant
-// with the sixteens that a thread holds of each part, and the number of threads.
+// Calls launch(held, threads) for rows of C columns in `parts` parts. `held` is a std::integral_constant: the sixteens
+// of each part that a thread holds. `threads` is the number of threads of a block.
 template <class Launch>
 void launch_for_row(Size C, int parts, Launch&& launch) {
   if (C % (kQuantizedMultiple * parts) != 0 || C > kMostQuantizedColumns) {

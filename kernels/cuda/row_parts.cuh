@@ -25,7 +25,7 @@ struct RowParts {
   }
   __device__ static int part() { return static_cast<int>(blockIdx.x) % kBlocks; }
 
-  // The array of part p that is `shared` here: shared memory, the same variable in each block.
+  // Returns the address of part p's copy of `shared`, a variable in shared memory that every block of the row has.
   template <class V>
   __device__ static V* of(V* shared, int p) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -34,7 +34,7 @@ struct RowParts {
     return shared;
   }
 
-  // f over the values of the parts, in order.
+  // Combines the values of all parts with f, in order.
   template <class V, class F>
   __device__ static V over_parts(V own, const F& f) {
     if constexpr (kBlocks == 1) return own;
@@ -48,7 +48,7 @@ struct RowParts {
     return all;
   }
 
-  // The sum of the values of the parts before this one.
+  // Returns the sum of the values of the parts before this one.
   template <class V>
   __device__ static V before_part(V own) {
     if constexpr (kBlocks == 1) return V{};

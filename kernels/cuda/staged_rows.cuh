@@ -1,6 +1,6 @@
-// Rows that warps pass one after another through shared memory: while a warp works on a row, its next one is in flight.
-// A lane copies and reads the same packs of 16 bytes of every row, so it waits only for its own copies. Rows that all
-// warps read are kept beside them.
+// Streams rows through shared memory: while a warp works on a row, its next row is in flight. A lane copies and reads
+// the same packs of 16 bytes of every row, so it waits only for its own copies. Rows that all warps read are also kept
+// in shared memory.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -46,7 +46,7 @@ template <class Shape, class T, class... Rows>
 __device__ void keep_rows(Packed<T>* kept, int packs, const Rows*... rows_C) {
   constexpr int kRows = sizeof...(Rows), kEach = (Shape::kMaxPacks + kBlockThreads - 1) / kBlockThreads;
   const T* const from[] = {rows_C...};
-  Packed<T> loaded[kRows][kEach]{};  // loads come before stores, so that they overlap as far as registers allow
+  Packed<T> loaded[kRows][kEach]{};  // all loads precede the stores, so that they overlap if registers suffice
 #pragma unroll
   for (int n = 0; n < kRows; ++n) {
 #pragma unroll
@@ -162,8 +162,8 @@ class RowSums {
   int turn_ = 0;
 };
 
-// out_C[c] = the sum of column c over the block's rows. Each lane's sums are in `own`. Uses `memory`, with room for
-// kRows rows in f32; no copy to it may be in flight.
+// out_C[c] = the sum of column c over the block's rows. Each lane's sums are in `own`. `memory` must hold kRows rows in
+// f32; no copy to it may be in flight.
 template <class Shape, class T>
 __device__ void add_rows_of_block(float* out_C, float* memory, const float (&own)[Shape::kPacks][kPack<T>], int C) {
   constexpr int kColumns = Shape::kMaxPacks * kPack<T>;

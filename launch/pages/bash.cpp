@@ -1,4 +1,4 @@
-// Completion for bash: tables of words for each command, and the function that reads them.
+// Writes the completion for bash: tables of words for each command, and the function that reads them.
 #include <fmt/format.h>
 
 #include "launch/pages/command_tree.h"

@@ -1,4 +1,4 @@
-// Reads the commands and options out of CLI11.
+// Reads the commands and options from CLI11's data.
 #include "launch/pages/command_tree.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// A man page of a command: groff's macros `man`. Commands below it are sections of its page.
+// Writes the man page of a command with groff's `man` macros. Its subcommands are sections of the page.
 #include <fmt/format.h>
 
 #include <utility>

@@ -1,5 +1,5 @@
-// Completion for zsh: tables of words with their help for each command, and the lines that read them. `commands` and
-// `options` are names of zsh itself.
+// Writes the completion for zsh: tables of words with their help for each command, and the function that reads them.
+// Its variables are not named `commands` and `options`, because zsh itself uses these names.
 #include <fmt/format.h>
 
 #include "launch/pages/command_tree.h"

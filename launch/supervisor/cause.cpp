@@ -1,4 +1,5 @@
-// Recognises the messages of Open MPI 4.1 and Slurm 22.05. If a version words them differently, the exit code decides.
+// Recognises the messages of Open MPI 4.1 and Slurm 22.05. If another version words them differently, the cause is
+// derived from the exit code.
 #include "launch/supervisor/cause.h"
 
 #include <fmt/format.h>

@@ -11,10 +11,10 @@ class Cause {
  public:
   // Reads one line of standard error, without its newline.
   void read(std::string_view line);
-  // Whether the lines tell of a failure.
+  // True if the lines read so far report a failure.
   bool is_known() const;
-  // Returns the reason found in the lines. Without one, describes how `rank` ended by `code`, an exit code as in a
-  // shell.
+  // Returns the reason found in the lines. If there is none, describes from `code`, an exit code as in a shell, how
+  // `rank` ended.
   std::string text(int code, const std::string& rank = "a rank") const;
 
  private:

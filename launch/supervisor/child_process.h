@@ -1,5 +1,6 @@
 // A process that the supervisor started. It has its own process group, so that Ctrl-C in the terminal does not reach
-// it, no standard input, and its standard error on a pipe. It receives `death_signal` when the supervisor dies.
+// it. Its standard input is /dev/null, and its standard error is a pipe. It receives `death_signal` when the supervisor
+// dies.
 #pragma once
 
 #include <sys/types.h>
@@ -21,13 +22,13 @@ struct ProcessSpec {
   std::vector<std::string> command;  // the first word is a path
   Environment environment;
   int death_signal;
-  std::shared_ptr<const io::Descriptor> inherited = {};  // open in the process too, under the same number; may be null
+  std::shared_ptr<const io::Descriptor> inherited = {};  // stays open in the process, with the same number; may be null
 };
 
-// Only the main thread may create and use it: a parent-death signal follows the thread that forked.
+// Only the main thread may create and use it: the kernel sends `death_signal` when the thread that forked ends.
 class ChildProcess {
  public:
-  // Throws InternalError if the system has no process or pipe left.
+  // Throws InternalError if the system cannot create a process or a pipe.
   explicit ChildProcess(const ProcessSpec& spec);
   // Kills the process if it still runs.
   ~ChildProcess();
@@ -38,9 +39,9 @@ class ChildProcess {
   // The non-blocking read end of its standard error.
   int errors() const { return errors_; }
   void send(int signal) const;
-  // As in a shell: the exit code, or 128 plus the signal. nullopt while it runs.
+  // Returns the exit code as in a shell, 128 plus the signal if a signal ended the process, or nullopt while it runs.
   std::optional<int> ended();
-  // Whether a signal ended it.
+  // True if a signal ended it.
   bool was_signalled() const { return signalled_; }
 
  private:

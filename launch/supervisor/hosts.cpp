@@ -1,4 +1,4 @@
-// Asks all hosts at once and gives all the same time to answer.
+// Contacts all hosts at once, with one deadline for all.
 #include "launch/supervisor/hosts.h"
 
 #include <fmt/format.h>

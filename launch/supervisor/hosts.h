@@ -11,17 +11,17 @@ struct Host {
   int slots = 1;
 };
 
-// Reads lines of "NAME [slots=N]". A # begins a comment; the slots of a repeated host add up. Throws DataError for an
-// unreadable file, UsageError for one that names no host or makes no sense.
+// Reads lines of "NAME [slots=N]". A # begins a comment; the slots of a repeated host add up. Throws UsageError if the
+// file is unreadable, names no host, or has a slots entry that is not a number from 1.
 std::vector<Host> read_hostfile(const std::string& path);
 std::string hostfile_text(const std::vector<Host>& hosts);
 int slots_of(const std::vector<Host>& hosts);
 
-// Whether all of them are this host.
+// True if every host is this one.
 bool are_this_host(const std::vector<Host>& hosts);
 
-// The hosts on which mpirun's launch agent (OMPI_MCA_plm_rsh_agent, or ssh) can run a command. This host always
-// answers.
+// Returns the hosts on which mpirun's launch agent (OMPI_MCA_plm_rsh_agent; default ssh) can run a command within 10 s.
+// This host needs no agent: it is always in the result if it is in `hosts`.
 std::vector<Host> answering(const std::vector<Host>& hosts);
 
 }  // namespace lt::launch

@@ -1,4 +1,4 @@
-// Recognises the frames of Open MPI 4.1. If a version words its messages differently, they pass as they are.
+// Recognises the frames of Open MPI 4.1. Messages that another version words differently pass unchanged.
 #include "launch/supervisor/launcher_words.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// mpirun frames each of its messages in two rules of dashes. Under the supervisor, which says itself how an attempt
-// ended, those about the end of a job become one line. All other text passes unchanged.
+// Shortens mpirun's messages about the end of a job to at most one line, because the supervisor itself reports how an
+// attempt ended. mpirun frames each message with two lines of dashes. All other text passes unchanged.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,21 @@ namespace lt::launch {
 
 class LauncherWords {
  public:
-  // Takes the next piece of a launcher's standard error and returns what to write now. Holds back a rule of dashes and
-  // a message about the end of a job, until it is whole.
+  // Takes the next piece of a launcher's standard error and returns the text to write now. Holds back a line of dashes,
+  // and a message about the end of a job until it is complete.
   std::string pass(std::string_view text);
-  // Returns what is still held back. No text follows.
+  // Returns the text that is still held back. Call it after the last piece.
   std::string finish();
 
  private:
-  enum class Place { outside, in_unread, in_end, in_other };  // of a frame; unread: after its first rule
+  // Position in a frame. in_unread: after its first line of dashes. in_end: in a message about the end of a job.
+  enum class Place { outside, in_unread, in_end, in_other };
   std::string take_line();
 
   Place place_ = Place::outside;
-  std::string held_;         // lines of the frame, if they may become one
+  std::string held_;         // lines of the frame that may be shortened
   std::string line_;         // the current line, possibly incomplete
-  std::size_t written_ = 0;  // bytes of it that were returned
+  std::size_t written_ = 0;  // bytes of line_ that were returned
 };
 
 }  // namespace lt::launch

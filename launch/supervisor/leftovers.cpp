@@ -1,4 +1,4 @@
-// Reads /proc. A process may end meanwhile, and other users' processes cannot be read; both are ignored.
+// Reads /proc. Ignores processes that end meanwhile, and processes of other users, which it cannot read.
 #include "launch/supervisor/leftovers.h"
 
 #include <fmt/format.h>

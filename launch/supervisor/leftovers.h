@@ -1,6 +1,7 @@
-// Leftovers of an attempt on this host when its ranks are killed: processes, shared memory files, MPI's session folder.
-// Invariant: nothing else is touched. A process belongs to the attempt if its environment holds the attempt's mark. A
-// file is removed if a process of the attempt was seen to map it, MPI or NCCL named it, and no living process uses it.
+// Removes the leftovers of an attempt on this host after its ranks were killed: processes, shared memory files and
+// MPI's session folder. Invariant: nothing else is touched. A process belongs to the attempt if its environment holds
+// the attempt's mark. A file is removed only if a process of the attempt used it, its name is one that MPI or NCCL
+// gives, and no living process uses it.
 #pragma once
 
 #include <sys/types.h>
@@ -11,21 +12,21 @@
 
 namespace lt::launch {
 
-// Processes of this user, except this one, whose environment has the entry `mark`, "NAME=value".
+// Returns this user's processes, except this one, whose environment has the entry `mark`, "NAME=value".
 std::vector<pid_t> marked_processes(const std::string& mark);
 
-// Whether it runs the program of this process: then it is a rank, not a helper of the launcher.
+// True if the process runs the same program as this one. It is then a rank, not a helper of the launcher.
 bool runs_this_program(pid_t pid);
 
-// Kills the marked processes and waits until none is left. Returns their number. Throws InternalError if one does not
-// end.
+// Kills the marked processes and waits until none is left. Returns their number. Throws InternalError if one has not
+// ended after 10 s.
 int end_marked_processes(const std::string& mark);
 
 class SharedMemoryFiles {
  public:
-  // Records the files named by MPI or NCCL that these processes map.
+  // Records the shared memory files of MPI and NCCL that these processes map or have open.
   void note(const std::vector<pid_t>& processes);
-  // Removes the recorded files that no process maps or has open any more. Returns their number.
+  // Removes this user's recorded files that no process maps or has open. Returns their number. Forgets all records.
   int remove_unused();
 
  private:

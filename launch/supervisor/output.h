@@ -1,5 +1,5 @@
-// The supervisor's output: its own lines and those of the ranks. Writing never blocks, because a stalled reader must
-// not keep the supervisor from its ranks.
+// The supervisor's output: its own lines and the ranks' output. write() never blocks, because a stalled reader must not
+// keep the supervisor from its ranks.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@ namespace lt::launch {
 
 class Output {
  public:
-  // The most bytes queued for the reader. More are dropped, and a line reports how many.
+  // Bytes queued for the reader at most. Further bytes are dropped, and a line reports their number.
   static constexpr std::size_t kMostWaiting = std::size_t{1} << 20;
 
   // `descriptor` must stay open until the process ends.
   explicit Output(int descriptor);
-  // Waits as long as the reader makes progress, then drops the rest.
+  // Waits while the reader makes progress, then drops the rest.
   ~Output();
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;

@@ -1,4 +1,4 @@
-// Examines names, sizes, inodes and the seals of copies in memory. Writes only restart events.
+// Reads file names, sizes, inodes and the seals of in-memory checkpoints. Writes only restart events.
 #include "launch/supervisor/run_state.h"
 
 #include <fmt/format.h>

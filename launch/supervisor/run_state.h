@@ -18,34 +18,35 @@ class RunState {
 
   explicit RunState(const Config& config);
 
-  // The newest step with a sealed copy in this host's memory, and the newest with a committed checkpoint; -1: none.
+  // The newest step with a sealed copy in this host's memory; -1 if there is none.
   Size copied_step() const;
+  // The newest step with a committed checkpoint; -1 if there is none.
   Size saved_step() const;
-  // What an attempt could go on from.
+  // The states from which an attempt could continue.
   struct Saved {
     std::set<Size> on_disk;  // steps with a committed checkpoint
     Size in_memory = -1;     // copied_step()
-    ino_t folder = 0;        // of the run: an attempt may have moved another one aside
+    ino_t folder = 0;        // inode of the run's folder; changes if an attempt moves the folder aside
 
     bool is_empty() const { return on_disk.empty() && in_memory < 0; }
     bool has_more_than(const Saved& before) const;
   };
   Saved saved() const;
-  // Whether an attempt has made the folder, or a new metrics file in it, since this object was created.
+  // True if an attempt has created the folder, or a new metrics file in it, since this object was created.
   bool is_begun() const { return marks() != before_; }
-  // Whether run.json names a checkpoint, which is there, from which `checkpoint.resume=auto` begins the run again.
+  // True if run.json names an existing checkpoint from which `checkpoint.resume=auto` begins the run again.
   bool begins_again() const;
 
-  // The end of the whole lines of metrics.jsonl. The next attempt cuts off a torn line behind them and appends, or
+  // The end of the last complete line of metrics.jsonl. The next attempt cuts off a torn line after it and appends, or
   // starts a new file.
   struct MetricsEnd {
     ino_t file = 0;
     std::size_t bytes = 0;
   };
   MetricsEnd metrics_end() const;
-  // Writes the restart event of an attempt if the lines after `end` hold no step. An attempt that did a step has
-  // written its own event. Throws DataError if another run is at work in the folder, after `patience`: ranks of the
-  // ended attempt on other hosts may hold its lock a little longer.
+  // Writes the restart event of an attempt if the lines after `end` hold no step: an attempt that completed a step has
+  // written the event itself. Waits up to `patience` for the folder's lock, because ranks of the ended attempt on other
+  // hosts may hold it a little longer. Throws DataError if another run holds the lock.
   void record(const run::Restart& restart, const MetricsEnd& end, std::chrono::milliseconds patience = kPatience) const;
 
  private:

@@ -12,17 +12,18 @@ namespace lt::launch {
 
 struct LaunchOptions {
   int ranks = 1;
-  int restarts = 3;
-  int min_ranks = 0;  // 0: all of them
+  int restarts = 3;   // maximum number
+  int min_ranks = 0;  // fewest ranks to restart with; 0: `ranks`
   std::string hostfile;
   Launcher launcher = Launcher::processes;
-  double grace_s = 120;                // time to save after a signal; 0: no limit
-  double backoff_s = 1;                // the first wait, which doubles
+  double grace_s = 120;                // seconds to save after a signal; 0: no limit
+  double backoff_s = 1;                // seconds to wait if a restarted attempt saved nothing new; doubles
   std::vector<std::string> arguments;  // "train" and its arguments
 };
 
 // Starts the ranks and restarts them until they finish or must not be restarted. `config` must be the configuration
-// that the arguments give. Returns the last attempt's code, with 128 and above as 75; 130 after a second SIGINT.
+// that options.arguments give. Returns the last attempt's exit code, but 75 for codes from 128 on, and 130 after a
+// second SIGINT. Throws UsageError for an invalid hostfile, InternalError if a process cannot be started or ended.
 ExitCode supervise(const LaunchOptions& options, const Config& config);
 
 }  // namespace lt::launch

@@ -1,4 +1,4 @@
-// Tests the rule that decides whether a difference between two results counts.
+// Tests the rule that decides if a difference between two results is more than noise.
 #include "bench/compare.h"
 
 #include "test_main/catch.h"

@@ -1,4 +1,4 @@
-// Blocks that are read in several threads: order, buffers, conversion, errors.
+// Reading blocks with several threads: order, buffers, conversion, errors.
 #include "checkpoints/hugging_face/block_reader.h"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "checkpoints/fixture.h"
+#include "checkpoints/format/find.h"
 #include "checkpoints/format/layout.h"
 #include "checkpoints/format/run_id.h"
 #include "checkpoints/format/verify.h"

@@ -1,6 +1,7 @@
 // Makes the state of a small model for the checkpoint tests.
 #include "checkpoints/fixture.h"
 
+#include "checkpoints/format/find.h"
 #include "checkpoints/repair.h"
 
 #include <algorithm>
@@ -122,18 +123,12 @@ fs::path save_alone(const fs::path& directory, Size step, const ShardMap& shards
 
 fs::path save_by(const std::string& run, const fs::path& directory, Size step, int keep) {
   checkpoint::RunState state = state_at(step);
-  if (!run.empty()) state.run = run;
+  state.run = run;
   const TempFolder apart;  // a run cannot save beside another run's checkpoints
-  const bool alone = !checkpoint::find_other(directory.string(), {state.run, false});
+  const bool alone = !checkpoint::find_other(directory.string(), {state.run});
   const fs::path to = alone ? directory : apart.path();
-  const ShardMap shards = shards_of(small_model(), 0, 1, DType::f32);  // as in version 1
+  const ShardMap shards = shards_of(small_model(), 0, 1, DType::f32);
   const fs::path folder = checkpoint::save(to.string(), shards, state, Group(), {.keep = keep});
-  if (run.empty()) {
-    std::string text = read_text(folder / "manifest.json");
-    const std::size_t begin = text.find(" \"run\""), end = text.find(" \"step\"");
-    text.replace(begin, end - begin, "").replace(text.find("\"version\": 2"), 12, "\"version\": 1");
-    write_text(folder / "manifest.json", with_repaired_checksum(text));
-  }
   if (alone) return folder;
   fs::create_directories(directory);
   fs::copy(folder, directory / folder.filename());

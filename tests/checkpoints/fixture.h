@@ -43,7 +43,7 @@ lt::Size wrong_elements(const lt::ShardMap& shards, lt::Size step = 1);
 
 // Saves `step` as the only rank under `directory` and returns the checkpoint's folder.
 fs::path save_alone(const fs::path& directory, lt::Size step, const lt::ShardMap& shards, int keep = 100);
-// Like save_alone() for run `run`. If `run` is empty, writes a version 1 checkpoint, which has no run id.
+// Like save_alone() for run `run`.
 fs::path save_by(const std::string& run, const fs::path& directory, lt::Size step, int keep = 100);
 
 // The sorted names in a folder.

@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "checkpoints/fixture.h"
+#include "checkpoints/format/find.h"
 #include "checkpoints/format/verify.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"

@@ -1,4 +1,4 @@
-// What is refused in the config.json of a Hugging Face folder.
+// Values in the config.json of a Hugging Face folder that are refused.
 #include "checkpoints/hugging_face/hf_config.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Exported Hugging Face folders that a test changes, and the messages of their refusal.
+// Exports Hugging Face folders for tests, changes them, and returns the messages with which they are refused.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Folders in Hugging Face's format, read range by range, and which weights are refused. hf_config_test.cpp has the
-// refusals of config.json; tests/parity/hf_import.py reads folders of another implementation.
+// Reading folders in Hugging Face's format range by range, and weights that are refused. hf_config_test.cpp tests
+// config.json. tests/parity/hf_import.py reads folders that transformers wrote.
 #include <fmt/format.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Files that another program wrote, with correct checksums. Readers trust nothing beyond the manifest's bounds and
-// refuse the rest before parsing.
+// Malicious files with correct checksums. Readers trust nothing beyond the bounds in the manifest, and refuse
+// everything else before they parse it.
 #include <sys/stat.h>
 
 #include <functional>

@@ -1,7 +1,9 @@
-// A manifest survives a round trip, and every inconsistency that a reader could trust is refused.
+// A manifest is unchanged after it was written and read back. Every inconsistency that could mislead a reader is
+// refused.
 #include "checkpoints/format/manifest.h"
 
 #include "checkpoints/fixture.h"
+#include "checkpoints/format/load.h"
 #include "checkpoints/format/model_json.h"
 #include "io/crc32c.h"
 #include "libtrain/error.h"
@@ -210,8 +212,7 @@ TEST_CASE("manifest: text with a right checksum and wrong fields is refused by f
     return "none";
   };
   CHECK(error_with("\"version\"", "\"version\"") == "none");
-  CHECK_THAT(error_with("\"version\": 2", "\"version\": 3"),
-             ContainsSubstring("field version: expected 1 or 2, found 3"));
+  CHECK_THAT(error_with("\"version\": 2", "\"version\": 3"), ContainsSubstring("field version: expected 2, found 3"));
   CHECK_THAT(error_with("libtrain checkpoint", "something"), ContainsSubstring("field format"));
   CHECK_THAT(error_with("\"step\": 7", "\"step\": \"7\""), ContainsSubstring("field step: expected an integer"));
   CHECK_THAT(error_with("\"step\": 7", "\"step\": -7"),
@@ -232,8 +233,6 @@ TEST_CASE("manifest: text with a right checksum and wrong fields is refused by f
   CHECK_THAT(error_with(",{\"kind\":\"v\",\"dtype\":\"f32\"}", ""),
              ContainsSubstring("v/w has a kind that is missing in the list of states"));
   // Older manifests lack these two fields. Values that no run can have are refused.
-  CHECK(error_with(" \"loss_scale_steps\": 0,\n", "") == "none");
-  CHECK(error_with(" \"skipped\": 0,\n", "") == "none");
   CHECK_THAT(error_with("\"skipped\": 0", "\"skipped\": 3000000000"),
              ContainsSubstring("field skipped: expected at most"));
   CHECK_THAT(error_with("\"loss_scale\": 2", "\"loss_scale\": -2"),

@@ -1,4 +1,4 @@
-// Copies in shared memory. A sealed copy is found again unchanged; an unsealed or changed copy does not count.
+// Copies in shared memory. A sealed copy is found again unchanged. An unsealed or changed copy is ignored.
 #include "checkpoints/memory/memory_folder.h"
 
 #include <fcntl.h>

@@ -1,8 +1,11 @@
-// Several ranks write one file each. Any partition reads them, and a failure on one rank fails all ranks.
+// Several ranks write one file each. Ranks with any other partition can read the files. A failure on one rank fails all
+// ranks.
 #include <optional>
 
 #include "checkpoints/fixture.h"
+#include "checkpoints/format/find.h"
 #include "checkpoints/format/layout.h"
+#include "checkpoints/format/load.h"
 #include "checkpoints/format/manifest.h"
 #include "checkpoints/format/verify.h"
 #include "libtrain/error.h"

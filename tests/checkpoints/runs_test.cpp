@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "checkpoints/fixture.h"
+#include "checkpoints/format/find.h"
 #include "checkpoints/format/folder_lock.h"
 #include "checkpoints/format/manifest.h"
 #include "checkpoints/format/verify.h"
@@ -31,15 +32,14 @@ const std::string kOther = "20240101T000000Z-0000000000000001";
 
 TEST_CASE("runs: the newest of a run is found among those of others", "[checkpoints]") {
   const TempFolder temp;
-  const fs::path old = save_by("", temp.path(), 1), mine = save_by(kRun, temp.path(), 2);
+  const fs::path mine = save_by(kRun, temp.path(), 2);
   const fs::path other = save_by(kOther, temp.path(), 30);
   CHECK(find_newest(temp.text(), kAnyRun, nullptr, true) == other.string());
   CHECK(find_newest(temp.text(), {kRun}, nullptr, true) == mine.string());
   CHECK(find_newest(temp.text(), {kOther}, nullptr, true) == other.string());
   CHECK(!find_newest(temp.text(), {"another"}, nullptr, true));
-  CHECK(find_newest(temp.text(), {"another", true}, nullptr, true) == old.string());
   CHECK(find_other(temp.text(), {kRun})->run == kOther);
-  CHECK(find_other(temp.text(), {kOther, true})->path == mine.string());
+  CHECK(find_other(temp.text(), {kOther})->path == mine.string());
   CHECK(!find_other(temp.text(), kAnyRun));
 }
 
@@ -60,16 +60,6 @@ TEST_CASE("runs: a save beside another run's checkpoint is refused before anythi
   CHECK(problems_of(save_alone(temp.path(), 6, shards), true).empty());
 }
 
-TEST_CASE("runs: checkpoints without an id are the run's own where it says so", "[checkpoints]") {
-  const TempFolder temp;
-  const ShardMap shards = shards_of(small_model(), 0, 1);
-  for (const Size step : {1, 2, 3}) save_by("", temp.path(), step);
-  CHECK_THROWS_WITH(save(temp.text(), shards, state_at(4), Group(), {.keep = 2}),
-                    ContainsSubstring("found step-00000003 of version 1, without an id"));
-  save(temp.text(), shards, state_at(4), Group(), {.keep = 2, .version_1 = true});
-  CHECK(names_in(temp.path()) == std::vector<std::string>{"LATEST", "step-00000003", "step-00000004"});
-}
-
 TEST_CASE("runs: a state without an id, or with one that is no part of a name, is refused", "[checkpoints]") {
   const TempFolder temp;
   for (const char* id : {"", "../up", "a b"}) {
@@ -78,21 +68,6 @@ TEST_CASE("runs: a state without an id, or with one that is no part of a name, i
     CHECK_THROWS_AS(save(temp.text(), shards_of(small_model(), 0, 1), state, Group()), UsageError);
   }
   CHECK(names_in(temp.path()).empty());
-}
-
-TEST_CASE("runs: a checkpoint of version 1, as the program wrote it then, is read", "[checkpoints]") {
-  const fs::path folder = fs::path(LT_CHECKPOINT_FIXTURES) / "version_1" / "step-00000002";
-  CHECK(problems_of(folder, true).empty());
-  const RunState state = read_state(folder.string());
-  CHECK(state.run.empty());
-  CHECK(state.parent.empty());
-  CHECK(state.step == 2);
-  CHECK(state.data_tokens == 400);
-  const auto weights = read_tensor(folder.string(), "blocks.0.norm1.weight");
-  REQUIRE(weights.size() == 4);
-  CHECK(weights[0] == Approx(1).margin(1e-3));  // starts at 1 and takes two small steps
-  CHECK(weights[0] != 1);
-  for (const float v : read_tensor(folder.string(), "head.norm.bias", "v")) CHECK(v > 0);
 }
 
 TEST_CASE("runs: one process at a time has a folder, and others wait for it", "[checkpoints]") {
@@ -158,10 +133,6 @@ TEST_CASE("runs: a run's folder is locked on a file too, which other hosts see",
     CHECK((lock && *lock != nullptr && fs::exists(temp / kLockName)));
   }
   CHECK(fs::is_empty(temp.path()));
-  {
-    const io::Descriptor other = locked_elsewhere(temp.path(), O_RDONLY | O_DIRECTORY);  // as earlier versions lock it
-    CHECK(!take());
-  }
   temp.write("a", "");
   CHECK(take());
   CHECK(fs::exists(temp / kLockName));

@@ -1,6 +1,8 @@
 // A load verifies every byte about once and skips damaged checkpoints.
 #include "checkpoints/fixture.h"
+#include "checkpoints/format/find.h"
 #include "checkpoints/format/known_folders.h"
+#include "checkpoints/format/load.h"
 #include "checkpoints/format/load_shares.h"
 #include "checkpoints/format/manifest.h"
 #include "libtrain/error.h"

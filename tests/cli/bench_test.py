@@ -122,7 +122,7 @@ class Bench(program.CliTest):
         self.assertEqual(self.table[-1], f"{result['tokens_per_s']:.0f} tokens/s")
         alone = program.run("bench", "step", *SMALL, *QUICK, "--optim.name=muon", "--optim.lr=0.5")
         self.assertEqual(json.loads(alone.stdout)["rows"][0]["options"], "optim.name=muon")
-        for what in ("step", "scaling", "recorder"):  # heads that do not divide the width
+        for what in ("step", "scaling"):  # heads that do not divide the width
             rows = json.loads(program.run("bench", what, *SMALL, *QUICK, "--model.heads=3", "--model.head_dim=8").stdout)["rows"]
             self.assertIn(" heads=3 kv_heads=3 head_dim=8 width=32 ", rows[0]["shape"])
             self.assertNotIn("options", rows[0])
@@ -254,7 +254,7 @@ class Bench(program.CliTest):
                           f"[bench] {self.folder}/none.json: expected a readable file, found: No such file or directory")
         self.assert_error(self.compare(good, self.write("empty.json", "{}")), 3,
                           f"[bench] {self.folder}/empty.json: schema: expected 1, got nothing",
-                          "a result is what `bench kernels|comm|rates|step|scaling|recorder|tune --out FILE` writes")
+                          "a result is what `bench kernels|comm|rates|step|scaling|tune --out FILE` writes")
         refused("{", "expected JSON, got something else at byte 2")
         refused("[1]", "the whole: expected an object, got [1]")
         refused('{"schema": 1e999}', "expected numbers up to 1e308, got a larger one")
@@ -303,56 +303,13 @@ class Bench(program.CliTest):
         result = self.bench("rates", *SMALL, "--train.dtype=f16")
         self.assertEqual({row["dtype"] for row in result["rows"] if "flops" in row}, {"f32"})
 
-    def test_recorder(self):
-        result = self.bench("recorder", *SMALL, "--model.vocab=2", ranks=2)
-        rows = {row["implementation"]: row for row in result["rows"]}
-        self.assertEqual(list(rows), ["off", "metrics", "sinks", "trace"])
-        self.assertEqual((rows["off"]["cost_ms"], rows["off"]["cost_share"]), (0, 0))
-        for row in rows.values():
-            self.assertEqual(row["name"], "gpt2-2x32")
-            self.assertAlmostEqual(row["cost_share"] * rows["off"]["ms"]["median"], row["cost_ms"], places=9)
-            self.assertLess(row["cost_ms"], row["ms"]["max"])
-        # Each of the five steps writes a line of metrics.jsonl; with sinks, one of metrics.csv too.
-        self.assertEqual({mode: row["rows_written"] for mode, row in rows.items()},
-                         {"off": 0, "metrics": 5, "sinks": 10, "trace": 5})
-        wrote = {mode: row["bytes_written"] for mode, row in rows.items()}
-        self.assertEqual(wrote["off"], 0)
-        # The length of a line of metrics.jsonl varies with the digits of its times.
-        self.assertAlmostEqual(wrote["trace"] / wrote["metrics"], 1, delta=0.2)
-        self.assertGreater(wrote["sinks"], 1.3 * wrote["metrics"])
-        self.assertEqual([rows[mode]["spans"] for mode in ("off", "metrics", "sinks")], [0, 0, 0])
-        self.assertGreater(rows["trace"]["spans"], 5)
-        # Only rank 0 writes, so there is one event file and one set of names.
-        events = [name for name in result["files"] if name.startswith("tb/")]
-        self.assertEqual(sorted(result["files"]), ["log.txt", "metrics.csv", "metrics.jsonl", *events])
-        self.assertEqual(len(events), 1, result["files"])
-        self.assertEqual(self.compare(self.folder / "out.json", self.folder / "out.json", "--threshold", 1000).returncode, 0)
-        self.assert_error(program.run("bench", "recorder", *SMALL, *QUICK, environment={"TMPDIR": f"{self.folder}/none"}), 3,
-                          f"[bench] temporary folder (TMPDIR, else /tmp): expected one that takes files, got {self.folder}/none: "
-                          "No such file or directory")
-
     def test_a_value_that_looks_like_a_key_is_the_value_of_its_option(self):
         for command in (("bench", "step", "--out", "--none/a.json"), ("plan", "--svg", "--none/a.svg")):
             self.assert_error(program.run(*command), 2, f"[usage] {command[-2]}: expected a file in an existing folder, got {command[-1]}")
 
-    def test_recorder_takes_its_own_data_and_leaves_checkpoints_alone(self):
-        text, data, run = self.write("text.txt", "to be or not to be\n" * 40), self.folder / "data", self.folder / "run"
-        self.assertEqual(program.run("prepare", "--input", text, "--out", data).returncode, 0)
-        trained = program.run("train", *SMALL, f"--data.train={data}/train.bin", f"--run.dir={run}", "--train.steps=1")
-        self.assertEqual(trained.returncode, 0, trained.stderr)
-        before = sorted(run.rglob("*"))
-        other = [argument for argument in SMALL if "width" not in argument] + ["--model.width=64"]
-        result = self.bench("recorder", *other, "--train.eval_every=5", "--train.sample_every=5", "--data.format=raw16",
-                            f"--data.train={self.folder}/none.bin", f"--checkpoint.dir={run}/checkpoints",
-                            f"--model.from={run}/checkpoints", f"--run.dir={run}", "--record.csv=true",
-                            "--record.tensorboard=true")
-        rows = {row["implementation"]: row for row in result["rows"]}
-        self.assertEqual((rows["metrics"]["rows_written"], rows["sinks"]["rows_written"]), (5, 10))
-        self.assertEqual(sorted(run.rglob("*")), before)
-
     def test_usage(self):
         self.assert_error(program.run("bench", "stap"), 2,
-                          "[usage] unknown command stap: expected one of kernels, comm, rates, step, scaling, recorder, tune, compare",
+                          "[usage] unknown command stap: expected one of kernels, comm, rates, step, scaling, tune, compare",
                           "did you mean step? `ltrain bench --help` lists them")
         self.assert_error(program.run("bench", "comm"), 2, "[bench] comm: expected at least two ranks, got 1",
                           "start it under mpirun -n 2")
@@ -381,11 +338,11 @@ class Bench(program.CliTest):
         for option in ("--out=x.json", "--iterations=5"):
             self.assert_error(program.run("bench", "step", "--serve", option), 2,
                               f"[usage] {option.partition('=')[0]} excludes --serve", "ltrain bench step --help")
-        for what in ("kernels", "comm", "step", "scaling", "recorder", "tune", "compare"):
+        for what in ("kernels", "comm", "step", "scaling", "tune", "compare"):
             help_text = program.run("bench", what, "--help")
             self.assertEqual((help_text.returncode, help_text.stderr), (0, ""))
             self.assertEqual("--model.preset" in help_text.stdout,
-                             what in ("kernels", "step", "scaling", "recorder", "tune"), what)
+                             what in ("kernels", "step", "scaling", "tune"), what)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Configuration from all sources, tested through `ltrain train --print-config`: precedence of the layers, round trip,
-errors, one message for all ranks."""
+"""Configuration from all sources, tested with `ltrain train --print-config`: precedence of the layers, round trip,
+errors, and one message for all ranks."""
 
 import pathlib
 import re

@@ -1,4 +1,5 @@
-"""The memory of devices beside the library's: as planned, and none of another rank's device. Skipped without two devices."""
+"""Device memory outside the library's allocator: it is as planned, and no rank uses another rank's device. Skipped
+without two devices."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`ltrain train` and its data: sources by weight, epochs, and the lines that warn of samples that come again."""
+"""`ltrain train` and its data: sources by weight, epochs, and the warnings about repeated samples."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""The disk is full for some steps of a run: records are lost and counted; training is not affected. `prepare` goes on when
-there is room."""
+"""The disk is full for some steps of a run: records are lost and counted, and training is not affected. `prepare`
+continues when there is space."""
 
 import os
 import pathlib

@@ -1,5 +1,5 @@
-"""Runs with model.lora: strategies and recomputation give the same bits, plan = run, checkpoints of adapters alone, their
-base, and what is refused."""
+"""Runs with model.lora: equal bits under all strategies and recomputation, memory as planned, checkpoints of the
+adapters alone, their base model, and refused settings."""
 
 import json
 import os

@@ -1,21 +1,10 @@
-"""What each command does with a run's folder that was copied, moved or renamed, and from another working folder."""
+"""How each command handles a run's folder that was copied, moved or renamed, or is used from another working folder."""
 
 import json
-import re
 import shutil
 
 import program
 from training import LAYERS, TrainingTest
-
-
-def make_old(run):
-    """Changes the files of a run's folder to what an earlier version wrote: no derived keys, no place."""
-    config = run / "config.toml"
-    config.write_text(re.sub(r"(?m)^(\w+ = ).*  # = (.*)$", r"\1\2", config.read_text()))
-    identity = json.loads((run / "run.json").read_text())
-    for key in ("folder", "inode", "checkpoints"):
-        del identity[key]
-    (run / "run.json").write_text(json.dumps(identity))
 
 
 class MovedRuns(TrainingTest):
@@ -33,14 +22,6 @@ class MovedRuns(TrainingTest):
         begin()
         shutil.copytree(home / "r", home / "copy")
         yield "copied", home, "copy/config.toml", home / "copy", home / "r"
-        begin()
-        make_old(home / "r")
-        shutil.copytree(home / "r", home / "copy")
-        yield "copied by an earlier version", home, "copy/config.toml", home / "copy", home / "r"
-        begin()
-        make_old(home / "r")
-        (home / "r").rename(home / "moved")
-        yield "moved by an earlier version", home, "moved/config.toml", home / "moved", None
         begin()
         (home / "r").rename(home / "moved")
         yield "moved", home, "moved/config.toml", home / "moved", None

@@ -1,5 +1,5 @@
-"""One rank dies or stops while the other waits for its device: over NCCL's sockets, where NCCL notices that a peer is gone,
-and in the middle of a copy between the devices, where only the watchdog does. Skipped without two CUDA devices."""
+"""One rank dies or stops while the other rank waits for its device: over NCCL's sockets, where NCCL notices the lost
+peer, and during a copy between the devices, where only the watchdog notices it. Skipped without two CUDA devices."""
 
 import os
 import pathlib

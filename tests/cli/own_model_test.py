@@ -1,5 +1,5 @@
-"""Runs of a model that is no transformer, with batches of its own: by a program that calls lt::Trainer, and by one that is
-lt::cli() with a row for the model."""
+"""Trains a model that is not a transformer, on batches from the user's code: with a program that calls lt::Trainer, and
+with a program that calls lt::cli() with a row for the model."""
 
 import json
 import re
@@ -126,7 +126,7 @@ class OwnProgram(Runs, program.CliTest):
                 '[config] model.blocks: expected an integer of at least 1, got "0" (from the command line)',
             ("plan", "--model.layers=2"): "[config] unknown key model.layers (from the command line)",
             ("sample", "--checkpoint=x"): "[usage] unknown command sample",
-            ("bench", "kernels"): "[usage] unknown command kernels: expected one of comm, step, scaling, recorder, tune, compare",
+            ("bench", "kernels"): "[usage] unknown command kernels: expected one of comm, step, scaling, tune, compare",
             ("plan", "--sample"): "[usage] unknown option --sample",
             ("train", "--data.documents=mask"):
                 "[config] data.documents: expected cross with batches of the program's own, got mask (from the command line)",

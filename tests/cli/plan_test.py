@@ -10,35 +10,24 @@ import xml.dom.minidom
 import program
 from training import LAYERS, TrainingTest
 
-RESULTS = pathlib.Path(__file__).resolve().parents[2] / "bench" / "results"
-COPIES_SINCE = "2026-11-26"  # earlier steps of several GPUs were measured with NCCL's collectives
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MEASURED = json.loads((ROOT / "tests/plan/measured_h200.json").read_text())
 
 
-def date_of(file):
-    return file.name[:10]
+def result(benchmark, rows):
+    """The parts of a result of `ltrain bench` that `plan --rates` reads."""
+    return {"schema": 1, "benchmark": benchmark, "machine": {"gpu": "NVIDIA H200"}, "device": "cuda", "rows": rows}
 
 
-def measured_on_gpus():
-    """Every step that a file of bench/results measured on H200: (model, dtype, micro-batch, seq, strategy, recompute, ranks),
-    the file's date, ms."""
-    for file in sorted(RESULTS.glob("*-h200-*.json")):
-        if (file.name < COPIES_SINCE and "-1x-" not in file.name) or file.stem.endswith("-tuned"):  # not an ordinary run
-            continue
-        result = json.loads(file.read_text())
-        for row in result.get("results", []):
-            recompute = "selective" if "selective" in file.name else "none"  # some files do not name it
-            yield ((row["model"], row["dtype"], result["batch"], result["seq"], row["strategy"], recompute, row["ranks"]),
-                   date_of(file), row["libtrain"]["median_ms"])
-        for row in result["rows"] if result.get("benchmark") in ("step", "scaling") else []:
-            samples, seq = (int(re.search(f" {key}=([0-9]+)", row["shape"])[1]) for key in ("micro_batch", "seq"))
-            yield ((row["name"], row["dtype"], samples, seq, row["strategy"].replace("single", "ddp"), row["recompute"], row["ranks"]),
-                   date_of(file), row["ms"]["median"])
+def kernel_rates(model):
+    return result("kernels", [{"name": name, "dtype": dtype, "shape": shape, "flops": flops, "bytes": size, "ms": {"median": ms},
+                               **({"implementation": "automatic"} if name.startswith("attention.") else {})}
+                              for name, dtype, shape, flops, size, ms in MEASURED["kernels"][model]])
 
 
-def kernels_measured(model, samples, seq, date):
-    """The newest file of a model's kernels that was measured no later than `date`; None without one."""
-    files = [file for file in RESULTS.glob(f"*-h200-1x-kernels-{model}-{samples}x{seq}.json") if date_of(file) <= date]
-    return max(files, default=None)
+def comm_rates():
+    return result("comm", [{"name": name, "dtype": "f32", "implementation": implementation, "ranks": ranks, "shape": f"{size} bytes", "bytes": size,
+                            "ms": {"median": ms}} for name, implementation, ranks, size, ms in MEASURED["collectives"]])
 
 
 class Plan(TrainingTest):
@@ -144,9 +133,9 @@ class Plan(TrainingTest):
             self.assert_error(planned("--fit", "--memory", unitless), 2, "[usage] --memory: expected a unit, as in "
                               f'{unitless}GiB or {unitless}MB, got "{unitless}"')
         self.assert_error(planned("--cores", 4), 2, "[usage] --cores: expected only with --gpu cpu, got --gpu h100")
-        rates = sorted(RESULTS.glob("*-comm.json"))[0]
+        rates = self.write("comm.json", json.dumps(comm_rates()))
         self.assert_error(program.run("plan", "--cores", 4, "--rates", rates), 2, "[plan] --cores: expected only with rates of CPU ranks, "
-                          f"got those of {json.loads(rates.read_text())['machine']['gpu']} in {rates}")
+                          f"got those of NVIDIA H200 in {rates}")
         self.assertIn(" over 1000000000h for 1000 steps", program.run("plan", "--gpu", "h100", "--ranks", 16, "--network", "1e-300").stdout)
         wide = ("--model.width=268435456", "--model.heads=1", "--model.vocab=268435456", "--model.ffn=268435456")
         for more in ((), ("--sample",)):  # more bytes than 63 bits count
@@ -177,7 +166,7 @@ class Plan(TrainingTest):
                 self.assertAlmostEqual(outside_mib(*options), usual + more, delta=50)
 
     def test_the_page_shows_what_plan_prints(self):
-        page = (RESULTS.parents[1] / "docs/planning.md").read_text()
+        page = (ROOT / "docs/planning.md").read_text()
         shown = re.findall(r"^```\n\$ ltrain (plan (?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
         shown = [(command, text) for command, text in shown if "--svg" not in command]
         self.assertGreaterEqual(len(shown), 3)
@@ -311,54 +300,46 @@ class Plan(TrainingTest):
         self.assert_error(program.run("plan", "--gpu", "h100", "--network", "0"), 2,
                           '[usage] --network: expected a number above 0 and at most 1000000, got "0"')
 
-    def test_estimates_by_measured_rates_are_within_7_percent_on_one_to_eight_gpus(self):
-        measured = {}  # by settings and rates
-        for settings, date, ms in measured_on_gpus():
-            kernels = kernels_measured(settings[0], settings[2], settings[3], date)
-            if kernels is not None:
-                measured.setdefault(settings, {}).setdefault(kernels, []).append(ms)
-        self.assertEqual(len(measured), 73)
-        for settings, steps in measured.items():
-            model, dtype, samples, seq, strategy, recompute, ranks = settings
-            kernels = max(steps)  # older steps had other kernels
+    def test_estimates_by_measured_rates_are_within_7_percent_on_one_to_four_gpus(self):
+        comm = self.write("comm.json", json.dumps(comm_rates()))
+        self.assertEqual(len(MEASURED["steps"]), 43)
+        for model, dtype, samples, seq, strategy, ranks, steps in MEASURED["steps"]:
+            kernels = self.write("kernels.json", json.dumps(kernel_rates(f"{model} {samples}x{seq}")))
             plan = program.run("plan", f"--model.preset={model}", f"--train.micro_batch={samples}", f"--train.seq={seq}",
-                               f"--train.dtype={dtype}", f"--parallel.strategy={strategy}", f"--parallel.recompute={recompute}",
-                               "--ranks", ranks, "--rates", kernels, "--rates", RESULTS / "2026-11-26-h200-2x-comm.json", "--json")
+                               f"--train.dtype={dtype}", f"--parallel.strategy={strategy}", "--ranks", ranks, "--rates", kernels,
+                               "--rates", comm, "--json")
             estimate = json.loads(plan.stdout)["step_ms_estimate"]
             self.assertEqual(estimate["device"], "h200")
-            differences = [estimate["total"] / ms - 1 for ms in steps[kernels]]  # on several cards, which differ by up to 5 %
-            self.assertLess(abs(statistics.median(differences)), 0.07, settings)
-            self.assertLess(max(map(abs, differences)), 0.075, settings)
+            differences = [estimate["total"] / ms - 1 for ms in steps]  # on several cards, which differ by up to 5 %
+            self.assertLess(abs(statistics.median(differences)), 0.07, (model, dtype, strategy, ranks))
+            self.assertLess(max(map(abs, differences)), 0.075, (model, dtype, strategy, ranks))
 
     def test_rates_of_attention_are_of_what_steps_run(self):
-        """Earlier files have cuDNN's time alone, `library`; files that also have `automatic` are read for that."""
-        measured = RESULTS / "2026-11-22-h200-1x-kernels-gpt2-124m-64x1024.json"
-
+        """The rows `automatic`, not those of one library."""
         def estimate(change):
-            content = json.loads(measured.read_text())
-            rows = content["rows"]
-            attention = [row for row in rows if row["name"].startswith("attention.") and row["implementation"] == "library"]
-            self.assertTrue(attention)
-            rows += change(rows, attention)
+            content = kernel_rates("gpt2-124m 64x1024")
+            attention = [row for row in content["rows"] if row["name"].startswith("attention.")]
+            self.assertEqual(len(attention), 2)
+            content["rows"] += change(attention)
             file = self.write("rates.json", json.dumps(content))
             plan = program.run("plan", "--model.preset=gpt2-124m", "--train.micro_batch=64", "--train.seq=1024",
                                "--train.dtype=bf16", "--rates", file, "--json")
             return json.loads(plan.stdout)["step_ms_estimate"]["total"]
 
-        def faster(rows, attention):
-            return [{**row, "implementation": "automatic", "ms": {"median": row["ms"]["median"] / 2}} for row in attention]
+        def halved(attention, implementation):
+            return [{**row, "implementation": implementation, "ms": {"median": row["ms"]["median"] / 2}} for row in attention]
 
-        def faster_alone(rows, attention):
-            added = faster(rows, attention)
+        def slower(attention):
             for row in attention:
-                rows.remove(row)
-            return added
+                row["ms"]["median"] *= 2
+            return []
 
-        self.assertLess(estimate(faster), estimate(lambda rows, attention: []) - 5)
-        self.assertEqual(estimate(faster), estimate(faster_alone))
+        alone = estimate(lambda attention: [])
+        self.assertEqual(estimate(lambda attention: halved(attention, "library")), alone)
+        self.assertGreater(estimate(slower), alone + 5)
 
     def test_rates_that_are_none(self):
-        good = json.loads((RESULTS / "2026-11-26-h200-2x-comm.json").read_text())
+        good = comm_rates()
         hint = "rates are what `ltrain bench rates --out FILE` writes"
 
         def refused(change, message, *options):
@@ -379,7 +360,7 @@ class Plan(TrainingTest):
         none = self.folder / "none.json"
         self.assert_error(program.run("plan", "--rates", none), 3,
                           f"[plan] {none}: expected a readable file, found: No such file or directory")
-        comm = RESULTS / "2026-11-26-h200-2x-comm.json"
+        comm = self.write("comm.json", json.dumps(good))
         other = json.loads(comm.read_text())
         other["machine"]["gpu"] = "NVIDIA H100"
         other = self.write("other.json", json.dumps(other))

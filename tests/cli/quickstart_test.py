@@ -1,4 +1,5 @@
-"""Tests which GPUs launch/quickstart.sh trains on, in which dtype on a processor, and which CUDA launch/deps.sh takes."""
+"""Tests which GPUs launch/quickstart.sh uses, which dtype it uses on a CPU, and which CUDA versions launch/deps.sh
+accepts."""
 
 import os
 import pathlib

@@ -73,20 +73,6 @@ class Runs(TrainingTest):
         self.assertEqual(again.returncode, 2)
         self.assertIn("expected a new or empty folder with checkpoint.resume=", again.stderr)
 
-    def test_checkpoints_without_an_id_are_the_runs_own_in_its_own_folder_alone(self):
-        fixture = program.pathlib.Path(__file__).parents[1] / "checkpoints/version_1/step-00000002"
-        shutil.copytree(fixture, self.folder / "run/checkpoints/step-00000002")
-        small = ("--model.family=gpt2", "--model.layers=1", "--model.heads=1", "--model.width=4", "--model.ffn=4",
-                 "--model.vocab=8", "--model.max_seq=4", "--train.seq=4", "--train.micro_batch=1", "--data.format=raw16")
-        data = self.write("t.bin", bytes(2 * 400))
-        start = ("train", *small, f"--data.train={data}", "--train.steps=3", "--checkpoint.resume=auto")
-        elsewhere = program.run(*start, f"--run.dir={self.folder}/other", f"--checkpoint.dir={self.folder}/run/checkpoints")
-        self.assertEqual(elsewhere.returncode, 2)
-        self.assertIn("found step-00000002 of version 1, without an id", elsewhere.stderr)
-        # In the run's own folder it is found and compared with this configuration, whose data lies elsewhere.
-        own = program.run(*start, f"--run.dir={self.folder}/run")
-        self.assertIn("step-00000002 has another configuration: data.train: ", own.stderr)
-
     def test_multiples_and_the_best_evaluation_stay(self):
         self.trained("--checkpoint.every=1", "--checkpoint.keep=2", "--checkpoint.keep_every=3", steps=8)
         self.assertEqual(self.names("run/checkpoints"),

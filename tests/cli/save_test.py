@@ -1,4 +1,4 @@
-"""When a run saves: by cadence, by time, beside training, and again after a failed save."""
+"""When a run saves: every few steps, by time, asynchronously during training, and again after a failed save."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""TensorBoard's own reader finds every step and tag in a run's event files. If a step ran twice, the later one counts.
-Skipped if this Python has no tensorboard."""
+"""TensorBoard's own reader finds every step and tag in a run's event files. If a step ran twice, the reader shows the
+later one. Skipped if this Python has no tensorboard."""
 
 import json
 import os

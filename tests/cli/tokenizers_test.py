@@ -1,4 +1,5 @@
-"""What model.from and its data have in common: tokenizers that are kept and compared, and the shape of the model."""
+"""Tokenizers of runs, their data and their base model (model.from): which are kept, compared and refused. Also keys
+that contradict the base model."""
 
 import json
 import math

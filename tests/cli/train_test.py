@@ -1,4 +1,4 @@
-"""`ltrain train`: the run's folder, resuming, evaluation, and what it refuses."""
+"""`ltrain train`: the run's folder, resuming, evaluation, and refused settings."""
 
 import fcntl
 import json
@@ -109,18 +109,6 @@ class Train(TrainingTest):
         self.assertEqual(evaluated[0], evaluated[1])
         self.assertEqual((evaluated[0]["tokens"], len(evaluated[0]["sets"])), (608, 2))  # whole samples of 16
         self.assertEqual(sum(files["tokens"] for files in evaluated[0]["sets"]), 608)
-
-    def test_eval_steps_are_global_batches(self):
-        val = (f"--data.val={self.folder}/data/val.bin", "--train.eval_every=1", "--optim.lr=0")
-        evaluated = []
-        for ranks, amount, warned in ((2, "--train.eval_steps=2", True), (1, "--train.eval_tokens=128", False)):  # 2 x 4 samples
-            out = self.trained(*val, amount, run=f"on-{ranks}", steps=1, ranks=ranks)
-            self.assertEqual("warning: train.eval_steps is deprecated, use train.eval_tokens" in out.splitlines(), warned)
-            evaluated += [line for line in self.lines(f"on-{ranks}") if line.get("event") == "eval"]
-        self.assertEqual(evaluated[0], evaluated[1])
-        self.assertEqual((evaluated[0]["tokens"], len(evaluated)), (128, 2))
-        self.assert_error(self.train(*val, "--train.eval_steps=2", "--train.eval_tokens=128", run="both"), 2,
-                          "[config] train.eval_steps: expected 0 with train.eval_tokens 128, got 2 (from the command line)")
 
     def test_bad_input_names_file_field_expected_and_actual(self):
         data = self.folder / "data/train.bin"

@@ -1,4 +1,4 @@
-"""Ranks without MPI: what GPU hosts do is tried with CPU ranks, which exchange their tensors over TCP then."""
+"""Ranks without MPI, as on GPU hosts. The tests use CPU ranks, which then exchange their tensors over TCP."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
-// The log of a group's calls as the watchdog reads it. It shows the position of the host, or of a device that writes
-// its progress, in graphs too. Plain memory stands in for the words that a device writes.
+// The log of a group's calls, which the watchdog reads. It shows the position of the host, or of a device that writes
+// its progress, also within CUDA graphs. The tests write to plain memory in place of a device.
 #include "comm/call_log.h"
 
 #include "device/progress.h"

@@ -1,4 +1,5 @@
-// Totals of collectives that are never taken need bounded memory and lose no time. The tests count collectives by hand.
+// Totals of collectives: if nobody takes them, they need bounded memory and lose no time. The tests count collectives
+// by hand.
 #include <memory>
 #include <thread>
 #include <vector>

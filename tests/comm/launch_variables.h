@@ -1,4 +1,4 @@
-// Makes the environment variables and files that a launcher leaves for its ranks.
+// Makes the environment variables and files that a launcher creates for its ranks.
 #pragma once
 
 #include <sys/stat.h>

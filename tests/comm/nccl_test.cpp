@@ -1,5 +1,5 @@
-// Compares collectives on CUDA devices, one per rank, with those of the CPU for the same values. Skipped if there are
-// fewer devices than ranks.
+// Compares collectives on CUDA devices, one per rank, with collectives on the CPU for the same values. Skipped if there
+// are fewer devices than ranks.
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Gathers and reductions by copies into peers' windows, and the memory that windows take.
+// Gathers and reductions by copies into peers' windows (symmetric memory), and the memory that windows take.
 #include <algorithm>
 #include <cstdio>
 #include <string>

@@ -1,5 +1,5 @@
-// Groups for a background thread. They work beside other collectives, leave their core free while they wait, and are
-// not counted.
+// Groups for a background thread. They work at the same time as other collectives, use no processor time while they
+// wait, and are not included in totals.
 #include <chrono>
 #include <ctime>
 #include <future>

@@ -1,4 +1,5 @@
-// Threads per rank on made-up machines: which ranks share which cores, and which grant is the smallest.
+// Threads per rank on made-up machines: which ranks share which cores, and which limit is the smallest (affinity mask,
+// Slurm, container).
 #include <string>
 
 #include "comm/thread_count.h"

@@ -1,4 +1,4 @@
-// The checks of a complete configuration, and the keys that errors of components get.
+// The checks of a complete configuration, and the configuration keys that errors of components name.
 #include "config/config_layers.h"
 #include "config/derive.h"
 #include "config/origin.h"
@@ -40,7 +40,6 @@ TEST_CASE("config: each check of a complete configuration refuses and names the 
             "data.train: expected none with data.sources, got a.bin"},
            {"[data]\nepochs = 2\n[train]\nsteps = 5",
             "train.steps: expected none with data.epochs=2, which it follows from, got 5"},
-           {"[train]\neval_steps = 3\neval_tokens = 4", "train.eval_steps: expected 0 with train.eval_tokens 4, got 3"},
            {"[checkpoint]\nbest = true",
             "checkpoint.best: expected false without train.eval_every, whose loss says which one is best, got true"},
        }) {

@@ -1,4 +1,4 @@
-// Configurations from text, and what refuses them.
+// Makes configurations from text, and returns the errors with which they are refused.
 #pragma once
 
 #include <ostream>

@@ -130,7 +130,7 @@ TEST_CASE("config: the keys, each once, with default and help", "[config]") {
     if (key.name == "run.dir") CHECK(key.choices.empty());
   }
   CHECK(names.size() == defaults.size());
-  CHECK(names.size() == 88);
+  CHECK(names.size() == 87);
   CHECK(defaults.at("optim.lr") == "0.0003");
   CHECK(defaults.at("optim.eps") == "1e-08");
   CHECK(defaults.at("optim.min_lr") == "-1.0");
@@ -362,23 +362,11 @@ TEST_CASE("config: a file holds what was given, and what follows from it follows
     return complete(from_file(file, pairs), 2, lt::DeviceType::cpu);
   };
   CHECK(lt::to_toml(read(text, {})) == text);
-  // A file of an earlier version states them as if they were given.
-  std::string old;
-  for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1) {
-    std::string line = text.substr(begin, text.find('\n', begin) + 1 - begin);
-    if (const std::size_t mark = line.find("  # = "); mark != line.npos) {
-      line = line.substr(0, line.find('=') + 2) + line.substr(mark + 6);
-    }
-    old += line;
-  }
-  CHECK(old.find("dir = \"a/checkpoints\"\n") != std::string::npos);
-  for (const std::string& file : {text, old}) {
-    const Config moved = read(file, {{"run.dir", "b"}, {"optim.lr", "0.01"}, {"model.preset", "llama-tiny"}});
-    CHECK(moved.checkpoint.dir == "b/checkpoints");
-    CHECK(moved.optim.min_lr == 0.001);
-    CHECK(moved.model.family == "llama");
-    CHECK(moved.model.ffn == 352);
-  }
+  const Config moved = read(text, {{"run.dir", "b"}, {"optim.lr", "0.01"}, {"model.preset", "llama-tiny"}});
+  CHECK(moved.checkpoint.dir == "b/checkpoints");
+  CHECK(moved.optim.min_lr == 0.001);
+  CHECK(moved.model.family == "llama");
+  CHECK(moved.model.ffn == 352);
   // What was given stays.
   const Config given = complete(
       load_config("", {{"run.dir", "a"}, {"checkpoint.dir", "c"}, {"optim.min_lr", "1e-6"}, {"model.layers", "2"}}), 1,

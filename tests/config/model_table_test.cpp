@@ -1,4 +1,4 @@
-// The table of a program's models: which keys it makes, their values, and tables that contradict themselves.
+// The table of a program's models: the keys that it defines, their values, and tables that contradict themselves.
 #include "libtrain/config/model_table.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// From a configuration to the options of each component: every key arrives in its place. No two values of the first
-// case are equal, so that exchanged ones are noticed.
+// Resolves a configuration to the options of each component: every key reaches the right field. In the first case all
+// values differ, so that swapped values are noticed.
 #include "libtrain/config/resolved.h"
 
 #include "config/config_layers.h"
@@ -113,7 +113,7 @@ groups = [{match = "*norm*", lr_scale = 4, weight_decay = 0.9, optimizer = "adam
   CHECK(parallel.reduce_dtype == DType::bf16);
   CHECK(parallel.deterministic);
 
-  const StepOptions step = config.step;
+  const EngineOptions step = config.step;
   CHECK(step.micro_batch == 13);
   CHECK(step.accum == 5);
   CHECK(step.seq == 48);

@@ -1,5 +1,5 @@
-// Mixing by weight: counts follow the weights, every sample is a pure function of its index, one source is as without
-// mixing.
+// Mixing by weight: counts follow the weights, every sample is a pure function of its index, and a single source gives
+// the same samples as no mixing.
 #include <cmath>
 
 #include "data/mixture.h"

@@ -1,4 +1,4 @@
-// A run of prepare that was killed goes on, and its files are those of an undisturbed one.
+// A killed run of prepare continues, and writes the same files as an undisturbed run.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

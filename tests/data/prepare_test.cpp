@@ -1,4 +1,4 @@
-// prepare writes the tokens of all files in order, splits them at the end, and leaves nothing half-written.
+// prepare writes the tokens of all files in order, splits them at the end, and leaves no partial file.
 #include "libtrain/data/prepare.h"
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What `prepare` wrote, for its tests.
+// Reads the files that `prepare` wrote, for its tests.
 #pragma once
 
 #include <algorithm>

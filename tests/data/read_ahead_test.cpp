@@ -1,4 +1,5 @@
-// Reading ahead: the rows of reading in place, in any order of positions, errors where they are taken, and a clean end.
+// Reading ahead gives the same rows as reading in place, from any position. An error is thrown by the step that it
+// belongs to. Ending does not wait for reads.
 #include "data/read_ahead.h"
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Fault points: each strikes once, at its step and on its rank, and ends the process as its action says.
+// Fault points: each triggers once, at its step and on its rank, and ends the process as its action says.
 #include "device/fault.h"
 
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// Large blocks of the host's memory, and pinning them while a device is at work.
+// Large blocks of host memory, and pinning them while a device is busy.
 #include "device/host_pages.h"
 
 #include <fcntl.h>

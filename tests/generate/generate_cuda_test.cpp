@@ -1,5 +1,5 @@
-// Generation on a GPU, as eager steps and as a graph, against the CPU. Without a device, the tests report why and check
-// nothing.
+// Generation on a GPU, as eager steps and as a graph, compared with the CPU. Without a device, the tests report why and
+// check nothing.
 #include "device/cuda.h"
 #include "generate/generated.h"
 #include "libtrain/config/resolved.h"

@@ -1,4 +1,5 @@
-// Generation: several prompts and continuations at a time give what each gives alone; windows, stop texts, memory.
+// Generation: several prompts and continuations at a time give the same text as each alone; windows, stop texts,
+// memory.
 #include <algorithm>
 #include <cmath>
 

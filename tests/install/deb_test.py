@@ -1,4 +1,4 @@
-"""Makes the Debian package of a build tree and looks into it, and installs the program below other prefixes."""
+"""Makes the Debian package of a build tree, checks its contents, and installs the program under other prefixes."""
 
 import pathlib
 import re

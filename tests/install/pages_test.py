@@ -1,4 +1,4 @@
-"""Man pages and completion: they name all that --help names, and complete as a shell asks."""
+"""Man pages and completion: they name all commands and options of --help, and the completion works in a shell."""
 
 import pathlib
 import re
@@ -76,9 +76,9 @@ class Pages(unittest.TestCase):
                       "_files() { print files; }; compset() { :; }; " +
                       f"words=({shlex.join(words)}); CURRENT={len(words)}; PREFIX={shlex.quote(words[-1])}; . {self.folder}/_ltrain")
             return output("zsh", "-fc", script).splitlines()
-        self.assertIn("train:trains; alone, under mpirun or srun", offered("ltrain "))
-        self.assertIn("export:writes the newest valid checkpoint in Hugging Face format", offered("ltrain checkpoint "))
-        self.assertIn("--model.layers=:blocks; 0: the preset's, as in the next seven", offered("ltrain train --"))
+        self.assertIn("train:train a model; start it directly or under mpirun, srun or torchrun", offered("ltrain "))
+        self.assertIn("export:write the newest valid checkpoint in Hugging Face format", offered("ltrain checkpoint "))
+        self.assertIn("--model.layers=:transformer blocks; 0 uses the preset's value", offered("ltrain train --"))
         self.assertEqual(offered("ltrain train --parallel.recompute="), ["none", "selective", "full"])
         self.assertEqual(offered("ltrain sample --weights "), ["master", "ema"])
         self.assertEqual(offered("ltrain eval --data "), ["files"])

@@ -1,4 +1,5 @@
-"""Configures a project that has a copy of the source tree as a subfolder, without a repository, and reads what would be built."""
+"""Configures a project that has a copy of the source tree as a subfolder, without a repository, and checks what it
+would build."""
 
 import os
 import pathlib

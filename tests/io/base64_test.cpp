@@ -1,4 +1,4 @@
-// base64, there and back.
+// Encoding and decoding base64.
 #include "io/base64.h"
 
 #include <string>

@@ -1,5 +1,5 @@
-// Files and descriptors: a file takes its name once it is whole, whole files are read, and planted links are not
-// followed.
+// Files and descriptors: a file gets its name only when it is complete, files are read completely, and planted links
+// are not followed.
 #include "io/file.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Reading files and folders that may have gone. A failure throws nothing.
+// Reading files and folders that may have been removed. A failure does not throw.
 #include "io/readable.h"
 
 #include "test_main/catch.h"

@@ -1,4 +1,4 @@
-// Attention with a cache on CUDA against the CPU's. Without a device, the tests report why and check nothing.
+// Attention with a cache on CUDA, compared with the CPU. Without a device, the tests report why and check nothing.
 #include <array>
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// Attention on CUDA against the CPU's on the same inputs: own kernels and cuDNN, forward and backward, over
-// dtypes, lengths and head groups. Without a device, the tests report why and check nothing.
+// Attention on CUDA compared with the CPU on the same inputs: the library's kernels and cuDNN, forward and backward,
+// over dtypes, lengths and head groups. Without a device, the tests report why and check nothing.
 #include <fmt/format.h>
 
 #include <string>

@@ -1,5 +1,5 @@
-// Attention's kernels for compute capability 9.0 against the CPU's on the same inputs. Without such a device, the tests
-// report why and check nothing.
+// The attention kernels for compute capability 9.0, compared with the CPU on the same inputs. Without such a device,
+// the tests report why and check nothing.
 #include "kernels/cuda/attention_hopper.h"
 
 #include <fmt/format.h>

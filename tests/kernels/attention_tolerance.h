@@ -1,4 +1,4 @@
-// How close attention on CUDA comes to the CPU's.
+// The tolerance of attention on CUDA against the CPU.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// CUDA kernels against the CPU's on the same inputs: all dtypes, odd sizes, sizes that fill a device, with and without
-// accumulation. Matrix products are in gemm_cuda_test.cpp, attention in attention_cuda_test.cpp, optimizers in
-// optimizers_cuda_test.cpp, sums in reduce_cuda_test.cpp.
+// CUDA kernels compared with the CPU on the same inputs: all dtypes, odd sizes, sizes that fill a device, with and
+// without accumulation. gemm_cuda_test.cpp tests matmuls, attention_cuda_test.cpp attention, optimizers_cuda_test.cpp
+// optimizers, and reduce_cuda_test.cpp sums.
 #include <array>
 
 #include "kernels/documents.h"

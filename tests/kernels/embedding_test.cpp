@@ -1,4 +1,4 @@
-// Embedding look-up and its gradient: sums in row order, whatever the number of threads.
+// Embedding look-up and its gradient: sums in row order, for any number of threads.
 #include "kernels/embedding.h"
 
 #include <omp.h>

@@ -1,4 +1,4 @@
-// Matrix products on CUDA, with all epilogues, against the CPU's.
+// Matmuls on CUDA with all epilogues, compared with the CPU.
 #include <array>
 
 #include "kernels/gemm.h"

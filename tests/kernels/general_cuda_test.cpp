@@ -1,4 +1,4 @@
-// The kernels of the general operations on CUDA against the CPU's.
+// The kernels of the general operations on CUDA, compared with the CPU.
 #include <cmath>
 
 #include "kernels/elementwise.h"

@@ -1,4 +1,4 @@
-// Generation's kernels on CUDA against the CPU's: picking tokens, and products of few rows with constant weights.
+// Generation's kernels on CUDA compared with the CPU: sampling tokens, and skinny matmuls with constant weights.
 #include <array>
 #include <cmath>
 

@@ -1,4 +1,5 @@
-// Memsets of a graph that become kernels: which do, and that the graph writes the same in the same order.
+// Kernels replace memsets of a CUDA graph: which memsets are replaced, and that the graph still writes the same values
+// in the same order.
 #include "kernels/graph_memsets.h"
 
 #include <cuda_runtime.h>

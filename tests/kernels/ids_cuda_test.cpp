@@ -1,5 +1,5 @@
-// Ids outside their table on CUDA: nothing beyond the table is touched, the first one is recorded, and other rows have
-// the bits that they have without it.
+// Ids outside their table on CUDA: no memory outside the table is accessed, the first such id is recorded, and all
+// other rows keep their bits.
 #include <array>
 #include <cmath>
 #include <cstring>

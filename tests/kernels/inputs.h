@@ -1,4 +1,4 @@
-// Inputs of kernel tests beside array.h: wider ranges, token ids, copies, typed pointers.
+// More inputs for kernel tests, in addition to array.h: wider ranges, token ids, copies, typed pointers.
 #pragma once
 
 #include "kernels/array.h"

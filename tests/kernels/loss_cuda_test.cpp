@@ -1,5 +1,6 @@
-// Softmax and cross-entropy on CUDA against the CPU's, also at the vocabularies of GPT-2 and Llama 3, and arrays of
-// more than 2^31 elements. Each element is judged by its row's own scale, since one probability of many is small.
+// Softmax and cross-entropy on CUDA compared with the CPU, also for the vocabularies of GPT-2 and Llama 3 and for
+// arrays of more than 2^31 elements. Errors are relative to the scale of the element's row, because one probability
+// among many is small.
 #include <fmt/format.h>
 
 #include <limits>

@@ -1,4 +1,4 @@
-// The exponential of the kernels against f64, with the instructions that the kernels run with.
+// The exponential of the kernels compared with f64, computed with the same instructions as in the kernels.
 #include "kernels/cpu/math.h"
 
 #include <limits>

@@ -1,4 +1,4 @@
-// The kernels of optimizers on CUDA against the CPU's.
+// The kernels of optimizers on CUDA, compared with the CPU.
 #include <cmath>
 
 #include "kernels/adamw.h"

@@ -1,4 +1,4 @@
-// The choice of the next token against the formula over a row that is sorted as a whole.
+// Sampling of the next token, compared with the formula over a fully sorted row.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -1,4 +1,4 @@
-// The algorithms of products on CUDA: how they are chosen, searched and kept.
+// Matmul algorithms on CUDA: how they are chosen, searched and stored.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -1,4 +1,4 @@
-// Quantization to e4m3 on CUDA, bit-equal to the CPU's, and products of what it makes.
+// Quantization to e4m3 on CUDA, bit-equal to the CPU, and matmuls of quantized matrices.
 #include "kernels/quantize.h"
 
 #include <array>

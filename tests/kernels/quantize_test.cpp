@@ -1,4 +1,4 @@
-// Quantization to e4m3, and products of what it makes, against plain loops in f64.
+// Quantization to e4m3, and matmuls of quantized matrices, compared with plain loops in f64.
 #include "kernels/quantize.h"
 
 #include <cmath>

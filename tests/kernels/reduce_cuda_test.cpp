@@ -1,4 +1,4 @@
-// Sums on CUDA: against the CPU's, and over ranks in slices against whole ones.
+// Sums on CUDA compared with the CPU. Sums over ranks in slices compared with sums over whole arrays.
 #include <algorithm>
 #include <vector>
 

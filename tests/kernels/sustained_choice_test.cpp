@@ -1,4 +1,4 @@
-// The choice among ways to compute the same, on a simulated GPU that keeps to a power limit.
+// Choosing the fastest of several ways to compute the same result, on a simulated GPU with a power limit.
 #include "kernels/sustained_choice.h"
 
 #include <algorithm>

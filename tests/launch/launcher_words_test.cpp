@@ -1,4 +1,4 @@
-// What mpirun says about the end of a job is one line, whatever the pieces in which it comes.
+// mpirun's messages about the end of a job become one line, independent of the pieces in which the text arrives.
 #include "launch/supervisor/launcher_words.h"
 
 #include <string>

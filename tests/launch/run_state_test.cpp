@@ -1,4 +1,4 @@
-// What the supervisor writes into a run's folder.
+// The supervisor's view of a run's folder: the states that an attempt has saved, and the restart events.
 #include "launch/supervisor/run_state.h"
 
 #include <fcntl.h>

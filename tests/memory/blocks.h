@@ -1,4 +1,4 @@
-// Tensors of whole blocks of the ledger.
+// Tensors whose sizes are multiples of the allocation alignment.
 #pragma once
 
 #include "libtrain/memory/memory.h"

@@ -1,4 +1,4 @@
-// Buffers without an engine: what they hold, and what they refuse.
+// Buffers without an engine: their contents, and refused values and uses.
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/nn/module.h"

@@ -1,4 +1,4 @@
-// Generation with a cache gives the logits of the whole forward pass, however the tokens are split.
+// Generation with a cache gives the same logits as a whole forward pass, however the tokens are split.
 #include "libtrain/error.h"
 #include "nn/passes.h"
 #include "test_main/catch.h"

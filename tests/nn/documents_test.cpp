@@ -1,4 +1,4 @@
-// Rows of several documents: loss and gradients are those of the documents one by one, in every family.
+// Rows of several documents give the same loss and gradients as one pass per document, in every family.
 #include "kernels/documents.h"
 #include "nn/passes.h"
 #include "test_main/catch.h"

@@ -73,14 +73,14 @@ TEST_CASE("without training there is no dropout", "[nn]") {
 
 TEST_CASE("contexts nest", "[nn]") {
   CHECK_FALSE(nn::ForwardContext::current().training);
-  const nn::ForwardScope outer({true, 1, 2, {.gradient = 0.5}});
+  const nn::ForwardScope outer({true, 1, 2, {.z_loss = 0.5}});
   {
     const nn::ForwardScope inner({false, 3, 4, {}});
     CHECK(nn::ForwardContext::current().seed == 3);
   }
   CHECK(nn::ForwardContext::current().seed == 1);
   CHECK(nn::ForwardContext::current().first_sample == 2);
-  CHECK(nn::ForwardContext::current().loss.gradient->factor == 0.5);
+  CHECK(nn::ForwardContext::current().loss.z_loss == 0.5);
 }
 
 TEST_CASE("a model's loss and gradients over a batch are the means over its samples, with dropout", "[nn]") {

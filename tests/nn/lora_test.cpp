@@ -1,4 +1,4 @@
-// Adapters: which projections have one, their initial values, and that they begin without effect.
+// Adapters: which projections have one, their initial values, and that they initially have no effect.
 #include "nn/lora.h"
 
 #include <algorithm>

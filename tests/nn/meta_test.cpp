@@ -1,6 +1,7 @@
 // A model of 8 billion parameters on the meta device: shapes and bytes, no data.
 #include "libtrain/memory/memory.h"
 #include "nn/passes.h"
+#include "ops/loss_pass.h"
 #include "test_main/catch.h"
 
 using namespace lt;
@@ -17,7 +18,8 @@ TEST_CASE("llama-8b runs on meta, forward and backward, with a sequence of 4096"
   const Batch batch{Tensor::empty({1, 4096}, DType::i32, kMeta), Tensor::empty({1, 4096}, DType::i32, kMeta)};
   Tape tape;
   {
-    const nn::ForwardScope context({true, 1, 0, {.gradient = 1.0}});
+    ops::LossPass pass{.gradient = 1.0};
+    const nn::ForwardScope context({true, 1, 0, {.pass = &pass}});
     const TapeScope recording(&tape);
     const Tensor loss = model->loss(batch);
     CHECK(loss.shape() == Shape{});
@@ -59,7 +61,8 @@ TEST_CASE("meta and the CPU hold the same bytes after each pass, forward and bac
       };
       Tape tape;
       {
-        const nn::ForwardScope context({true, 1, 0, {.gradient = 1.0}});
+        ops::LossPass pass{.gradient = 1.0};
+        const nn::ForwardScope context({true, 1, 0, {.pass = &pass}});
         const TapeScope recording(&tape);
         const Tensor loss = model->loss(batch);
         note();

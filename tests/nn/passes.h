@@ -10,6 +10,7 @@
 #include "libtrain/nn/models.h"
 #include "libtrain/tensor/autograd.h"
 #include "nn/model_family.h"
+#include "ops/loss_pass.h"
 
 namespace lt_test {
 
@@ -72,7 +73,8 @@ inline Pass run_pass(lt::nn::Model& model, const lt::Batch& batch, const lt::nn:
     const lt::TapeScope recording(&tape);
     loss = model.loss(batch);
   }
-  lt::backward(tape, loss, context.loss.gradient.value_or(1.0));
+  const lt::ops::LossPass* const from = context.loss.pass;
+  lt::backward(tape, loss, from != nullptr ? from->gradient.value_or(1.0) : 1.0);
   Pass pass{loss.item(), {}};
   for (const lt::nn::NamedParameter& entry : model.all_parameters()) {
     const lt::Tensor gradient = entry.parameter->tensor().gradient();

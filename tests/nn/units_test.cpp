@@ -101,9 +101,11 @@ TEST_CASE("recomputation leaves loss and gradients as they are, bit by bit", "[n
           spec.dropout = dropout;
           const auto model = model_of(spec, dtype);
           const Batch batch = tokens_of(0, 3, 12, spec.vocab);
-          nn::ForwardContext context{.training = true, .seed = 9, .first_sample = 5, .loss = {}};
-          if (loss_gradient) context.loss.gradient = *loss_gradient;
-          const Pass expected = run_pass(*model, batch, context);
+          const auto pass = [&](nn::Model& of) {
+            ops::LossPass loss{.gradient = loss_gradient};
+            return run_pass(of, batch, {.training = true, .seed = 9, .first_sample = 5, .loss = {.pass = &loss}});
+          };
+          const Pass expected = pass(*model);
           CHECK(expected.gradients.size() == model->all_parameters().size());
           for (const Recompute mode : kModes) {
             for (const bool blocks_only : {true, false}) {
@@ -111,7 +113,7 @@ TEST_CASE("recomputation leaves loss and gradients as they are, bit by bit", "[n
               model->set_observer(&observer);
               INFO(family << " dropout " << dropout << " " << dtype_name(dtype) << " recompute "
                           << static_cast<int>(mode) << (blocks_only ? " of blocks" : " of all units"));
-              CHECK(run_pass(*model, batch, context) == expected);
+              CHECK(pass(*model) == expected);
               model->set_observer(nullptr);
             }
           }

@@ -1,5 +1,6 @@
-"""Two hosts on this machine: a network, a name and a /dev/shm each, joined by one cable. Files and processes are shared, as
-on hosts with a common folder. Open MPI starts its daemon on the other host as it would over ssh."""
+"""Simulates two hosts on this machine. Each has its own network, name and /dev/shm; a virtual cable connects them. They
+share files and processes, like hosts with a common folder. Open MPI starts its daemon on the other host like it would
+over ssh."""
 
 import os
 import pathlib

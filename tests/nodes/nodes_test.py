@@ -1,4 +1,4 @@
-"""Training over two hosts: the same bits as on one, and the end of a host. Started by run.sh, in namespaces of its own."""
+"""Training over two hosts: the same bits as on one host, and the loss of a host. run.sh starts it in new namespaces."""
 
 import os
 import signal

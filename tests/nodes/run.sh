@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs tests/nodes/nodes_test.py in namespaces of its own, so that whatever it starts and sets up ends with it. Skipped,
-# and said so, where namespaces are not permitted:
+# Runs tests/nodes/nodes_test.py in new namespaces, so that everything that it starts and sets up ends with it. If
+# namespaces are not permitted, says so and skips the tests:
 #   bash tests/nodes/run.sh --ltrain build/cpu/ltrain --mpiexec mpirun [Nodes.test_...]
 set -euo pipefail
 unset CDPATH

@@ -1,4 +1,4 @@
-// Attention and positions: gradients, and values against the definition.
+// Attention and positions: gradients, and values compared with the definition.
 #include <algorithm>
 #include <cmath>
 #include <vector>

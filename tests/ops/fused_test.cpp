@@ -2,6 +2,7 @@
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "ops/gradient_check.h"
+#include "ops/loss_pass.h"
 #include "test_main/worst_of.h"
 
 using namespace lt;
@@ -208,7 +209,8 @@ TEST_CASE("head_cross_entropy: the f32 gradients of bf16 leaves, computed ahead 
     Tape tape;
     {
       const TapeScope recording(&tape);
-      const Tensor loss = ops::head_cross_entropy(leaf, w, targets, {.gradient = seed});
+      ops::LossPass pass{.gradient = seed};
+      const Tensor loss = ops::head_cross_entropy(leaf, w, targets, {.pass = &pass});
       backward(tape, loss, LossGradient{1, {}});
     }
     const Tensor gradient = Tensor::empty(x.shape(), DType::f64);
@@ -242,8 +244,9 @@ TEST_CASE("head_cross_entropy: equals linear and cross_entropy, in value and gra
   const auto [loss, dx, dw] =
       gradients([&](auto& x, auto& w) { return ops::cross_entropy(ops::linear(x, w), targets); });
   for (const std::optional<double> seed : {std::optional<double>(), std::optional<double>(0.25)}) {
+    ops::LossPass pass{.gradient = seed};
     const auto [loss2, dx2, dw2] =
-        gradients([&](auto& x, auto& w) { return ops::head_cross_entropy(x, w, targets, {.gradient = seed}); });
+        gradients([&](auto& x, auto& w) { return ops::head_cross_entropy(x, w, targets, {.pass = &pass}); });
     check_equal(loss2, loss, 1e-12);
     check_equal(dx2, dx, 1e-14);
     check_equal(dw2, dw, 1e-14);

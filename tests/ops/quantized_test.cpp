@@ -1,4 +1,5 @@
-// linear() in e4m3: its output and gradients against those of bf16 and f64, what it keeps, and where it does not apply.
+// linear() in e4m3: output and gradients compared with bf16 and f64, the tensors that it keeps, and the cases in which
+// it does not apply.
 #include <cmath>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// Checks where f16 and bf16 are rounded: gradients once, and sums not before their end.
+// Checks where f16 and bf16 values are rounded: gradients once, sums only at their end.
 #include "ops/gradient_check.h"
 
 using namespace lt;

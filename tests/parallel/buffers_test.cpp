@@ -1,5 +1,5 @@
-// Buffers of modules: a model with them has the bits of one that makes its constants in each pass, under every
-// strategy, with recomputation, in bf16 and as a CUDA graph; and its memory is the planned one.
+// Buffers of modules. A model with buffers gives the same bits as a model that makes its constants in each pass: under
+// every strategy, with recomputation, in bf16 and as a CUDA graph. Its memory is as planned.
 #include <cmath>
 #include <numbers>
 #include <optional>
@@ -12,6 +12,7 @@
 #include "libtrain/nn/layers.h"
 #include "libtrain/run/trainer.h"
 #include "memory/workspace.h"
+#include "parallel/for_tests.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
 #include "test_main/temp_folder.h"
@@ -111,18 +112,18 @@ std::vector<std::int32_t> integers(const Tensor& tensor) {
   return {here.data<std::int32_t>(), here.data<std::int32_t>() + here.elements()};
 }
 
-StepOptions step_options_of(DType dtype = DType::f32, bool graph = false) {
+EngineOptions step_options_of(DType dtype = DType::f32, bool graph = false) {
   return {.micro_batch = 3, .accum = 2, .seq = kSeq, .dtype = dtype, .device = test_device(), .cuda_graph = graph};
 }
 
-Curve train(nn::Model& model, const ParallelOptions& parallel, const StepOptions& options) {
+Curve train(nn::Model& model, const ParallelOptions& parallel, const EngineOptions& options) {
   Engine engine(model, ranks(), parallel, AdamW{.lr = 3e-3f}, options);
   Curve curve;
   for (Size step = 0; step < 6; ++step) {
     const StepResult result = engine.step(rows_of_step(engine.batch_shape(), step, kVocab));
     curve.losses.push_back(result.loss()), curve.norms.push_back(result.norm());
   }
-  CHECK(engine.graph_launches() == (options.cuda_graph ? 4 : 0));
+  CHECK(parallel::EngineForTests::graph_launches(engine) == (options.cuda_graph ? 4 : 0));
   curve.state = state_checksum(engine, ranks());
   return curve;
 }
@@ -158,9 +159,10 @@ TrainerOptions run_options(const std::string& dir, const char* strategy, Size st
 TEST_CASE("buffers: the bits of constants made in each pass, under every strategy and recomputation", "[parallel]") {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     Attending in_pass(true);
-    StepOptions plain = step_options_of(dtype);
-    plain.arena = false;  // it makes its constants on the CPU first, in rehearsals too
-    const Curve expected = train(in_pass, {.deterministic = true}, plain);
+    std::optional<parallel::SeparateAllocationScope> separate;
+    separate.emplace();  // this model makes its constants on the CPU first, in rehearsals too
+    const Curve expected = train(in_pass, {.deterministic = true}, step_options_of(dtype));
+    separate.reset();
     CHECK(expected.losses.back() < expected.losses.front());
     for (const Strategy& strategy : kStrategies) {
       for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {

@@ -1,4 +1,4 @@
-// Layouts, uneven shards, custom models, waits, and input that the engine refuses.
+// Layouts, uneven shards, custom models, waits, and inputs that the engine refuses.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -72,7 +72,7 @@ Batch regression_batch(Size first, Size count) {
 
 TEST_CASE("terms that a model's loss does not take are refused", "[parallel]") {
   for (const char* name : {"z_loss", "label_smoothing"}) {
-    StepOptions options{.micro_batch = 2, .seq = 5};
+    EngineOptions options{.micro_batch = 2, .seq = 5};
     (name == std::string("z_loss") ? options.z_loss : options.label_smoothing) = 0.5;
     Regression model;
     Engine engine(model, Group(), {}, AdamW{}, options);
@@ -270,7 +270,7 @@ TEST_CASE("a batch of another size is refused by name, and the engine goes on", 
 
 TEST_CASE("what the engine refuses", "[parallel]") {
   const Group& group = world().group();
-  const auto message = [&](const ParallelOptions& parallel, const StepOptions& options) -> std::string {
+  const auto message = [&](const ParallelOptions& parallel, const EngineOptions& options) -> std::string {
     Regression model;
     try {
       Engine engine(model, group, parallel, AdamW{}, options);

@@ -24,7 +24,7 @@ void check_all_equal(const std::string& preset) {
     const bool is_narrow = dtype != DType::f32 && !fp8;
     for (const Size accum : {1, 2}) {
       if (is_slow && (accum == 1 || is_narrow)) continue;
-      const StepOptions options{.micro_batch = 2, .accum = accum, .seq = 16, .dtype = dtype, .fp8 = fp8};
+      const EngineOptions options{.micro_batch = 2, .accum = accum, .seq = 16, .dtype = dtype, .fp8 = fp8};
       const Curve expected =
           train_curve(spec, group, {.strategy = Strategy::ddp, .deterministic = true}, options, kSteps);
       // The model learns: random tokens of a small vocabulary become slightly predictable within a few steps.
@@ -152,7 +152,7 @@ TEST_CASE("heads of 64 channels: every strategy and recomputation gives the same
     nn::TransformerSpec spec = small_spec(preset);
     spec.heads = 2, spec.kv_heads = spec.family == "gpt2" ? 2 : 1, spec.max_seq = 512;
     for (const DType dtype : {DType::bf16, DType::f16}) {
-      const StepOptions options{.micro_batch = 2, .seq = 512, .dtype = dtype};
+      const EngineOptions options{.micro_batch = 2, .seq = 512, .dtype = dtype};
       const auto train = [&](const Strategy& strategy, Recompute recompute) {
         const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
         return train_curve(spec, ranks(), parallel, options, 3);
@@ -171,7 +171,7 @@ TEST_CASE("heads of 64 channels: every strategy and recomputation gives the same
 TEST_CASE("a model with dropout gives the same bits too", "[parallel]") {
   nn::TransformerSpec spec = small_spec("gpt-tiny");
   spec.dropout = 0.1;
-  const StepOptions options{.micro_batch = 1, .accum = 2, .seq = 16};
+  const EngineOptions options{.micro_batch = 1, .accum = 2, .seq = 16};
   const Group& group = ranks();
   const Curve expected = train_curve(spec, group, {.strategy = Strategy::ddp, .deterministic = true}, options, 3);
   for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
@@ -183,7 +183,7 @@ TEST_CASE("a model with dropout gives the same bits too", "[parallel]") {
 TEST_CASE("documents: every strategy and recomputation gives the same bits", "[parallel]") {
   for (const std::string preset : {"gpt-tiny", "llama-tiny"}) {
     const nn::TransformerSpec spec = small_spec(preset);
-    const StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16};
+    const EngineOptions options{.micro_batch = 2, .accum = 2, .seq = 16};
     const auto train = [&](const Strategy& strategy, Recompute recompute, auto batch_of_step) {
       const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
       return train_curve(spec, ranks(), parallel, options, 2, AdamW{}, batch_of_step);
@@ -197,7 +197,7 @@ TEST_CASE("documents: every strategy and recomputation gives the same bits", "[p
 
 TEST_CASE("moments in bf16, weights without masters, an average: every strategy gives the same bits", "[parallel]") {
   const nn::TransformerSpec spec = small_spec("llama-tiny");
-  const StepOptions options{.micro_batch = 2, .seq = 16, .dtype = DType::bf16};
+  const EngineOptions options{.micro_batch = 2, .seq = 16, .dtype = DType::bf16};
   const auto train = [&](const Strategy& strategy, const Optimizer& optimizer) {
     return train_curve(spec, ranks(), {.strategy = strategy, .deterministic = true}, options, kSteps, optimizer);
   };
@@ -216,7 +216,7 @@ TEST_CASE("Muon: every strategy gives the same bits", "[parallel]") {
   uneven.width = 24, uneven.heads = 4, uneven.kv_heads = 2, uneven.ffn = 37;
   for (const nn::TransformerSpec& spec : {small_spec("gpt-tiny"), uneven}) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-      const StepOptions options{.micro_batch = 2, .seq = 16, .dtype = dtype};
+      const EngineOptions options{.micro_batch = 2, .seq = 16, .dtype = dtype};
       const bool narrow = dtype == DType::bf16;
       const Optimizer adamw = averaged(AdamW{.masters = !narrow}, 0.9);
       const auto row = [&](float weight_decay) {
@@ -247,7 +247,7 @@ TEST_CASE("an optimizer from outside the library: every strategy gives the same 
   if (test_device() != kCpu) return;  // its loop runs on the CPU
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    const StepOptions options{.micro_batch = 2, .seq = 16, .dtype = dtype};
+    const EngineOptions options{.micro_batch = 2, .seq = 16, .dtype = dtype};
     const auto train = [&](const Strategy& strategy) {
       return train_curve(spec, ranks(), {.strategy = strategy, .deterministic = true}, options, kSteps, sgd());
     };
@@ -260,7 +260,7 @@ TEST_CASE("an optimizer from outside the library: every strategy gives the same 
 TEST_CASE("groups with optimizers and rates of their own: every strategy gives the same bits", "[parallel]") {
   if (test_device() != kCpu) return;  // one of the loops runs on the CPU
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
-  const StepOptions options{.micro_batch = 2, .seq = 16};
+  const EngineOptions options{.micro_batch = 2, .seq = 16};
   const auto train = [&](const Strategy& strategy, const OptimizerGroups& groups) {
     return train_curve(spec, ranks(), {.strategy = strategy, .deterministic = true}, options, kSteps, groups);
   };
@@ -289,7 +289,7 @@ TEST_CASE("frozen parameters: every strategy and recomputation gives the same bi
         continue;  // it has no biases
       OptimizerGroups optimizer(AdamW{.lr = 1e-3f});
       optimizer.frozen = patterns;
-      const StepOptions options{.micro_batch = 1, .accum = 2, .seq = 16, .dtype = DType::bf16};
+      const EngineOptions options{.micro_batch = 1, .accum = 2, .seq = 16, .dtype = DType::bf16};
       const auto train = [&](const Strategy& strategy, Recompute recompute) {
         const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
         return train_curve(spec, ranks(), parallel, options, 3, optimizer);
@@ -308,7 +308,7 @@ TEST_CASE("frozen parameters: every strategy and recomputation gives the same bi
 TEST_CASE("more parameters in a unit than one call rounds: every strategy gives the same bits", "[parallel]") {
   const auto train = [&](const Strategy& strategy) {
     Stack model;
-    const StepOptions options{.micro_batch = 2, .seq = 8, .dtype = DType::bf16, .device = test_device()};
+    const EngineOptions options{.micro_batch = 2, .seq = 8, .dtype = DType::bf16, .device = test_device()};
     Engine engine(model, ranks(), {.strategy = strategy, .deterministic = true},
                   AdamW{.lr = 0.01f, .state_dtype = DType::bf16, .masters = false}, options);
     Curve curve;
@@ -331,7 +331,7 @@ TEST_CASE("hybrid sharding with frozen parameters, groups, bf16 moments and no m
        {"*", averaged(AdamW{.state_dtype = DType::bf16, .masters = false}, 0.9)}},
       1e-3, 1.0);
   optimizer.frozen = {"embedding*", "blocks.1.*"};
-  const StepOptions options{.micro_batch = 1, .seq = 16, .dtype = DType::bf16};
+  const EngineOptions options{.micro_batch = 1, .seq = 16, .dtype = DType::bf16};
   const auto train = [&](const Strategy& strategy) {
     return train_curve(small_spec("llama-tiny"), group, {.strategy = strategy, .shard_size = 2, .deterministic = true},
                        options, 3, optimizer);
@@ -350,7 +350,7 @@ TEST_CASE("equality: blocks that use norms and activations in every way, in bf16
       for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
         CAPTURE(fp8, strategy.name, static_cast<int>(recompute));
         Mixed model;
-        const StepOptions options{
+        const EngineOptions options{
             .micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16, .device = test_device(), .fp8 = fp8};
         Engine engine(model, ranks(), {.strategy = strategy, .recompute = recompute, .deterministic = true},
                       AdamW{.lr = 1e-3f}, options);

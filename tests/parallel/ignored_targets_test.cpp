@@ -1,4 +1,4 @@
-// Targets that are ignored: the mean over the counted targets of the global batch, whoever holds them.
+// Ignored targets: the loss is the mean over all other targets of the global batch, on whichever rank they are.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -36,7 +36,7 @@ struct Steps {
 };
 
 Steps run_steps(const nn::TransformerSpec& spec, const Group& group, const ParallelOptions& parallel,
-                StepOptions options) {
+                EngineOptions options) {
   options.device = test_device(), options.ignored_targets = true;
   const auto model = nn::make_transformer(spec);
   Engine engine(*model, group, parallel, AdamW{.lr = 1e-3f}, options);
@@ -60,7 +60,7 @@ TEST_CASE("ignored targets: any number of ranks gives the mean over the counted 
   for (const Size accum : {1, 2}) {
     const Size micro_batch = kGlobalBatch / group.size() / accum;
     if (micro_batch * group.size() * accum != kGlobalBatch) continue;
-    const StepOptions options{.micro_batch = micro_batch, .accum = accum, .seq = kSeq};
+    const EngineOptions options{.micro_batch = micro_batch, .accum = accum, .seq = kSeq};
     std::optional<Curve> first;
     for (const Strategy& strategy : kStrategies) {
       INFO(strategy.name << " on " << group.size() << " ranks, accum " << accum);
@@ -85,7 +85,7 @@ TEST_CASE("ignored targets: any number of ranks gives the mean over the counted 
 TEST_CASE("ignored targets: a step in which all count has the bits of one that ignores none", "[parallel]") {
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
   for (const DType dtype : {DType::f32, DType::f16}) {
-    StepOptions options{.micro_batch = 2, .accum = 2, .seq = kSeq, .dtype = dtype};
+    EngineOptions options{.micro_batch = 2, .accum = 2, .seq = kSeq, .dtype = dtype};
     const Curve expected = train_curve(spec, ranks(), {.deterministic = true}, options, kSteps);
     options.ignored_targets = true;
     CHECK(train_curve(spec, ranks(), {.deterministic = true}, options, kSteps) == expected);
@@ -96,7 +96,7 @@ TEST_CASE("ignored targets: steps without one are no updates of an average", "[p
   const nn::TransformerSpec spec = small_spec("llama-tiny");
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     INFO(dtype_name(dtype));
-    const StepOptions options{
+    const EngineOptions options{
         .micro_batch = 2, .seq = kSeq, .dtype = dtype, .device = test_device(), .ignored_targets = true};
     const auto model = nn::make_transformer(spec);
     Engine engine(*model, ranks(), {}, averaged(AdamW{.lr = 1e-3f}, 0.999), options);

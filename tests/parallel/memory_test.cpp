@@ -1,5 +1,5 @@
-// The memory of each strategy, from the allocator's marks: the formulas of docs/strategies.md, and their bounds in a
-// step.
+// The memory of each strategy, measured by the allocator's high-water marks and compared with the formulas of
+// docs/strategies.md and their bounds in a step.
 #include <algorithm>
 
 #include "libtrain/memory/memory.h"
@@ -90,7 +90,7 @@ TEST_CASE("ZeRO-3 that keeps what it gathered until the backward pass: the same 
     return Size{0};
   };
   for (const Recompute recompute : {Recompute::none, Recompute::full}) {
-    const StepOptions options{.micro_batch = 1, .accum = 2, .seq = 16};
+    const EngineOptions options{.micro_batch = 1, .accum = 2, .seq = 16};
     const auto train = [&](const Strategy& strategy) {
       return train_curve(spec, world().group(), {.strategy = strategy, .recompute = recompute}, options, 3);
     };

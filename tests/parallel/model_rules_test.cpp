@@ -1,5 +1,4 @@
-// What an engine requires of a model of one's own, of its batches and of its user: what breaks a rule is refused by
-// name.
+// What an engine requires of a custom model, of its batches and of its caller. Each violation is refused by name.
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -8,6 +7,7 @@
 #include "libtrain/error.h"
 #include "libtrain/nn/layers.h"
 #include "libtrain/parallel/engine.h"
+#include "parallel/for_tests.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
 #include "test_main/message_of.h"
@@ -18,7 +18,7 @@ using namespace lt_test;
 namespace {
 
 constexpr Size kVocab = 32, kWidth = 8, kSeq = 4;
-const StepOptions kOptions{.micro_batch = 2, .seq = kSeq};
+const EngineOptions kOptions{.micro_batch = 2, .seq = kSeq};
 
 Batch tokens(Size first = 0) { return synthetic_batch(first, 2, kSeq, kVocab); }
 
@@ -63,7 +63,8 @@ struct Hollow final : nn::Model {
   nn::Embedding& head;
 };
 
-std::string refusal_of(Pair::LossOf loss, const ParallelOptions& parallel = {}, const StepOptions& options = kOptions) {
+std::string refusal_of(Pair::LossOf loss, const ParallelOptions& parallel = {},
+                       const EngineOptions& options = kOptions) {
   Pair model(std::move(loss));
   Engine engine(model, ranks(), parallel, AdamW{}, options);
   return message_of<UsageError>([&] { engine.step(tokens()); });
@@ -79,10 +80,10 @@ TEST_CASE("a parameter that loss() uses outside of its unit is refused, not trai
   const auto tied = [](Pair& pair, const Batch& batch) { return pair.loss_with(batch, pair.embed); };
   for (const Strategy& strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2}) {
     for (const bool arena : {false, true}) {
-      StepOptions options = kOptions;
-      options.arena = arena;
+      std::optional<parallel::SeparateAllocationScope> separate;
+      if (!arena) separate.emplace();
       for (const Pair::LossOf& loss : {Pair::LossOf(with_penalty), Pair::LossOf(tied)}) {
-        CHECK(refusal_of(loss, {.strategy = strategy}, options) ==
+        CHECK(refusal_of(loss, {.strategy = strategy}) ==
               "parameter embed.weight: expected loss() to use it inside run() of its unit, found a use outside");
       }
     }
@@ -162,15 +163,15 @@ TEST_CASE("a loss or a unit without a tensor is refused", "[parallel]") {
 }
 
 TEST_CASE("targets that do not count need nn::cross_entropy", "[parallel]") {
-  StepOptions options = kOptions;
+  EngineOptions options = kOptions;
   options.ignored_targets = true;
   const auto own = [](Pair& pair, const Batch& batch) {
     const Tensor x = pair.run(pair.embed, [&pair, batch] { return pair.embed(batch.inputs); });
     return pair.run(pair.head,
                     [&pair, x, batch] { return ops::cross_entropy(Pair::logits_of(x, pair.head), batch.targets); });
   };
-  CHECK(
-      refusal_of(own, {}, options).starts_with("targets that do not count (StepOptions::ignored_targets): expected a"));
+  CHECK(refusal_of(own, {}, options)
+            .starts_with("targets that do not count (EngineOptions::ignored_targets): expected a"));
   CHECK(refusal_of(Pair::usual, {}, options) == "no error was thrown");
 }
 

@@ -1,5 +1,6 @@
-// An engine whose group has memory that peers write: its contents, and that it changes no bit and no count. The memory
-// is the CPU's, so that the test runs everywhere; tests/comm/nccl_windows_test.cpp tests NCCL's windows.
+// An engine whose group has memory that peers can write: the memory's contents, and that it changes neither bits nor
+// counts. The memory is CPU memory, so that the test runs everywhere; tests/comm/nccl_windows_test.cpp tests NCCL's
+// windows.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -98,7 +99,7 @@ TEST_CASE("peer memory changes no bit", "[parallel]") {
   for (const Strategy& strategy : kStrategies) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const ParallelOptions parallel{.strategy = strategy};
-      const StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype};
+      const EngineOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype};
       const auto source = std::make_shared<Source>();
       const Curve with = train_curve(small_spec("llama-tiny"), with_memory(source), parallel, options, 3);
       INFO(strategy.name << " " << dtype_name(dtype));

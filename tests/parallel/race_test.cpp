@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/cuda.h"
+#include "parallel/for_tests.h"
 #include "parallel/synthetic.h"
 #include "test_main/armed_fault.h"
 #include "test_main/catch.h"
@@ -35,7 +36,7 @@ std::vector<Case> cases() {
 
 Curve curve(const Group& group, const ParallelOptions& parallel, const OptimizerGroups& groups, bool fp8) {
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
-  const StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16, .fp8 = fp8};
+  const EngineOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16, .fp8 = fp8};
   return train_curve(spec, group, parallel, options, kSteps, groups);
 }
 
@@ -80,7 +81,7 @@ TEST_CASE("evaluations between the launches of a graph see the parameters of the
   for (const Strategy& strategy : kStrategies) {
     const auto losses = [&](bool graph, Size every) {
       const auto model = nn::make_transformer(spec);
-      const StepOptions options{.micro_batch = 2, .seq = 16, .device = test_device(), .cuda_graph = graph};
+      const EngineOptions options{.micro_batch = 2, .seq = 16, .device = test_device(), .cuda_graph = graph};
       Engine engine(*model, ranks(), {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-2f}, options);
       std::vector<double> losses;
       for (Size step = 0; step < 8; ++step) {
@@ -90,7 +91,7 @@ TEST_CASE("evaluations between the launches of a graph see the parameters of the
           losses.push_back(mean_loss(engine.evaluate(batch)));
         }
       }
-      CHECK(engine.graph_launches() == (graph ? 6 : 0));  // two steps are eager
+      CHECK(parallel::EngineForTests::graph_launches(engine) == (graph ? 6 : 0));  // two steps are eager
       return losses;
     };
     for (const Size every : {1, 2, 3}) {
@@ -111,7 +112,7 @@ TEST_CASE("a step as a CUDA graph gives the same bits", "[parallel]") {
         for (const Recompute recompute : {Recompute::none, Recompute::full}) {
           const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
           for (const Case& optimizer : cases()) {
-            StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype, .fp8 = fp8};
+            EngineOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype, .fp8 = fp8};
             const Curve expected = train_curve(spec, ranks(), parallel, options, 8, optimizer.groups);
             options.cuda_graph = true;
             INFO(spec.family << " " << strategy.name << " recompute " << static_cast<int>(recompute) << " "
@@ -131,7 +132,7 @@ TEST_CASE("a step beside a copy of the state runs without its graph, and its upd
     INFO(strategy.name);
     const auto losses = [&](bool graph, bool copies) {
       const auto model = nn::make_transformer(spec);
-      const StepOptions options{.micro_batch = 2, .seq = 16, .device = test_device(), .cuda_graph = graph};
+      const EngineOptions options{.micro_batch = 2, .seq = 16, .device = test_device(), .cuda_graph = graph};
       Engine engine(*model, ranks(), {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-2f}, options);
       const Tensor state = engine.shard_map().needed.front().values;
       const auto bytes = static_cast<std::size_t>(state.bytes());
@@ -155,7 +156,8 @@ TEST_CASE("a step beside a copy of the state runs without its graph, and its upd
         device::cuda::copy(copy.get(), state.data(), state.bytes(), beside.cuda());
         engine.hold_update_for(beside);
       }
-      CHECK(engine.graph_launches() == (graph ? (copies ? 5 : 7) : 0));  // two steps are eager, and two beside copies
+      CHECK(parallel::EngineForTests::graph_launches(engine) ==
+            (graph ? (copies ? 5 : 7) : 0));  // two steps are eager, and two beside copies
       return losses;
     };
     const std::vector<double> expected = losses(false, false);

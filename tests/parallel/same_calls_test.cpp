@@ -50,7 +50,7 @@ TEST_CASE("engine: ranks with other settings are refused when the engine is made
   const Group& group = world().group();
   const auto refused = [&](const auto& change) {
     ParallelOptions parallel{.strategy = Strategy::zero3};
-    StepOptions step{.micro_batch = 2, .seq = 16};
+    EngineOptions step{.micro_batch = 2, .seq = 16};
     OptimizerGroups optimizers = AdamW{.lr = 1e-3f};
     if (group.rank() == group.size() - 1) change(parallel, step, optimizers);
     return refusal([&] { Engine(*model, group, parallel, optimizers, step); });
@@ -65,7 +65,6 @@ TEST_CASE("engine: ranks with other settings are refused when the engine is made
         expect("shard_size 0", "shard_size 1"));
   CHECK(refused([](auto&, auto& step, auto&) { step.micro_batch = 3; }) == expect("micro_batch 2", "micro_batch 3"));
   CHECK(refused([](auto&, auto& step, auto&) { step.seed = 1; }) == expect("seed 1337", "seed 1"));
-  CHECK(refused([](auto&, auto& step, auto&) { step.arena = false; }) == expect("arena true", "arena false"));
   CHECK(refused([](auto&, auto&, auto& optimizers) { optimizers.clip = 2; }) == expect("clip 1", "clip 2"));
   CHECK(refused([](auto&, auto&, auto& optimizers) { optimizers.frozen = {"blocks.0.*"}; }) ==
         expect("frozen ", "frozen blocks.0.*"));

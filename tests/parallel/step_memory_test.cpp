@@ -1,5 +1,5 @@
-// A step in the arena: the same bits as without it, no allocation from the system, and a use after a block's lifetime
-// is caught.
+// A step in the arena: the same bits as without the arena, no allocation from the system, and a use after a block's
+// lifetime is caught.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -9,6 +9,7 @@
 #include "libtrain/ops/ops.h"
 #include "libtrain/parallel/engine.h"
 #include "memory/allocator.h"
+#include "parallel/for_tests.h"
 #include "parallel/step_memory.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
@@ -40,9 +41,9 @@ TEST_CASE("the arena changes no bit", "[parallel]") {
     for (const Strategy& strategy : kStrategies) {
       for (const Recompute recompute : {Recompute::none, Recompute::full}) {
         const ParallelOptions parallel{.strategy = strategy, .recompute = recompute};
-        StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16};
+        const EngineOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16};
         const Curve with = train_curve(small_spec(preset), world().group(), parallel, options, 3);
-        options.arena = false;
+        const parallel::SeparateAllocationScope separate;
         const Curve without = train_curve(small_spec(preset), world().group(), parallel, options, 3);
         INFO(preset << " " << strategy.name << " recompute " << static_cast<int>(recompute));
         CHECK(with == without);

@@ -81,7 +81,7 @@ inline lt::Batch documents_of_step(const lt::BatchShape& shape, Size step, Size 
 }
 
 inline Curve train_curve(const lt::nn::TransformerSpec& spec, const lt::Group& group,
-                         const lt::ParallelOptions& parallel, lt::StepOptions options, Size steps,
+                         const lt::ParallelOptions& parallel, lt::EngineOptions options, Size steps,
                          const lt::OptimizerGroups& optimizer = lt::AdamW{.lr = 1e-3f},
                          lt::Batch (*batch_of_step)(const lt::BatchShape&, Size, Size) = rows_of_step) {
   options.device = test_device();

@@ -1,8 +1,9 @@
-// Batches of one engine that differ in length or in where they lie: each step has the bits that it has without an arena
-// and without CUDA graphs, whichever steps came before.
+// Batches of one engine that differ in length or in address: each step has the same bits as without an arena and
+// without CUDA graphs, independent of earlier steps.
 #include <vector>
 
 #include "libtrain/profile/timeline.h"
+#include "parallel/for_tests.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
 
@@ -33,9 +34,10 @@ struct Losses {
 
 Losses train(const Strategy& strategy, const std::vector<Kind>& kinds, bool arena, bool graph) {
   nn::Gpt2 model(small_spec("gpt-tiny"));
-  Engine engine(
-      model, ranks(), {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-3f},
-      {.micro_batch = 2, .accum = 2, .seq = kLong, .device = test_device(), .arena = arena, .cuda_graph = graph});
+  std::optional<parallel::SeparateAllocationScope> separate;
+  if (!arena) separate.emplace();
+  Engine engine(model, ranks(), {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-3f},
+                {.micro_batch = 2, .accum = 2, .seq = kLong, .device = test_device(), .cuda_graph = graph});
   const auto batch_of = [&](const Kind& kind, Size step) {
     BatchShape shape = engine.batch_shape();
     shape.seq = kind.seq;
@@ -51,7 +53,7 @@ Losses train(const Strategy& strategy, const std::vector<Kind>& kinds, bool aren
     losses.curve.norms.push_back(result.norm());
   }
   losses.curve.state = state_checksum(engine, ranks());
-  losses.graphs = engine.graph_launches();
+  losses.graphs = parallel::EngineForTests::graph_launches(engine);
   return losses;
 }
 

@@ -34,7 +34,7 @@ TEST_CASE("losses do not depend on the number of ranks, accumulation or strategy
       for (const Size accum : {1, 2, 3}) {
         const Size micro_batch = kGlobalBatch / group.size() / accum;
         if (micro_batch * group.size() * accum != kGlobalBatch) continue;
-        const StepOptions options{.micro_batch = micro_batch, .accum = accum, .seq = 16};
+        const EngineOptions options{.micro_batch = micro_batch, .accum = accum, .seq = 16};
         for (const Strategy& strategy : kStrategies) {
           INFO(preset << " " << strategy.name << " ranks " << group.size() << " accum " << accum << " dropout "
                       << dropout);
@@ -52,7 +52,7 @@ TEST_CASE("losses do not depend on the number of ranks, accumulation or strategy
 TEST_CASE("bf16 on the wire stays close", "[parallel]") {
   const Group& group = ranks();
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
-  const StepOptions options{.micro_batch = 2, .accum = 1, .seq = 16};
+  const EngineOptions options{.micro_batch = 2, .accum = 1, .seq = 16};
   const Curve expected = train_curve(spec, group, {}, options, kSteps);
   for (const Strategy& strategy : kStrategies) {
     const ParallelOptions parallel{.strategy = strategy, .reduce_dtype = DType::bf16};

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compares the losses and gradient norms of a libtrain run with those of its PyTorch twin, step by step.
+"""Compares losses and gradient norms between a libtrain run and its PyTorch twin, step by step.
 
     compare.py RUN/metrics.jsonl gpt-tiny.jsonl [--tolerance 1e-4] [--norm-tolerance 1e-3]
 
-Exit 1 where a step is missing or differs by more than the tolerance (relative). Needs the standard library only.
+Exits with 1 if a step is missing or differs by more than the tolerance (relative). Needs the standard library only.
 """
 
 import argparse

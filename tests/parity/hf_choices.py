@@ -1,5 +1,5 @@
-"""`ltrain eval --choices` on a tiny folder that transformers writes, against sums of log-probabilities computed with it.
-Exits with 77 where torch or transformers cannot be imported.
+"""`ltrain eval --choices` on a tiny model folder that transformers writes, compared with sums of log-probabilities that
+transformers computes. Exits with 77 if torch or transformers cannot be imported.
 
     python3 hf_choices.py --ltrain LTRAIN"""
 

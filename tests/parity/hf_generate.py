@@ -1,6 +1,6 @@
-"""Greedy text of tiny folders that transformers writes, imported and sampled, against transformers' generate: 200 tokens
-of several prompts at a time, with and without a repetition penalty. Exits with 77 where torch or transformers cannot be
-imported.
+"""Imports tiny model folders that transformers writes, and compares their greedy text with transformers' generate: 200
+tokens of several prompts at a time, with and without a repetition penalty. Exits with 77 if torch or transformers
+cannot be imported.
 
     python3 hf_generate.py --ltrain LTRAIN"""
 

@@ -1,5 +1,5 @@
-"""Folders that transformers writes, imported with model.from: loss and gradient norm of a training step, and the export
-back, against transformers itself. Exits with 77 where torch or transformers cannot be imported.
+"""Imports, with model.from, model folders that transformers writes. Compares loss and gradient norm of a training step,
+and the exported folder, with transformers itself. Exits with 77 if torch or transformers cannot be imported.
 
     python3 hf_import.py --ltrain LTRAIN --mpiexec MPIEXEC"""
 

@@ -1,6 +1,6 @@
-"""The files of a tokenizer that transformers writes, through import and export, and through prepare, train and export: the
-same bytes, and AutoTokenizer has the class, the chat template and the tokens of the original. Exits with 77 where torch
-or transformers cannot be imported.
+"""Passes the tokenizer files that transformers writes through import and export, and through prepare, train and export.
+The files keep their bytes, and AutoTokenizer has the class, the chat template and the tokens of the original. Exits
+with 77 if torch or transformers cannot be imported.
 
     python3 hf_tokenizer.py --ltrain LTRAIN"""
 

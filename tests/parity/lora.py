@@ -1,6 +1,6 @@
-"""Runs with model.lora on folders that transformers writes: loss and gradient norm of three steps against the same
-adapters in PyTorch, and logits of the exports. Where PEFT is installed, it loads the exported adapters. Exits with 77
-where torch or transformers cannot be imported.
+"""Trains with model.lora on model folders that transformers writes. Compares loss and gradient norm of three steps with
+the same adapters in PyTorch, and the logits of the exports. PEFT, if installed, loads the exported adapters. Exits with
+77 if torch or transformers cannot be imported.
 
     python3 lora.py --ltrain LTRAIN --mpiexec MPIEXEC"""
 

@@ -1,5 +1,5 @@
-"""Importing this ends a test with exit code 77, which says that it was skipped, where torch or transformers is missing.
-Nothing is downloaded."""
+"""Importing this module ends a test with exit code 77 (skipped) if torch or transformers is missing. Nothing is
+downloaded."""
 
 import os
 import sys

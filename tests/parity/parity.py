@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains small models with `ltrain` and compares them with PyTorch: 50 steps with AdamW, 20 with Muon, of further
-families and with targets that do not count.
+"""Trains small models with `ltrain` and compares them with PyTorch: 50 steps with AdamW, and 20 steps with Muon, with
+further families and with ignored targets.
 
     parity.py --ltrain build/ltrain --work DIR                  # against the committed fixtures
     parity.py --ltrain build/ltrain --work DIR --twin PYTHON    # and with the twin, run by a Python that has torch

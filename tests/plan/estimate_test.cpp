@@ -1,8 +1,9 @@
-// The planner's estimate: the clock with hand-made work, collectives by their formula, counted work by the model's
-// formula, and whole steps against measured ones.
+// The planner's estimate: the clock with hand-made work, collectives compared with their formula, counted work compared
+// with the model's formula, and whole steps compared with measured ones.
 #include "libtrain/libtrain.h"
 #include "libtrain/plan/plan_fit.h"
 #include "optim/groups.h"
+#include "parallel/for_tests.h"
 #include "plan/device_model.h"
 #include "plan/shard_sizes.h"
 #include "plan/step_clock.h"
@@ -218,8 +219,8 @@ TEST_CASE("estimate: counted work is that of the formula", "[estimate]") {
     const auto model = nn::make_transformer(preset.spec);
     const nn::TransformerSpec& spec = model->spec();
     const Size seq = spec.max_seq;
-    Engine engine(*model, Group::meta(0, 1), {}, AdamW{},
-                  {.micro_batch = 2, .seq = seq, .device = kMeta, .arena = false});
+    const parallel::SeparateAllocationScope separate;
+    Engine engine(*model, Group::meta(0, 1), {}, AdamW{}, {.micro_batch = 2, .seq = seq, .device = kMeta});
     const Tensor tokens = Tensor::empty({2, seq}, DType::i32, kMeta);
     profile::WorkCount work;
     const profile::WorkScope counted(&work);
@@ -239,7 +240,8 @@ TEST_CASE("estimate: frozen weights have no gradient, blocks before the first tr
     const Size seq = model->spec().max_seq;
     OptimizerGroups optimizers = AdamW{};
     for (const std::size_t i : {0, 1, 3}) optimizers.frozen.push_back(model->units()[i].name + ".*");
-    Engine engine(*model, Group::meta(0, 1), {}, optimizers, {.seq = seq, .device = kMeta, .arena = false});
+    const parallel::SeparateAllocationScope separate;
+    Engine engine(*model, Group::meta(0, 1), {}, optimizers, {.seq = seq, .device = kMeta});
     const Tensor tokens = Tensor::empty({1, seq}, DType::i32, kMeta);
     profile::WorkCount work;
     const profile::WorkScope counted(&work);
@@ -263,8 +265,8 @@ TEST_CASE("estimate: counted traffic is that of the formula", "[estimate]") {
   const double ends = M * C + norm + 2 * M + M * C + M * V + M * C;          // embedding, last norm, head
   const double scalars = 2 * 128;                                            // bytes: the loss and its gradient
   const auto model = nn::make_transformer(nn::preset("gpt-tiny"));
-  Engine engine(*model, Group::meta(0, 1), {}, AdamW{},
-                {.micro_batch = 2, .seq = 256, .device = kMeta, .arena = false});
+  const parallel::SeparateAllocationScope separate;
+  Engine engine(*model, Group::meta(0, 1), {}, AdamW{}, {.micro_batch = 2, .seq = 256, .device = kMeta});
   const Tensor tokens = Tensor::empty({2, 256}, DType::i32, kMeta);
   profile::WorkCount work;
   const profile::WorkScope counted(&work);

@@ -1,5 +1,5 @@
-// The packer on real steps: every preset under every strategy and recomputation, against the bytes that are live at one
-// time.
+// The packer on real steps: every preset under every strategy and recomputation, compared with the bytes that are live
+// at the same time.
 #include <chrono>
 
 #include "libtrain/nn/models.h"

@@ -49,7 +49,7 @@ Batch zeros(Size samples, Size seq) {
 // Three steps and an evaluation, as the trainer runs them.
 Use run(const Resolved& resolved) {
   const auto model = nn::make_transformer(*resolved.transformer);
-  StepOptions options = resolved.step;
+  EngineOptions options = resolved.step;
   options.device = test_device();
   if (test_device().type == DeviceType::cuda)
     memory::make_workspace(test_device().index);  // otherwise only the first run's

@@ -1,4 +1,5 @@
-// The activity clock: activities add up to the wall time, and scopes return to the activity that they interrupted.
+// The activity clock: the activities' times add up to the wall time, and a scope returns to the activity that it
+// interrupted.
 #include "profile/activity_clock.h"
 
 #include <numeric>

@@ -1,4 +1,4 @@
-// Kernels in a trace: a row for each stream beside the lanes, on one clock, with distinct numbers.
+// Kernels in a trace: each stream has its own row next to the rows of spans, on the same clock, with a distinct number.
 #include "record/chrome_trace.h"
 
 #include <array>

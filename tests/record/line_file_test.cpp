@@ -1,4 +1,4 @@
-// Files of lines on a disk that fills up: no torn line, the right reason, and losses are reported.
+// Files of lines on a disk that fills up: no torn line, the right reason, and a report of the lost lines.
 #include "record/line_file.h"
 
 #include <cerrno>

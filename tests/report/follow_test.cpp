@@ -1,4 +1,5 @@
-// report --follow: what it writes while runs go on, what it says when it ends, and which errors end it.
+// report --follow: the files that it writes while runs are in progress, its messages at the end, and errors that end
+// it.
 #include "libtrain/error.h"
 #include "report/report.h"
 #include "report/run_files.h"

@@ -1,4 +1,4 @@
-// The row of a followed run: what it says of a run that goes on, is silent, or has ended.
+// The table row of a followed run that is in progress, is silent, or has ended.
 #include "report/live.h"
 
 #include "report/run_files.h"

@@ -1,4 +1,4 @@
-// What a report says of records that lack something, or hold what no usual run does.
+// Reports of records that lack something or hold unusual values.
 #include <filesystem>
 #include <string>
 #include <vector>

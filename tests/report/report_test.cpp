@@ -1,4 +1,4 @@
-// write_report(): the numbers of a synthetic run appear, the page is well formed and refers to nothing outside itself.
+// write_report(): the numbers of a synthetic run appear, the page is well formed, and it has no external references.
 #include <sys/stat.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Runs with several starts in one folder: which of their lines count, and how a report describes them.
+// Runs with several starts in one folder: which of their lines are used, and how a report describes the starts.
 #include <string>
 
 #include "report/metrics.h"

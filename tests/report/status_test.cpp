@@ -1,4 +1,4 @@
-// What a report says of a run's end: whether it came to it, which updates were skipped, and how it goes on.
+// How a report describes a run's end: if the run is complete, which updates were skipped, and how to continue the run.
 #include <string>
 
 #include "report/report.h"

@@ -1,4 +1,4 @@
-// Access to the folder of a run that another process uses.
+// Access to a run's folder that another process uses.
 #include "run/run_folder.h"
 
 #include <fcntl.h>

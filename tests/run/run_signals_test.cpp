@@ -1,4 +1,4 @@
-// Signals during training: recorded, not acted upon, and returned to the program's own handlers.
+// Signals during training: the first one is only recorded, and the program's own handlers are restored afterwards.
 #include "run/run_signals.h"
 
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// Traces of many ranks: rank 0 gets them in order and in bounded pieces, and writes what Chrome reads.
+// Traces of many ranks: rank 0 receives them in order and in bounded pieces, and writes a file that Chrome can read.
 #include "run/trace_files.h"
 
 #include <algorithm>

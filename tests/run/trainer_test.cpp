@@ -1,4 +1,5 @@
-// lt::Trainer: what its options say of the model.
+// lt::Trainer: a run that starts from another run's weights, frozen parameters, and models that do not match
+// model.from.
 #include "libtrain/run/trainer.h"
 
 #include <string>

@@ -231,7 +231,7 @@ TEST_CASE("save and load: frozen bf16 weights are written as the f32 of their ki
   optimizer.frozen = {"embedding*", "blocks.0.*"};
   const Batch batch{Tensor::zeros({1, 8}, DType::i32), Tensor::zeros({1, 8}, DType::i32)};
   nn::Gpt2 first(spec), second(spec);
-  const StepOptions options{.micro_batch = 1, .seq = 8, .dtype = DType::bf16};
+  const EngineOptions options{.micro_batch = 1, .seq = 8, .dtype = DType::bf16};
   Engine engine(first, Group(), {}, optimizer, options), resumed(second, Group(), {}, optimizer, options);
   const std::string begin = save(engine, folder.text(), Group());
   for (int step = 0; step < 2; ++step) engine.step(batch).loss();
@@ -253,7 +253,7 @@ TEST_CASE("save and load: frozen bf16 weights are written as the f32 of their ki
 TEST_CASE("load: a checkpoint of another optimizer is an error that names the state, and no damage", "[train]") {
   const TempFolder folder;
   const nn::TransformerSpec spec{.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8};
-  const StepOptions options{.micro_batch = 1, .seq = 8};
+  const EngineOptions options{.micro_batch = 1, .seq = 8};
   OptimizerGroups frozen = averaged(AdamW{}, 0.5);
   frozen.frozen = {"embedding*"};
   nn::Gpt2 first(spec), second(spec), third(spec);

@@ -1,4 +1,4 @@
-// Threads that wait for the row of a step.
+// Threads that wait until the row of a step is recorded.
 #include "save/recorded_steps.h"
 
 #include <future>

@@ -99,23 +99,8 @@ TEST_CASE("run identity: a copied folder is a run of its own, a moved one is not
   // Checkpoints of the original are the copy's own, but not where the original saves.
   Config config;
   config.run.dir = copy, config.checkpoint.dir = copy + "/checkpoints";
-  CHECK(checkpoints_of(config.run.dir, config.checkpoint.dir, read_identity(copy)).includes(id));
+  CHECK(checkpoints_of(config.checkpoint.dir, read_identity(copy)).includes(id));
   RunIdentity shares = of_copy;
   shares.copied_from[0].checkpoints = std::filesystem::weakly_canonical(copy + "/checkpoints");
-  CHECK(!checkpoints_of(config.run.dir, config.checkpoint.dir, shares).includes(id));
-}
-
-TEST_CASE("run identity: a copy of a folder of an earlier version is known by the run.dir of its config.toml",
-          "[train]") {
-  const TempFolder folder;
-  for (const char* name : {"a", "b"}) {
-    std::filesystem::create_directory(folder / name);
-    folder.write(std::string(name) + "/run.json", run_json("id-1"));
-    folder.write(std::string(name) + "/config.toml", "[run]\ndir = \"" + (folder / "a") + "\"\n");
-  }
-  CHECK(read_identity(folder / "a").id == "id-1");
-  REQUIRE(read_identity(folder / "b").copied_from.size() == 1);
-  CHECK(read_identity(folder / "b").copied_from[0].id == "id-1");
-  std::filesystem::remove_all(folder / "a");
-  CHECK(read_identity(folder / "b").id == "id-1");
+  CHECK(!checkpoints_of(config.checkpoint.dir, shares).includes(id));
 }

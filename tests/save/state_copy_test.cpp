@@ -1,4 +1,4 @@
-// Copies of an engine's state: few transfers, and every range in its place.
+// Copies of an engine's state: they take few transfers, and every range is in its place.
 #include "save/state_copy.h"
 
 #include <cstring>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A Slurm cluster on this machine: munged, one slurmctld, and a slurmd for each simulated node, as root. All of its files
-# are below one folder. tests/slurm/run.sh starts it in namespaces of its own, so that its ports and processes meet nobody.
+# A Slurm cluster on this machine: munged, one slurmctld, and a slurmd for each simulated node, as root. All its files
+# are in one folder. tests/slurm/run.sh starts it in new namespaces, so that it shares no ports or processes.
 #
 #   cluster.sh start FOLDER NODES CPUS   node1 .. nodeN of that many CPUs each; returns when all are idle
 #   cluster.sh node FOLDER NAME          starts the slurmd of one node (again)

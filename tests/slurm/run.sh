@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs tests/slurm/slurm_test.py beside a Slurm cluster of this machine, in namespaces of its own: its ports meet nobody's,
-# and its processes end with it. Skipped, and said so, where Slurm is not installed or namespaces are not permitted:
+# Runs tests/slurm/slurm_test.py with a Slurm cluster on this machine, in new namespaces: they share no ports with other
+# programs, and their processes end with the tests. If Slurm is not installed or namespaces are not permitted, says so
+# and skips the tests:
 #   apt-get install slurmctld slurmd slurm-client munge libpmix2
 #   bash tests/slurm/run.sh --ltrain build/cpu/ltrain --mpiexec mpirun [Slurm.test_...]
 set -euo pipefail

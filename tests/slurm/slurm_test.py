@@ -1,4 +1,4 @@
-"""Training under Slurm itself: across nodes, and through what happens to jobs. Started by run.sh, in a network of its own."""
+"""Training under Slurm itself: across nodes, and while jobs are interrupted. run.sh starts it in a separate network."""
 
 import json
 import os

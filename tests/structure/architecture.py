@@ -1,5 +1,6 @@
-"""docs/architecture.md says what the tree has. Its table of folders has the folder of each layer. In its table of questions each
-file exists and has the functions of its row. Run with the root of the source tree; prints each violation."""
+"""Checks that docs/architecture.md matches the tree. Its table of folders must have the folder of each layer. In its
+table of questions, each file must exist and have the functions of its row. Run with the root of the source tree; prints
+each violation."""
 
 import pathlib
 import re

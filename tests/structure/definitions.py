@@ -1,6 +1,7 @@
-"""A class of a named namespace is defined in one file. Two that share a name also share the names of their members, and
-the linker takes one for the other without a word. A class of a public header is not announced outside of these headers:
-the compiler would hide its symbols in a shared library. Run with the root of the source tree; prints each violation."""
+"""A class of a named namespace must be defined in one file only: if two share a name, they share the names of their
+members, and the linker silently merges them. A class of a public header must not be forward-declared outside public
+headers, because the compiler would hide its symbols in a shared library. Run with the root of the source tree; prints
+each violation."""
 
 import collections
 import pathlib

@@ -1,4 +1,4 @@
-"""Every public header compiles alone, with nothing but its own folder on the include path, and includes nothing but the
+"""Checks that every public header compiles alone, with only its own folder on the include path, and includes only the
 standard library and other public headers. Arguments: the root of the source tree, the C++ compiler."""
 
 import concurrent.futures

@@ -1,5 +1,5 @@
-"""A layer includes only what stands left of it, siblings do not include each other, and a third-party header is seen by
-the layers named for it alone. Run with the root of the source tree; prints each violation as FILE:LINE."""
+"""A layer may include only layers left of it in LAYERS, and no sibling. Only the layers that THIRD_PARTY names may
+include a third-party header. Run with the root of the source tree; prints each violation as FILE:LINE."""
 
 import pathlib
 import re

@@ -1,4 +1,5 @@
-"""includes.py, std_includes.py, definitions.py, namespaces.py and architecture.py find what is planted, and nothing in a tree that is in order."""
+"""includes.py, std_includes.py, definitions.py, namespaces.py and architecture.py find planted violations, and none in
+a correct tree."""
 
 import pathlib
 import tempfile

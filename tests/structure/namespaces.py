@@ -1,5 +1,5 @@
-"""A folder has a namespace within lt, for what it does not show to users. lt itself has what public headers declare, and its
-definitions. Run with the root of the source tree; prints each violation as FILE:LINE."""
+"""Each folder has a namespace within lt for everything that users do not see. lt itself has only the declarations of
+public headers, and their definitions. Run with the root of the source tree; prints each violation as FILE:LINE."""
 
 import pathlib
 import re

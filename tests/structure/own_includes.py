@@ -1,6 +1,6 @@
-"""A file includes the header of this tree that defines a type or a free function it uses, itself or through other headers.
-A build with many files in one compilation does not notice where one is missing. Names that are a member's, too, are not
-looked at. Run with the root of the source tree; prints each violation as FILE:LINE."""
+"""A file must include the header of this tree that defines a type or free function that it uses, directly or through
+other headers. A build with many files in one compilation does not notice a missing include. Names that are also members
+are not checked. Run with the root of the source tree; prints each violation as FILE:LINE."""
 
 import functools
 import pathlib

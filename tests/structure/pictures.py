@@ -1,4 +1,5 @@
-"""The pictures in docs are those that bench/pictures.py draws, the report's is small, and documents show all of them."""
+"""Checks that bench/pictures.py draws the same pictures as in docs, that the report's picture is small, and that
+documents show all pictures."""
 
 import pathlib
 import subprocess

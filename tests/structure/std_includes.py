@@ -1,5 +1,5 @@
-"""A file includes the standard headers of the names that it uses, itself or through headers of this tree. A build with
-many files in one compilation does not notice where one is missing. Run with the root of the source tree; prints each
+"""A file must include the standard headers of the names that it uses, directly or through headers of this tree. A build
+with many files in one compilation does not notice a missing include. Run with the root of the source tree; prints each
 violation as FILE:LINE."""
 
 import functools

@@ -1,4 +1,4 @@
-// Shapes: sizes, products, equality, text, and invalid shapes.
+// Shapes: sizes, numbers of elements, equality, text, and invalid shapes.
 #include "libtrain/error.h"
 #include "libtrain/tensor/tensor.h"
 #include "test_main/catch.h"

@@ -1,4 +1,4 @@
-// Faults of this process for the scope of a test.
+// Arms faults in this process for the scope of a test.
 #pragma once
 
 #include <cstdlib>

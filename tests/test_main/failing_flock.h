@@ -1,4 +1,5 @@
-// flock() of a test program, which can fail as on a file system without locks. One file of a program includes it.
+// Replaces flock() in a test program; it can fail like on a file system without locks. Only one file of a program may
+// include it.
 #pragma once
 
 #include <sys/file.h>

@@ -1,2 +1,2 @@
-// Compiles nothing itself: the headers that tests share are precompiled with it (tests/CMakeLists.txt).
+// Contains no code. The headers that tests share are precompiled with it (tests/CMakeLists.txt).
 int main() {}

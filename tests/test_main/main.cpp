@@ -1,5 +1,5 @@
-// The main() of all test programs. Under mpirun every rank runs the same tests in the same order, and all ranks fail if
-// one does, or else are skipped if one is. Ranks other than 0 print only their failures.
+// The main() of all test programs. Under mpirun every rank runs the same tests in the same order. If one rank fails,
+// all ranks fail; otherwise, if one rank is skipped, all are skipped. Ranks other than 0 print only their failures.
 #define CATCH_CONFIG_RUNNER
 #include <algorithm>
 #include <cstdlib>

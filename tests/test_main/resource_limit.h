@@ -1,4 +1,4 @@
-// Limits of this process for the scope of a test.
+// Sets limits of this process for the scope of a test.
 #pragma once
 
 #include <sys/resource.h>

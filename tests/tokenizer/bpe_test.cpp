@@ -1,4 +1,5 @@
-// Byte pair encoding: against the tokenizers package by fixtures, and its two ways of merging against each other.
+// Byte pair encoding: compared with fixtures of the tokenizers package, and its two ways of merging compared with each
+// other.
 #include "tokenizer/bpe.h"
 
 #include <algorithm>

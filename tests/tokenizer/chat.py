@@ -1,10 +1,10 @@
-"""`ltrain prepare --chat` against transformers: the same ids and the same trained tokens.
+"""Compares `ltrain prepare --chat` with transformers: the same ids and the same trained tokens.
 
     python3 chat.py LTRAIN
-    python3 chat.py --write-fixtures      chat.json beside this file, for chat_test.cpp
+    python3 chat.py --write-fixtures      writes chat.json in this folder, for chat_test.cpp
 
-The tokenizers are those of fixtures.json with the marks of the templates added. Each case holds the conversation, its
-text, ids and the tokens that `apply_chat_template(return_assistant_tokens_mask=True)` marks."""
+The tokenizers are the ones of fixtures.json, with the marks of the templates added. Each case holds the conversation,
+its text, its ids and the tokens that `apply_chat_template(return_assistant_tokens_mask=True)` marks."""
 
 import json
 import pathlib

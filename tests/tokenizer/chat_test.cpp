@@ -1,4 +1,5 @@
-// Chat templates: text, ids and trained tokens are those of transformers' apply_chat_template, by fixtures of chat.py.
+// Chat templates: text, ids and trained tokens equal the results of transformers' apply_chat_template in the fixtures
+// of chat.py.
 #include "libtrain/tokenizer/chat.h"
 
 #include <nlohmann/json.hpp>

@@ -1,12 +1,12 @@
-"""`ltrain prepare` against the tokenizers package: the same ids for mixed text, and the rate of both.
+"""Compares `ltrain prepare` with the tokenizers package: the same ids for mixed text, and the rate of both.
 
     python3 identity.py LTRAIN [--bytes N]
-    python3 identity.py LTRAIN --write-fixtures      fixtures.json beside this file, for tokenizer_test.cpp
+    python3 identity.py LTRAIN --write-fixtures      writes fixtures.json in this folder, for tokenizer_test.cpp
 
-Trains small tokenizers with the settings of GPT-2, Llama 3, Qwen 2, Llama 2 (U+2581 by a normalizer), Mistral
-(Metaspace), and without fixtures StarCoder and SmolLM (Digits), Falcon, DeepSeek, Phi-4, Gemma, and vocabularies without
-some bytes, and compares the tokens of N bytes of text: code, thirty scripts, emoji, odd white space, a long word, added
-tokens, invalid bytes. Skipped where the package is missing. Exit code 1 names the first token that differs."""
+Trains small tokenizers with the settings of GPT-2, Llama 3, Qwen 2, Llama 2 (U+2581 by a normalizer) and Mistral
+(Metaspace). Without fixtures also StarCoder and SmolLM (Digits), Falcon, DeepSeek, Phi-4, Gemma, and vocabularies that
+lack some bytes. Compares the tokens of N bytes of text: code, thirty scripts, emoji, odd white space, a long word,
+added tokens, invalid bytes. Skipped if the package is missing. With exit code 1, names the first token that differs."""
 
 import argparse
 import json

@@ -1,4 +1,5 @@
-// What a Hugging Face tokenizer.json may hold that is not supported or broken: refused by file, field, expected, found.
+// Unsupported or broken content of a Hugging Face tokenizer.json. Each error names the file, the field, the expected
+// and the found value.
 #include <nlohmann/json.hpp>
 
 #include "io/whole_file.h"

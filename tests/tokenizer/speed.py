@@ -1,4 +1,5 @@
-"""The rate of `ltrain prepare` and of the tokenizers package's encode_batch, on the same JSON lines and threads.
+"""Measures the rates of `ltrain prepare` and of the tokenizers package's encode_batch, on the same JSON lines and
+threads.
 
     python3 speed.py LTRAIN --tokenizer FILE.json --input FILE.jsonl [--threads 2] [--times 2]
 

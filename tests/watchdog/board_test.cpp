@@ -1,4 +1,4 @@
-// How a rank's board treats background threads, and what a leaver's last board says.
+// How a rank status includes background threads, and the content of the last rank status of a rank that ends.
 #include "watchdog/board.h"
 
 #include "comm/call_log.h"

@@ -1,5 +1,5 @@
-// Measures the watchdog's cost: nanoseconds per logged call and per phase, and processor time of its thread, over
-// `SECONDS`; given a number of ranks, the cost of a monitor of as many ranks with heartbeats.
+// Measures the watchdog's cost over SECONDS: nanoseconds per logged call and per phase, and processor time of its
+// thread. With RANKS, measures instead the cost of a monitor that gets heartbeats of RANKS ranks.
 //   watchdog_cost SECONDS [RANKS]
 #include <time.h>
 

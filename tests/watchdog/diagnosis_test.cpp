@@ -1,4 +1,5 @@
-// The diagnosis over tables of boards: which rank is to blame, for what, in which words, and when there is no fault.
+// The diagnosis over tables of rank statuses: which rank is to blame, for what, in which words, and when there is no
+// fault.
 #include "watchdog/diagnosis.h"
 
 #include "device/progress.h"

@@ -1,4 +1,5 @@
-// The monitor over real sockets, with time set by the test: whom it admits, what it hears, and who counts as gone.
+// The monitor over real sockets, with time set by the test: which ranks it admits, what it receives, and which ranks
+// are gone.
 #include "watchdog/monitor.h"
 
 #include <sys/socket.h>

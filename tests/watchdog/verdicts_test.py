@@ -1,5 +1,5 @@
-"""What a run says and returns where a rank stops, hangs, ends early or makes other collectives than its peers: one line on
-one rank, within the watchdog's time, and exit code 75. watched_program does what it is told at step 3."""
+"""A rank stops, hangs, ends early or makes other collectives than its peers: the run prints one line on one rank,
+within the watchdog's time, and exits with code 75. watched_program does what its arguments say at step 3."""
 
 import os
 import pathlib

@@ -18,7 +18,7 @@ struct AdamWRange {
   void* copy_N;  // receives w rounded to `copy_dtype`, bf16 or f16; null: no copy, as for bf16 w
   DType copy_dtype;
   Size N;
-  Size decayed;                                          // how many elements, from the first, have weight decay
+  Size decayed;                                          // the first `decayed` elements have weight decay
   DType w_dtype = DType::f32, state_dtype = DType::f32;  // of w; of m and v: f32 or bf16
   const RoundingPlaces* rounding = nullptr;              // in host memory; null if all three are f32
 };

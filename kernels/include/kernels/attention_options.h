@@ -5,15 +5,15 @@
 
 namespace lt::kernels {
 
-// Whether to try cuDNN at all: bf16 or f16, D a multiple of 8 up to 256. It may still refuse.
+// True if cuDNN should be tried at all: bf16 or f16, and D a multiple of 8 up to 256. It may still refuse.
 bool may_run_on_cudnn(DType dtype, const AttentionShape& shape);
 
-// How many sequences one backward call of cuDNN takes: all of them, or, in deterministic mode, as many as have at most
-// kScoreGradientBytes of score gradients, but at least one.
+// Returns the number of sequences that one backward call of cuDNN takes: all of them or, in deterministic mode, those
+// whose score gradients fit kScoreGradientBytes, but at least one.
 inline constexpr Size kScoreGradientBytes = Size{256} << 20;
 Size cudnn_backward_sequences(const AttentionShape& shape, bool deterministic);
 
-// Whether libtrain's kernels for the tensor cores of compute capability 9.0 (H100, H200, GH200) can run, forward and
+// True if libtrain's kernels for the tensor cores of compute capability 9.0 (H100, H200, GH200) can run, forward and
 // backward: bf16 or f16, heads of 64 channels, H a multiple of G, T a multiple of kHopperKeys, no documents, no window
 // that hides anything.
 inline constexpr int kHopperQueries = 64, kHopperKeys = 256;
@@ -24,37 +24,38 @@ struct HopperWorkspace {
   Size delta, added, bytes;
 };
 HopperWorkspace hopper_workspace(const AttentionShape& shape);
-// Whether a block of threads of the backward takes two blocks of kHopperKeys keys: the i-th from the last, then the
+// True if each block of threads of the backward takes two blocks of kHopperKeys keys: the i-th from the last, then the
 // i-th. Every pair has the same work, so no multiprocessor idles while the longest single blocks end. Pairs of one head
-// wait for each other and must run at the same time, so a head may have at most a quarter as many pairs as there are
+// wait for each other and must run at the same time. So a head may have at most a quarter as many pairs as there are
 // multiprocessors.
 bool hopper_takes_pairs(const AttentionShape& shape, int multiprocessors);
 
 // Documents of at least this many tokens can go to cuDNN, as a batch of sequences whose lengths only the device knows.
 // Shorter ones run on libtrain's kernels: cuDNN would pad them to 128 tokens, and the batch could not be bounded well.
 inline constexpr Size kLongDocument = 256;
-// The most long documents that a shape can have: the batch's fixed size.
+// Returns the most long documents that a shape can have, which is the batch's fixed size.
 constexpr Size most_long_documents(const AttentionShape& s) { return s.B * (s.T / kLongDocument); }
-// Whether the document that begins at position `start` is long.
+// True if the document that begins at position `start` is long.
 constexpr bool is_long_document(const SeenKeys& seen, Size start) {
   const Size last = start + kLongDocument - 1;
   return last < seen.shape.T && seen.starts_T[last] == start;
 }
-// Bytes of the batch's lengths and offsets.
+// Returns the bytes of the batch's lengths and offsets.
 Size document_batch_bytes(const AttentionShape& shape);
-// Whether to try cuDNN for long documents: as above, some documents can be long, and D is a multiple of 16, without
-// which cudnn-frontend sizes its workspace by the batch instead of the tokens.
+// True if cuDNN should be tried for long documents: may_run_on_cudnn() holds, some documents can be long, and D is a
+// multiple of 16. For other D, cudnn-frontend sizes its workspace by the batch instead of the tokens.
 bool may_run_documents_on_cudnn(DType dtype, const AttentionShape& shape);
 
-// The parts of the workspace of a backward with documents on cuDNN, in bytes from its beginning.
+// The layout of the workspace of a backward with documents on cuDNN: offsets in bytes, and sizes in bytes.
 struct DocumentWorkspace {
-  Size delta, dk, dv, cudnn, cudnn_bytes, bytes;  // the batch is at 0; dk_BTGD, dv_BTGD in two bytes
+  Size delta, dk, dv, cudnn, cudnn_bytes, bytes;  // the batch is at 0; dk_BTGD, dv_BTGD have two-byte elements
 };
 DocumentWorkspace document_workspace(const AttentionShape& shape);
 
-// Generation. Whether the cache is empty before the call, so that attention_forward() can compute it.
+// For generation: true if the cache is empty before the call, so that attention_forward() can compute it.
 bool is_whole_prompt(const AttentionCached& call);
-// One new token: how many query heads of a group a block takes, and into how many parts the keys are split at most.
+// For one new token: the number of query heads of a group that a block takes, and the most parts into which the keys
+// are split.
 Size cached_queries_at_once(const AttentionShape& shape);
 inline constexpr int kCachedParts = 8;
 

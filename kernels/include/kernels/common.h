@@ -1,7 +1,7 @@
 // Conventions of all kernel headers. A kernel takes a stream, pointers and sizes: no tensor, autograd or communication.
 //
 // Each kernel is declared once, as a template over the stream's type, and specialised by each back end (kernels/cpu:
-// CpuStream). `ops` picks the stream by the tensor's device with dispatch().
+// CpuStream). `ops` selects the stream by the tensor's device with dispatch().
 //
 // Legend of the shape suffixes: B sequences, T tokens of each, M = B*T rows, C channels (width), H query heads,
 // G key/value heads, D channels of a head, F channels of the feed-forward layer, V vocabulary, R rows, N elements.

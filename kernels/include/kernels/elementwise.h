@@ -44,15 +44,16 @@ void add(S stream, DType dtype, const Strided& space, void* out, const void* a, 
 template <class S>
 void mul(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b, bool accumulate);
 
+// out = a / b over the strided space, one dtype.
 template <class S>
 void divide(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
-// out = -(a / b) * (out / b), rounded once: turns the gradient of a / b into that of b.
+// out = -(a / b) * (out / b), rounded once: turns the gradient of a / b into the gradient of b.
 template <class S>
 void divide_backward(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
-// The larger of a and b; NaN if either is NaN.
+// out = the larger of a and b; NaN if either is NaN.
 template <class S>
 void maximum(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
-// out *= 1 if a > b, 1/2 if a = b, else 0: turns the gradient of maximum(a, b) into that of a.
+// out *= 1 if a > b, 1/2 if a = b, else 0: turns the gradient of maximum(a, b) into the gradient of a.
 template <class S>
 void maximum_backward(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
 
@@ -85,14 +86,14 @@ template <class S>
 void swiglu_backward(S stream, DType dtype, void* dx_R2F, const void* dy_RF, const void* x_R2F, Size R, Size F,
                      bool accumulate);
 
-// The number of a tensor's first element: first + *samples * per_sample, without `samples` just `first`. `samples` is
+// The number of a tensor's first element: first + *samples * per_sample, or `first` if `samples` is null. `samples` is
 // in device memory, so a captured graph numbers the elements of each launch anew.
 struct FirstElement {
   std::uint64_t first = 0;
   const std::uint64_t* samples = nullptr;
   std::uint64_t per_sample = 0;
 
-  // Whether the number is a multiple of `n`, whatever *samples is.
+  // True if the number is a multiple of `n` for every value of *samples.
   bool is_multiple_of(std::uint64_t n) const { return first % n == 0 && (samples == nullptr || per_sample % n == 0); }
   LT_ON_DEVICE std::uint64_t number() const { return samples == nullptr ? first : first + *samples * per_sample; }
 };

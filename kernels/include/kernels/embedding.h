@@ -8,10 +8,10 @@
 
 namespace lt::kernels {
 
-// y_MC = table_VC[ids_M] (+ positions_TC[first + m mod T]). `positions` may be null. On CUDA `check` records
-// ids outside [0, V), whose rows of y mean nothing; on the CPU there must be none.
-// Given starts_M, the position in its sequence where each token's document begins, positions count from there:
-// m mod T - starts_M[m], and `first` is 0.
+// y_MC = table_VC[ids_M] (+ positions_TC[first + m mod T]). `positions` may be null. On CUDA `check` records ids
+// outside [0, V), whose rows of y are undefined; on the CPU all ids must be in [0, V).
+// starts_M gives, for each token, the position in its sequence where the token's document begins. With starts_M,
+// positions count from there: m mod T - starts_M[m], and `first` is 0.
 struct EmbeddingForward {
   DType dtype;
   Size M, T, C, V;
@@ -25,11 +25,11 @@ struct EmbeddingForward {
 template <class S>
 void embedding_forward(S stream, const EmbeddingForward& embedding);
 
-// dtable_VC (+)= sum of dy over the rows with that id, dpositions_TC (+)= that over the rows at that position; either
-// may be null. Positions are those of the forward pass. Sums run in the order of the rows, whatever the number of
-// threads. Both have gradient_dtype(dtype). Writes all V rows of dtable and all `max_T` rows of dpositions, not only
-// those that occur. On CUDA an id outside [0, V) leaves wrong sums, but writes nothing beyond the table; the forward
-// pass has recorded it.
+// dtable_VC[v] (+)= the sum of dy over the rows with id v. dpositions_TC[t] (+)= the sum of dy over the rows at
+// position t, as in the forward pass. Either may be null. Sums run in the order of the rows for any number of threads.
+// Both have gradient_dtype(dtype). Writes all V rows of dtable and all `max_T` rows of dpositions, not only those that
+// occur. On CUDA an id outside [0, V) makes sums wrong, but nothing is written outside the table; the forward pass has
+// recorded the id.
 struct EmbeddingBackward {
   DType dtype;
   Size M, T, C, V, max_T;

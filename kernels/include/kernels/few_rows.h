@@ -1,5 +1,6 @@
-// Products of few rows with a matrix of constant weights, as generation needs them for each token. Reading the matrix
-// bounds their speed, so the norm before them and the activation behind them are part of the product. On CUDA only.
+// Skinny matmuls: at most kMostFewRows rows times a matrix of constant weights, as generation needs them for each
+// token. Reading the matrix limits their speed, so the kernel also computes the norm before the matmul and the
+// activation after it. On CUDA only.
 #pragma once
 
 #include "kernels/common.h"
@@ -9,9 +10,9 @@ namespace lt::kernels {
 inline constexpr Size kMostFewRows = 8;
 
 // d_MN = norm(a)_MK b_NK^T + bias_N + add_MN, or with `gated` silu(gate) * up, where [gate | up] is norm(a) b^T and b
-// has 2N rows. norm is the RMSNorm of a's rows with the weights norm_w_K, or nothing. Sums are f32 and rounded once,
-// where separate operations would round after the norm and before the activation. A row gets the same bits whatever M
-// is.
+// has 2N rows. norm is the RMSNorm of a's rows with the weights norm_w_K, or the identity if norm_w_K is null. Sums are
+// f32 and rounded once; separate operations would also round after the norm and before the activation. The bits of a
+// row do not depend on M.
 struct FewRows {
   DType dtype;
   Size M, N, K;
@@ -22,7 +23,8 @@ struct FewRows {
   float norm_eps = 0;
   bool gated = false;  // with a norm only
 };
-// Whether the kernel takes such a product. Rows of K elements must be whole packs of 16 bytes.
+// True if the kernel supports such a matmul: at most kMostFewRows rows, not f64, and rows of K elements that are a
+// multiple of 16 bytes.
 constexpr bool can_multiply_few_rows(DType dtype, Size M, Size K) {
   return M <= kMostFewRows && K > 0 && dtype != DType::f64 && K * dtype_bytes(dtype) % 16 == 0;
 }

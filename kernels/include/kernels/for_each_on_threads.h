@@ -10,7 +10,8 @@
 
 namespace lt::kernels {
 
-// Calls body(i) for i in [0, count), each on the next free thread. Throws what the call with the lowest i threw.
+// Calls body(i) for i in [0, count); each free thread takes the next i. If calls throw, throws the exception of the
+// lowest i.
 template <class Body>
 void for_each_on_threads(std::size_t count, Body&& body) {
   std::atomic<std::size_t> next{0};

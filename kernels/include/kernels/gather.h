@@ -11,7 +11,7 @@ namespace lt::kernels {
 template <class S>
 void gather(S stream, DType dtype, void* y_OKI, const void* x_ORI, const std::int32_t* index_OKI, const MiddleShape& x,
             Size K);
-// dx_ORI (+)= the sum of dy over the k that picked the element, in the order of k. dx has gradient_dtype(dtype).
+// dx_ORI (+)= the sum of dy over the k that selected the element, in the order of k. dx has gradient_dtype(dtype).
 template <class S>
 void gather_backward(S stream, DType dtype, void* dx_ORI, bool accumulate, const void* dy_OKI,
                      const std::int32_t* index_OKI, const MiddleShape& x, Size K);

@@ -1,4 +1,4 @@
-// Matrix products on row-major arrays.
+// Matmuls (GEMM) on row-major arrays.
 #pragma once
 
 #include "kernels/common.h"
@@ -7,7 +7,7 @@
 namespace lt::kernels {
 
 // For each of `batch` items: D_MN = alpha op(A)_MK op(B)_KN (+ bias_N) (+ add_MN) (+ D_MN if `accumulate`).
-// Products are summed in f32 (f64 for f64) and rounded once to `out`; on the CPU twice if alpha is not 1.
+// Sums are f32 (f64 for f64) and rounded once to `out`; on the CPU twice if alpha is not 1.
 struct Gemm {
   Size M = 0, N = 0, K = 0;
   const void* a = nullptr;         // [M, K], or [K, M] with transpose_a; rows are lda elements apart
@@ -21,20 +21,22 @@ struct Gemm {
   const void* bias_N = nullptr;  // added to every row
   const void* add_MN = nullptr;  // a contiguous residual, the same for all items; must not be d
   double alpha = 1;              // other values need a contiguous d and allow no added terms
-  // x is the product plus its bias. The next two arrays are contiguous like d and exclude accumulate, add_MN and batch.
+  // Let x be the matmul plus its bias. The next two arrays are contiguous like d and exclude accumulate, add_MN and
+  // batch.
   void* gelu_input_MN = nullptr;              // receives x; d = gelu(x)
   const void* gelu_gradient_of_MN = nullptr;  // d = x * gelu'(this)
   // Receives the sums over k of op(A)_mk in gradient_dtype(dtype). Needs transpose_a, a contiguous a, and no batch.
   void* sum_a_M = nullptr;
-  // For e4m3, whose operands must be contiguous, not transposed but for b, and without batch; on CUDA, M, N and K must
-  // be multiples of 16. Row m of op(A) is a_scales[m] times what is stored and column n of op(B) b_scales[n] times;
-  // with `one_scale` all are a_scales[0] and b_scales[0] times. On CUDA sums without `one_scale` may be rounded to 14
-  // bits while they are formed.
+  // For e4m3. Operands must be contiguous and without batch, and only b transposed. On CUDA, M, N and K must be
+  // multiples of 16. Row m of op(A) is a_scales[m] times the stored numbers, and column n of op(B) is b_scales[n] times
+  // the stored numbers. With `one_scale`, a_scales[0] and b_scales[0] apply to all rows and columns. On CUDA, sums
+  // without `one_scale` may be rounded to 14 bits as they accumulate.
   const float *a_scales = nullptr, *b_scales = nullptr;
   bool one_scale = false;
   Size batch = 1, stride_a = 0, stride_b = 0, stride_d = 0;  // elements between items
   // On CUDA, use the algorithm that cuBLASLt ranks first instead of the one measured as fastest on this device. Equal
-  // products then have the same bits on all devices of a kind. Takes no workspace, so it may run beside other products.
+  // matmuls then have the same bits on all devices of one model. Uses no workspace, so it may run at the same time as
+  // other matmuls.
   bool pinned = false;
   KernelSettings settings = {};
 };

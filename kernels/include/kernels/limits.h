@@ -1,5 +1,6 @@
-// Size limits of kernels. Operations check them before a launch. On meta they check the limits of the device that it
-// stands for, so a plan and a run fail with the same message. Throws UsageError (component "kernels").
+// Size limits of kernels. Operations check them before a launch. For tensors on meta they check the limits of the
+// device that meta represents, so a plan and a run fail with the same message. All functions throw UsageError
+// (component "kernels").
 #pragma once
 
 #include "kernels/common.h"

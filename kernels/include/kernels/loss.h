@@ -17,7 +17,7 @@ template <class S>
 void softmax_backward(S stream, DType dtype, void* dx_RC, const void* dy_RC, const void* y_RC, Size R, Size C,
                       bool accumulate);
 
-// What a loss adds to the cross-entropy -log p_target of a row, with lse = log(sum_V exp(logits)):
+// Optional terms of a loss. With lse = log(sum_V exp(logits)), the loss of a row is
 // (1 - label_smoothing) * -log p_target + label_smoothing * mean_V(-log p_v)   (Szegedy et al. 2016, section 7)
 // + z_loss * lse^2                                                             (Chowdhery et al. 2022, section 5).
 struct LossTerms {
@@ -25,8 +25,8 @@ struct LossTerms {
   constexpr bool none() const { return z_loss == 0 && label_smoothing == 0; }
 };
 
-// A row whose target is kIgnoredTarget has loss 0, lse 0 and gradient 0, whatever its logits are. All other targets
-// must be in [0, V). On CUDA a row with another target is treated like an ignored one, and the forward pass records it.
+// A row whose target is kIgnoredTarget has loss 0, lse 0 and gradient 0, for any logits. All other targets must be in
+// [0, V). On CUDA a row with an invalid target is treated like an ignored one, and the forward pass records it.
 
 // losses_M = lse_M - logits_MV[target_M], with the terms above. Both outputs are f32 (f64 for f64).
 struct CrossEntropyForward {
@@ -58,20 +58,20 @@ struct CrossEntropyBackward {
 template <class S>
 void cross_entropy_backward(S stream, const CrossEntropyBackward& loss);
 
-// The forward and then the backward pass over the same rows, with the same bits. The gradient overwrites the logits. On
-// CUDA it reads them once if two rows fit the shared memory of a multiprocessor.
+// Computes the forward and the backward pass over the same rows, with the bits of separate calls. The gradient
+// overwrites the logits. On CUDA the logits are read once if two rows fit the shared memory of a multiprocessor.
 template <class S>
 void cross_entropy_in_place(S stream, const CrossEntropyForward& loss, const CrossEntropyBackward& gradient);
 
 // count[0] = the number of targets_N that are not kIgnoredTarget, rounded to f32: exact up to 2^24.
 template <class S>
 void count_targets(S stream, float* count, const std::int32_t* targets_N, Size N);
-// weight[0] = targets / (the sum of counts_n), or 0 if that sum is 0. It turns a mean over all targets, the ignored
-// ones among them with a loss of 0, into the mean over those that count.
+// weight[0] = targets / (the sum of counts_n), or 0 if that sum is 0. It turns the mean over all targets, where ignored
+// ones have loss 0, into the mean over the targets that are not ignored.
 template <class S>
 void target_weight(S stream, float* weight, const float* counts_n, Size n, double targets);
-// The `targets` of that weight for `ranks` counts of N targets each: rounded as the counts are, so that the weight is
-// exactly 1 where all count.
+// Returns the argument `targets` of target_weight() for `ranks` counts of N targets each. It is rounded like the
+// counts, so the weight is exactly 1 if no target is ignored.
 inline double all_targets(Size N, Size ranks) {
   return static_cast<double>(static_cast<float>(N)) * static_cast<double>(ranks);
 }

@@ -1,5 +1,5 @@
 // Muon's elementwise kernels (Jordan 2024, "Muon: An optimizer for hidden layers in neural networks"). Its work on
-// whole matrices consists of products and a norm: see optim/newton_schulz.h.
+// whole matrices consists of matmuls and a norm: see optim/newton_schulz.h.
 #pragma once
 
 #include "kernels/common.h"

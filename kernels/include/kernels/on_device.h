@@ -1,4 +1,4 @@
-// LT_ON_DEVICE marks a function that kernels on a GPU call too.
+// LT_ON_DEVICE marks a function that GPU kernels call too.
 #pragma once
 
 #ifdef __CUDACC__

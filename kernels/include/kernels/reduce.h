@@ -5,16 +5,17 @@
 
 namespace lt::kernels {
 
-// The most numbers that one f32 sum takes one after the other in sum_middle. Longer sums are cut into such runs, whose
-// sums are added in a second pass. Equal numbers, which round alike, make a run's error largest: 8e-6 of the sum. Where
-// the rows of a matrix are added, runs may be four times as long on GPUs, and on CPUs in the gradients of norms.
+// The most numbers that sum_middle() adds to one f32 sum in sequence. Longer sums are cut into runs of this length, and
+// a second pass adds the runs' sums. The error of a run is largest for equal numbers, because they all round the same
+// way: 8e-6 of the sum. In sums over the rows of a matrix, runs may be four times as long on GPUs, and on CPUs in the
+// gradients of norms.
 inline constexpr Size kLongestRun = 512;
 
 // sum[0] = sum of x_N^2 in double, over fixed blocks of kSumBlock elements added in order. x has any floating dtype.
 inline constexpr Size kSumBlock = 4096;
 inline constexpr Size kSumPack = 8;  // the most elements that a thread loads at once: 16 bytes of a two-byte type
-// `partials` holds sum_blocks(N) numbers. Calls that overlap on several streams need one each. Null: uses the device's
-// scratch memory, which only its compute stream may use.
+// `partials` holds sum_blocks(N) numbers. Calls that overlap on several streams must use different ones. Null: uses the
+// device's scratch memory, which only its compute stream may use.
 template <class S>
 void sum_squares(S stream, DType dtype, double* sum, const void* x_N, Size N, double* partials = nullptr);
 inline constexpr Size sum_blocks(Size N) { return (N + kSumBlock - 1) / kSumBlock; }
@@ -45,9 +46,10 @@ void sum_rows(S stream, DType out_dtype, void* out_C, DType dtype, const void* x
 // goes up unchanged. y may be one of the inputs if the dtypes are equal. On CUDA at most kMostSummedRanks.
 // If `squares` is not null, squares[0] = sum of y_N^2 in double, over blocks of kSumBlock elements, and `partials`
 // holds sum_blocks(N) numbers.
-// On CUDA several calls may make one y in slices, in order, with the bits of one call: multiples of kSumBlock elements
-// but for the last slice, and of kSumPack elements all. y_N, x and N are then those of the slice, `partials` is that of
-// all of y, earlier calls made `blocks_before` blocks of it, and only the last call has `squares`.
+// On CUDA several calls may compute one y in slices, in order, with the bits of one call. All slices are multiples of
+// kSumPack elements, and all but the last are multiples of kSumBlock. y_N, x and N then describe the slice. `partials`
+// is shared by all slices, and `blocks_before` is the number of its blocks that earlier calls have written. Only the
+// last call has `squares`.
 template <class S>
 void sum_ranks(S stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
                bool accumulate, double* squares = nullptr, double* partials = nullptr, Size blocks_before = 0);

@@ -12,8 +12,8 @@ namespace lt::kernels {
 // Row t of each sequence is at position first + t: with a = position * scaling.scaled(base^(-2d/D)),
 // y_d = x_d cos a - x_{d+D/2} sin a,  y_{d+D/2} = x_{d+D/2} cos a + x_d sin a.
 // Rotates the first `heads` heads of each row of `row` elements and copies the rest. `inverse` rotates back, which is
-// the gradient. y may be x. D is even. Given starts_BT, the position in its sequence where each token's document
-// begins, positions count from there: t - starts_BT[b, t], and `first` is 0.
+// the gradient. y may be x. D is even. starts_BT gives, for each token, the position in its sequence where the token's
+// document begins. With starts_BT, positions count from there: t - starts_BT[b, t], and `first` is 0.
 struct Rope {
   DType dtype;
   Size B, T, row, heads, D;

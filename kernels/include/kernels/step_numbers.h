@@ -1,4 +1,5 @@
-// The numbers of a step, computed on the device from its losses and gradients.
+// Computes the numbers of a step (rates, scale of the gradients, skip flag) on the device, from its losses and
+// gradients.
 #pragma once
 
 #include "kernels/common.h"
@@ -10,7 +11,7 @@ namespace lt::kernels {
 struct StepRates {
   float lr;
   std::int32_t step;
-  std::uint64_t samples;  // of the run before this step, over all ranks
+  std::uint64_t samples;  // samples that the run took before this step, over all ranks
 };
 
 // Settings of each optimizer group that stay the same over all steps.
@@ -24,11 +25,11 @@ struct GroupRates {
 };
 
 // Dynamic loss scaling (Micikevicius et al. 2018, section 3.2), in device memory. The gradients of a step are `scale`
-// times those of the loss. A step with non-finite gradients is skipped and halves the scale, down to 1; kScaleSteps
-// other steps in a row double it.
+// times the gradients of the loss. A step with non-finite gradients is skipped and halves the scale, down to 1;
+// kScaleSteps updates in a row without such a step double it.
 struct LossScaleState {
   float scale;
-  std::int32_t steps;  // since the scale changed
+  std::int32_t steps;  // updates since the scale changed
 };
 inline constexpr float kFirstLossScale = 65536;
 inline constexpr std::int32_t kScaleSteps = 2000;
@@ -46,15 +47,15 @@ struct StepNumbersOf {
   float clip;
   const StepRates* rates;
   GroupRates groups;
-  const float* target_weight = nullptr;  // 0: no target counts, so nothing is learned; null: 1
-  std::int32_t* skipped;                 // steps so far without an update; on return, with this one
+  const float* target_weight = nullptr;  // 0: all targets are ignored, so the step is skipped; null: 1
+  std::int32_t* skipped;                 // steps without an update; on return, including this one
   LossScaleState* scaling = nullptr;     // on return, the state of the next step; null: a scale of 1
 };
 template <class S>
 void step_numbers(S stream, const StepNumbersOf& step);
 
-// to[0] = the loss of a micro-batch, of type `dtype`; NaN if `bad_id`, the word of an id check or null, is not 0. So a
-// step with an id outside its table updates nothing on any rank.
+// to[0] = the loss of a micro-batch, which has `dtype`. `bad_id` is the word of an id check, or null; if the word is
+// not 0, to[0] = NaN. So a step with an id outside its table updates nothing on any rank.
 template <class S>
 void keep_loss(S stream, float* to, DType dtype, const void* loss, const std::uint64_t* bad_id);
 

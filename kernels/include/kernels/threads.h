@@ -1,4 +1,4 @@
-// The thread team of the CPU kernels and of the matrix-product library.
+// The thread team of the CPU kernels and of oneDNN.
 #pragma once
 
 #include <functional>
@@ -6,15 +6,16 @@
 
 namespace lt::kernels {
 
-// Applies to kernels that the calling thread starts. The default is OpenMP's: OMP_NUM_THREADS, else one per processor.
+// The number of threads of kernels that the calling thread starts. The default is OpenMP's: OMP_NUM_THREADS, else one
+// per processor.
 int threads();
 void set_threads(int count);
 
 // Runs `body` once on each thread of the calling thread's team.
 void on_each_thread(const std::function<void()>& body);
 
-// Numbers of the processors that this process may run on. If OMP_PROC_BIND or OMP_PLACES is set, OpenMP binds the first
-// thread to one of them; the process keeps them all.
+// Returns the numbers of the processors that this process may run on. Includes all of them even if OMP_PROC_BIND or
+// OMP_PLACES is set and OpenMP has bound the first thread to one.
 std::vector<int> usable_processors();
 
 }  // namespace lt::kernels

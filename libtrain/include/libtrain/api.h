@@ -1,5 +1,4 @@
-// Marks a namespace of the public headers: a shared libtrain shows what such a namespace declares, and hides all other
-// symbols.
+// LT_API marks the namespaces of public headers. A shared libtrain exports their symbols and hides all others.
 #pragma once
 
 #define LT_API [[gnu::visibility("default")]]

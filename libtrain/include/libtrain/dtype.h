@@ -1,4 +1,4 @@
-// Element types. bf16 and f16 are storage types: arithmetic on them is done in f32.
+// Element types. bf16, f16 and e4m3 are storage types, which convert to float for arithmetic.
 #pragma once
 
 #include <bit>
@@ -10,10 +10,10 @@
 
 namespace LT_API lt {
 
-// Counts of elements, dimensions and bytes.
+// A number of elements or bytes, or the size of a dimension.
 using Size = std::int64_t;
 
-// e4m3 is for operands of matrix products alone.
+// e4m3 is only for operands of matmuls.
 enum class DType : std::uint8_t { f32, f64, bf16, f16, i32, u8, e4m3 };
 
 // Bytes of one element.
@@ -43,10 +43,10 @@ constexpr std::string_view dtype_name(DType dtype) {
   return "?";
 }
 
-// Whether operations compute with it.
+// True for f32, f64, bf16 and f16, the dtypes that operations compute with.
 constexpr bool is_floating(DType dtype) { return dtype != DType::i32 && dtype != DType::u8 && dtype != DType::e4m3; }
 
-// The upper half of an IEEE f32. Conversion from f32 rounds to nearest, ties to even; NaN stays NaN.
+// The upper half of an IEEE 754 binary32. Conversion from f32 rounds to nearest, ties to even; NaN stays NaN.
 struct bf16 {
   std::uint16_t bits;
 
@@ -63,15 +63,15 @@ struct bf16 {
   }
 };
 
-// IEEE 754 binary16. Conversion from f32 rounds to nearest, ties to even; values from 65520 on become infinity; NaN
-// stays NaN.
+// IEEE 754 binary16. Conversion from f32 rounds to nearest, ties to even. Magnitudes of at least 65520 become infinity;
+// NaN stays NaN.
 struct f16 {
   std::uint16_t bits;
 
   f16() = default;
   constexpr explicit f16(float value) : bits(round(value)) {}
   constexpr operator float() const {
-    // The exponents of the two types differ by 112; the product also makes subnormal numbers whole.
+    // The exponent biases of the two types differ by 112. The multiplication also normalises subnormal numbers.
     const std::uint32_t magnitude = bits & 0x7fffu, sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
     const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
     const std::uint32_t special = magnitude >= 0x7c00u ? 0x7f800000u : 0u;  // infinity and NaN
@@ -82,7 +82,7 @@ struct f16 {
   static constexpr std::uint16_t round(float value) {
     const std::uint32_t u = std::bit_cast<std::uint32_t>(value), magnitude = u & 0x7fffffffu;
     const std::uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-    // Below 2^-14 the last place is 2^-24, that of a float at 1/2: the addition rounds there.
+    // Below 2^-14 the last place is 2^-24. A float at 1/2 has the same last place, so adding 1/2 rounds correctly.
     const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
     const std::uint32_t large = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;  // NaN, infinity
     const std::uint32_t result = magnitude < 0x38800000u ? subnormal : magnitude < 0x47800000u ? normal : large;
@@ -90,15 +90,15 @@ struct f16 {
   }
 };
 
-// 4 bits of exponent, 3 of mantissa, no infinity, 448 at most (OCP 8-bit floating point, 2023). Conversion from f32
-// rounds to nearest, ties to even; what is larger, infinity too, becomes 448; NaN stays NaN.
+// 4 exponent bits, 3 mantissa bits, no infinity, largest magnitude 448 (OCP 8-bit floating point, 2023). Conversion
+// from f32 rounds to nearest, ties to even. Larger magnitudes, including infinity, become 448; NaN stays NaN.
 struct e4m3 {
   std::uint8_t bits;
 
   e4m3() = default;
   constexpr explicit e4m3(float value) : bits(round(value)) {}
   constexpr operator float() const {
-    // The exponents of the two types differ by 120; the product also makes subnormal numbers whole.
+    // The exponent biases of the two types differ by 120. The multiplication also normalises subnormal numbers.
     const std::uint32_t magnitude = bits & 0x7fu, sign = static_cast<std::uint32_t>(bits & 0x80u) << 24;
     const float scaled = std::bit_cast<float>(magnitude << 20) * 0x1p120f;
     const std::uint32_t nan = magnitude == 0x7fu ? 0x7fc00000u : 0u;
@@ -109,7 +109,7 @@ struct e4m3 {
   static constexpr std::uint8_t round(float value) {
     const std::uint32_t u = std::bit_cast<std::uint32_t>(value), magnitude = u & 0x7fffffffu;
     const std::uint32_t normal = (magnitude - 0x3c000000u + 0x7ffffu + ((magnitude >> 20) & 1u)) >> 20;
-    // Below 2^-6 the last place is 2^-9, that of a float at 2^14: the addition rounds there.
+    // Below 2^-6 the last place is 2^-9. A float at 2^14 has the same last place, so adding 2^14 rounds correctly.
     const std::uint32_t subnormal =
         std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0x1p14f) - 0x46800000u;
     const std::uint32_t large = magnitude > 0x7f800000u ? 0x7fu : 0x7eu;  // NaN, the largest

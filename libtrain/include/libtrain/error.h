@@ -1,5 +1,5 @@
-// Errors of the library. A library function throws one of these; only a program's main() ends the process. A message
-// names what was expected and what was found; `hint()` suggests a remedy.
+// Errors of the library. Library functions throw these types; only a program's main() ends the process. A message
+// states the expected and the actual value; `hint()` suggests a remedy.
 #pragma once
 
 #include <stdexcept>
@@ -15,14 +15,14 @@ enum class ExitCode : int {
   internal = 1,
   usage = 2,          // usage or configuration
   data = 3,           // data or checkpoint unreadable, corrupt or mismatched
-  communication = 4,  // communication cannot be set up, or broke
+  communication = 4,  // communication cannot be set up or has failed
   non_finite = 5,     // non-finite loss or gradient
-  slower = 6,         // bench compare: a time grew beyond noise
-  nothing_fits = 6,   // plan --fit, plan --nodes
+  slower = 6,         // bench compare: a row is slower beyond noise
+  nothing_fits = 6,   // plan --fit, plan --nodes: no choice fits into memory
   restart = 75,       // stopped for a restart, or a peer was lost
 };
 
-// The base of all errors. `component` names the origin ("config", "data", "checkpoint", "comm", "ops", ...).
+// The base class of all errors. `component` names the source ("config", "data", "checkpoint", "comm", "ops", ...).
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, std::string component, const std::string& message, std::string hint = {})
@@ -32,9 +32,9 @@ class Error : public std::runtime_error {
   const std::string& component() const { return component_; }
   const std::string& hint() const { return hint_; }
 
-  // True if every rank throws this same error, so that only one prints it. Set by collectively().
+  // True if every rank throws this same error, so that only one rank should print it. collectively() sets it.
   bool shared() const { return shared_; }
-  // The rank where the error arose; -1 if unknown.
+  // The rank on which the error occurred; -1 if unknown.
   int rank() const { return rank_; }
   void set_shared(int rank) { shared_ = true, rank_ = rank; }
 
@@ -45,12 +45,12 @@ class Error : public std::runtime_error {
   int rank_ = -1;
 };
 
-// Wrong options, configuration, shapes or dtypes: bad input from the caller, found before anything ran.
+// Invalid input from the caller: options, configuration, shapes or dtypes.
 class UsageError : public Error {
  public:
   UsageError(std::string component, const std::string& message, std::string hint = {})
       : Error(ExitCode::usage, std::move(component), message, std::move(hint)) {}
-  // The value of one field is refused. what() is "field: expected ..., got ...".
+  // An invalid value of one field. what() is "field: expected ..., got ...".
   UsageError(std::string component, std::string field, std::string expected, std::string actual, std::string hint = {})
       : Error(ExitCode::usage, std::move(component), field + ": expected " + expected + ", got " + actual,
               std::move(hint)),
@@ -58,14 +58,14 @@ class UsageError : public Error {
         expected_(std::move(expected)),
         actual_(std::move(actual)) {}
 
-  // The field as its component names it: a member of an options struct, or a configuration key where the component is
-  // "config". Empty if the error is not about one field; the other two are empty then too.
+  // The field, by its name in the component: a configuration key if the component is "config", otherwise a member of an
+  // options struct. All three are empty if the error is not about one field.
   const std::string& field() const { return field_; }
   const std::string& expected() const { return expected_; }
   const std::string& actual() const { return actual_; }
 
-  // The same error, whose what() ends with " (<origin>)": where the value comes from, such as "from run.toml:4". An
-  // error that has an origin keeps it.
+  // Returns a copy whose what() ends with " (<origin>)". The origin is the source of the value, such as "from
+  // run.toml:4". If the error already has an origin or `origin` is empty, returns an unchanged copy.
   UsageError from(const std::string& origin) const {
     if (origin.empty() || !origin_.empty()) return *this;
     const std::string suffix = " (" + origin + ")";
@@ -75,21 +75,21 @@ class UsageError : public Error {
     if (shared()) made.set_shared(rank());
     return made;
   }
-  const std::string& origin() const { return origin_; }  // empty: not known
-  // For an error whose what() has the origin already, such as one of another rank.
+  const std::string& origin() const { return origin_; }  // empty: unknown
+  // For an error whose what() already contains the origin, such as an error from another rank.
   void set_origin(std::string origin) { origin_ = std::move(origin); }
 
  private:
   std::string field_, expected_, actual_, origin_;
 };
 
-// A data file or a checkpoint that is missing, unreadable, corrupt or does not match.
+// A data file or checkpoint is missing, unreadable, corrupt or does not match.
 struct DataError : Error {
   DataError(std::string component, const std::string& message, std::string hint = {})
       : Error(ExitCode::data, std::move(component), message, std::move(hint)) {}
 };
 
-// Communication that cannot be set up or broke.
+// Communication cannot be set up or has failed.
 struct CommError : Error {
   explicit CommError(const std::string& message, std::string hint = {})
       : CommError(ExitCode::communication, message, std::move(hint)) {}
@@ -99,19 +99,20 @@ struct CommError : Error {
       : Error(code, "comm", message, std::move(hint)) {}
 };
 
-// A rank that this one waits for has ended, or cannot be reached any more. A restart may succeed.
+// A peer rank has ended or is unreachable. A restart may succeed.
 struct LostPeerError : CommError {
   explicit LostPeerError(const std::string& message, std::string hint = {})
       : CommError(ExitCode::restart, message, std::move(hint)) {}
 };
 
-// A loss or gradient that is not finite.
+// A loss or a gradient is not finite.
 struct NonFiniteError : Error {
   explicit NonFiniteError(const std::string& message, std::string hint = {})
       : Error(ExitCode::non_finite, "train", message, std::move(hint)) {}
 };
 
-// A defect of the library itself: an invariant that did not hold.
+// An invariant of the library does not hold, or a call of the system or CUDA has failed, for example for lack of
+// memory.
 struct InternalError : Error {
   InternalError(std::string component, const std::string& message)
       : Error(ExitCode::internal, std::move(component), message) {}

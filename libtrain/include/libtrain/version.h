@@ -1,4 +1,4 @@
-// Version and components of this build.
+// The version of this build, and the libraries it was built with.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 namespace LT_API lt {
 
 std::string version();     // "0.1.0"
-std::string commit();      // git commit, with "+" if the tree had changes; "unknown" outside a checkout
-std::string built_with();  // "cpu, oneDNN 2.6, Open MPI 4.1, HDF5 1.10": devices and libraries
+std::string commit();      // git commit, followed by "+" if the tree had changes; "unknown" outside a checkout
+std::string built_with();  // devices and libraries: "cpu, oneDNN 2.6.3, Open MPI v4.1.4, HDF5 1.10.8"
 
-// A library or tool used by the build, and its version; empty if the build does not use it.
+// A library or tool that the build uses.
 struct BuildComponent {
-  std::string name, version;
+  std::string name, version;  // version: empty if the build does not use it
 };
 std::vector<BuildComponent> build_components();  // compiler, cuda, nccl, cudnn, onednn, mpi, hdf5
 

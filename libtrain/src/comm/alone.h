@@ -1,4 +1,4 @@
-// What a program does without its ranks, whatever the launcher's variables say.
+// Runs a program in this process alone, even if launcher variables are set.
 #pragma once
 
 #include <functional>
@@ -8,15 +8,15 @@
 
 namespace lt::comm {
 
-// A run of this process alone. Does not initialise MPI. Chooses the number of threads as init() does, and ignores
-// variables that make no sense.
+// Returns a run of one rank: this process. Does not initialise MPI. Chooses the number of threads as init() does, but
+// ignores invalid variables.
 World world_of_one();
 
-// What makes a run of one where variables of the launcher are left over, as a hint.
+// Returns the hint of an error: how to start a run of one rank if launcher variables are left over.
 std::string run_of_one_hint(const LaunchInfo& info);
 
-// Calls `body` and reports what it throws as run_program() does. Returns the exit code. Only the first of the ranks
-// that an MPI launcher started prints: all of them meet the same error.
+// Calls `body` and reports its exception as run_program() does. Returns the exit code. If an MPI launcher started
+// several ranks, only the first one prints, because all ranks hit the same error.
 int run_alone(const std::function<int()>& body);
 
 }  // namespace lt::comm

@@ -1,6 +1,6 @@
-// The interface of a communication back end, which moves raw memory between the ranks of one group. Group has checked
-// all arguments; memory is on a device that takes() accepts, never on meta. All ranks call collectives in the same
-// order, so a back end may number them.
+// The interface of a communication back end, which moves raw memory between the ranks of one group. Group has already
+// checked all arguments. Memory is on a device that takes() accepts, never on meta. All ranks call collectives in the
+// same order, so a back end may number them.
 #pragma once
 
 #include <memory>
@@ -31,7 +31,7 @@ class Transfer {
   virtual void wait() = 0;
   // Gives up without waiting, because peers may never arrive. Until has_ended(), memory is still read and written.
   virtual void abandon() noexcept = 0;
-  // Call only after abandon(). False for ever where nobody can tell.
+  // Call only after abandon(). Always false if the back end cannot tell.
   virtual bool has_ended() noexcept { return false; }
 
  protected:
@@ -42,7 +42,8 @@ class Transfer {
   TimePoint begin_;
 };
 
-// With n elements, part r is [part_begin, part_begin + part_size) as in Group. `part` is this rank's, in place or not.
+// Part r of n elements is [part_begin, part_begin + part_size) as in Group. `part` is this rank's part, inside `full`
+// or elsewhere.
 struct AllGatherCall {
   Device device;
   DType dtype;
@@ -58,13 +59,13 @@ struct ReduceScatterCall {
   bool accumulate;
   void* part_P = nullptr;
   const void* full_N = nullptr;
-  void* outgoing = nullptr;  // the elements that staging() asks for, of type `wire`; valid until wait() has returned
+  void* outgoing = nullptr;  // staging memory (GroupBackend::staging()); valid until wait() has returned
   void* incoming = nullptr;
   void* host_sums = nullptr;
   double* squares = nullptr;   // if not null: squares[0] = the sum of the squares of part_P
   double* partials = nullptr;  // for `squares` on CUDA: staging().partials numbers
-  bool wants_squares = false;  // whether `squares` will be given
-  bool is_first_half = false;  // the logged call ends with the next collective
+  bool wants_squares = false;  // true if `squares` is or will be set
+  bool is_first_half = false;  // true: the next collective is the second half of the same logged call
 };
 
 // Bytes sent to a rank or received from it; never empty.
@@ -95,7 +96,8 @@ class GroupBackend {
   GroupBackend& operator=(const GroupBackend&) = delete;
 
   const GroupPlace& place() const { return place_; }
-  // On all ranks alike, before the first reduction. Groups made of this one inherit it.
+  // Sets GroupPlace::most_arriving. Call it with the same value on all ranks, before the first reduction. Groups made
+  // from this one inherit it.
   virtual void let_arrive_at_most(Size bytes) { place_.most_arriving = bytes; }
   const HostGrid& grid() const { return grid_; }
   int rank() const { return place_.rank; }
@@ -103,31 +105,32 @@ class GroupBackend {
   CallLog& log() { return log_; }
 
   virtual bool takes(Device device) const = 0;
-  // True if the other ranks exist on paper only.
+  // True for a meta group, whose other ranks do not exist.
   virtual bool is_paper() const { return false; }
 
   // The device type whose memory a tensor on `device` uses: its own, or on meta the planned one.
   virtual DeviceType counted_type(Device device) const { return device.type; }
 
-  // Elements that a reduce-scatter needs besides its tensors: converted values to send and values that arrive, of type
-  // `wire`, sums of a host's ranks, of type sum_type(wire), and sums of squares of blocks, of f64. Reads all of `call`
-  // except the pointers. Memory plans rely on it, so it holds for every back end.
+  // Staging memory that a reduce-scatter needs besides its tensors, in elements. `outgoing` holds values converted to
+  // `wire`, `incoming` received values of type `wire`, `host_sums` sums over a host's ranks, of type sum_type(wire),
+  // and `partials` sums of squares of blocks, f64. staging() reads all of `call` except the pointers. Memory plans rely
+  // on its result, so it is the same for every back end.
   struct Staging {
     Size outgoing = 0, incoming = 0, host_sums = 0, partials = 0;
   };
   Staging staging(const ReduceScatterCall& call) const;
-  // How many elements of each part a reduce-scatter exchanges at a time. On a GPU equal slices of whole blocks of
-  // kernels::kSumBlock, as few slices as keep what arrives within GroupPlace::most_arriving bytes; a slice has a block
-  // at least, and the last one may be smaller. Everything on the CPU, and where parts are not the same multiple of
-  // kernels::kSumPack. Bits do not depend on it.
+  // How many elements of each part a reduce-scatter exchanges at a time. On a GPU a part is cut into equal slices of
+  // whole blocks of kernels::kSumBlock elements. The number of slices is the smallest that keeps the incoming bytes
+  // within GroupPlace::most_arriving, but a slice has at least one block. The last slice may be smaller. On the CPU, or
+  // if n is not a multiple of size() * kernels::kSumPack, a part is one slice. Results do not depend on slices.
   Size elements_at_once(const ReduceScatterCall& call) const;
-  // How many parts arrive in a reduce-scatter, without sums of other hosts.
+  // How many parts a rank receives in a reduce-scatter, not counting sums from other hosts.
   Size arriving_parts(const HostGrid& grid) const {
     return grid.is_one_stage() ? size() - 1 : (grid.ranks - 1) * grid.hosts;
   }
   static DType sum_type(DType wire) { return wire == DType::f64 ? DType::f64 : DType::f32; }
-  // The stages in which n elements on `device` are gathered or added: among the ranks of each host, and among hosts.
-  // Ranks on the CPU, and parts of different sizes, take one stage, as if each rank had a host of its own.
+  // The stages in which n elements on `device` are gathered or added: first among the ranks of each host, then among
+  // hosts. On the CPU, or if parts have different sizes, there is one stage, as if each host had one rank.
   HostGrid stages(Device device, Size n) const {
     const bool in_two = counted_type(device) == DeviceType::cuda && n % size() == 0;
     return in_two ? grid_ : HostGrid{size(), 1};
@@ -174,7 +177,8 @@ class GroupBackend {
   std::uint64_t splits_ = 0;
 };
 
-// If the group is patient, excludes this thread's collectives and waits from the totals during the scope.
+// During the scope, excludes this thread's collectives and waits from the totals if the group is patient
+// (GroupPlace::patient).
 class GroupCounting {
  public:
   explicit GroupCounting(const GroupBackend& backend) {

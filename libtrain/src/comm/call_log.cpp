@@ -1,4 +1,4 @@
-// The ring of calls of each group, the register of all rings and of ended groups, and each device's progress through
+// The ring buffer of each group's calls, the list of all groups and of ended ones, and each device's progress through
 // its calls.
 #include "comm/call_log.h"
 

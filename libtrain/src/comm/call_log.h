@@ -1,5 +1,5 @@
-// The last calls of each group, how far each call has come, and the calls of all groups of the process. Thread-safe:
-// the watchdog reads while ranks work.
+// Logs the last calls of each group and their progress, and lists the calls of all groups of the process. Thread-safe:
+// the watchdog reads the log while ranks work.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,8 @@
 
 namespace lt::comm {
 
-// Two words of pinned memory that a group's streams write: how many calls it has reached, and how many it has ended. A
-// graph writes the values of its capture again at every launch.
+// Two words of pinned memory that a group's streams write: how many calls the device has begun, and how many it has
+// ended. A CUDA graph writes the values of its capture again at every launch.
 struct DeviceWords {
   std::uint32_t begun = 0, ended = 0;
 };
@@ -27,7 +27,8 @@ class GraphCalls {
  public:
   // The group of `words` makes call number `sequence`.
   void add(const std::shared_ptr<DeviceWords>& words, std::uint64_t sequence);
-  // For each launch, before it: sets the words back to the first call, which a device may never reach.
+  // Call it before each launch of the graph. Sets the words back to the first call, so that they do not show calls that
+  // this launch has not reached.
   void rewind(const Stream& stream) const;
 
  private:
@@ -41,8 +42,8 @@ class GraphCalls {
 // A group's calls as its rank sees them.
 struct GroupCalls {
   GroupPlace place;
-  std::uint64_t begun = 0;              // calls that this rank has reached
-  bool as_device = false;               // `begun` is its device's count; a graph repeats the same calls
+  std::uint64_t begun = 0;              // number of calls that this rank has begun
+  bool as_device = false;               // true: `begun` is the device's count; a graph repeats the same calls
   bool in_background = false;           // the last call was made in a BackgroundScope
   std::vector<CollectiveRecord> calls;  // oldest first
 };
@@ -54,18 +55,18 @@ class CallLog {
   CallLog(const CallLog&) = delete;
   CallLog& operator=(const CallLog&) = delete;
 
-  // Records the begin of a call and returns its sequence number. `whole` is CollectiveRecord::whole.
+  // Records that a call begins and returns its sequence number. `whole`: bytes of the full tensor.
   std::uint64_t begin(CollectiveOp op, std::string_view name, Size bytes, Size whole, bool on_device = false);
   // The host no longer waits for the call.
   void end(std::uint64_t sequence);
   // The sequence number of the newest call.
   std::uint64_t newest() const;
-  // From now on the device reports in `words` how far its calls have come.
+  // From now on the device reports the progress of its calls in `words`.
   void watch(std::shared_ptr<DeviceWords> words);
 
   // Oldest first, at most Group::kLogLength.
   std::vector<CollectiveRecord> last() const { return calls(Group::kLogLength, false).calls; }
-  // The last `most` calls. `as_device`: only up to the last one that the device has reached, if it has words.
+  // The last `most` calls. If `as_device` and the group has device words: only calls that the device has begun.
   GroupCalls calls(std::size_t most, bool as_device) const;
   // Changes when the device makes progress.
   std::uint64_t device_words() const;
@@ -78,13 +79,13 @@ class CallLog {
     Size bytes, whole;
     std::chrono::steady_clock::time_point begin;
   };
-  // Null if it is forgotten.
+  // Returns null if the log no longer holds the call.
   const Entry* find(std::uint64_t sequence) const;
   Entry& at(std::uint64_t sequence) { return ring_[sequence % Group::kLogLength]; }
   const Entry& at(std::uint64_t sequence) const { return ring_[sequence % Group::kLogLength]; }
 
   const GroupPlace place_;
-  const bool counts_;  // other processes take part in the group
+  const bool counts_;  // the group has ranks in other processes
   mutable std::mutex mutex_;
   std::uint64_t next_ = 0, next_host_ = 0;  // one past the last call, and one past the last host call
   std::vector<Entry> ring_;
@@ -92,9 +93,9 @@ class CallLog {
   std::shared_ptr<DeviceWords> words_;
 };
 
-// CallLog::calls() of every group of the process that has more than one rank and has made a call.
+// Returns CallLog::calls() of every group of the process that has several ranks and has made a call.
 std::vector<GroupCalls> calls_of_groups(std::size_t most, bool as_device);
-// The newest 64 of such groups that have ended, the last to end first. They have counts of calls and no calls.
+// Returns the 64 such groups that were destroyed last, newest first. They have counts of calls, but no calls.
 std::vector<GroupCalls> ended_groups();
 // Changes when a device makes progress.
 std::uint64_t device_progress();

@@ -1,5 +1,5 @@
-// The process-wide totals. A call is counted when it starts, its time when it is waited for. Memory stays bounded even
-// if nobody takes the totals.
+// The process-wide totals. A collective is counted when it starts; its times are added after the wait for it. Memory
+// stays bounded even if no caller takes the totals.
 #include "comm/collective_log.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The totals of the process's collectives, and of those that a CUDA graph captures. Thread-safe.
+// Counts and times the process's collectives, including collectives in CUDA graphs. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace lt::comm {
 
-// Both add to the result of take_comm_lap(): a call that starts, and the times of a call that was waited for.
+// Both add to the result of take_comm_lap(). Call the first when a collective starts, the second after waiting for it.
 void count_collective(CollectiveOp op, Size bytes);
 void count_times(CollectiveTimes times);
 
@@ -26,8 +26,8 @@ class WaitingScope {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// The collectives that this thread makes in `body`, which take_comm_lap() then leaves out. For the capture of a CUDA
-// graph: their times come with its launches, so none are added up before.
+// Runs `body` and returns the collectives that this thread makes in it. take_comm_lap() does not count them. For the
+// capture of a CUDA graph: only its launches count (repeat_comm_lap()).
 CommLap comm_lap_of(const std::function<void()>& body);
 // Counts a launch of a CUDA graph that captured the collectives of `lap`.
 void repeat_comm_lap(const std::shared_ptr<const CommLap>& lap);

@@ -1,4 +1,4 @@
-// Makes the failure of one rank the failure of all, so that no rank waits for one that has given up.
+// Shares the failure of one rank with all ranks, so that no rank waits for a failed one.
 #include <fmt/format.h>
 
 #include <optional>

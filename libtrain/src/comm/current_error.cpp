@@ -1,4 +1,4 @@
-// Says which Error an exception stands for.
+// Converts each type of exception to an Error.
 #include "comm/current_error.h"
 
 #include <fmt/format.h>

@@ -1,12 +1,12 @@
-// Any exception as an Error.
+// Converts the current exception to an Error.
 #pragma once
 
 #include "libtrain/error.h"
 
 namespace lt::comm {
 
-// Returns the exception that is being handled. A filesystem_error becomes a DataError, any other foreign exception an
-// InternalError.
+// Returns the exception that is being handled. A filesystem_error becomes a DataError; any other exception that is not
+// an Error becomes an InternalError.
 Error current_error();
 
 }  // namespace lt::comm

@@ -12,8 +12,7 @@
 
 namespace lt::comm {
 
-// Runs `body` on a thread of its own and waits for it, but not longer than `deadline`. Does nothing where no further
-// thread is allowed.
+// Runs `body` on a new thread and waits for it, at most for `deadline`. Does nothing if no thread can be created.
 inline void run_within(std::chrono::milliseconds deadline, std::function<void()> body) noexcept try {
   std::packaged_task<void()> task(std::move(body));
   const std::future<void> done = task.get_future();
@@ -22,7 +21,7 @@ inline void run_within(std::chrono::milliseconds deadline, std::function<void()>
 } catch (const std::exception&) {
 }
 
-// Ends this process after `deadline`, unless it has ended before. Does nothing where no further thread is allowed.
+// Ends this process with `exit_code` after `deadline` if it still runs. Does nothing if no thread can be created.
 inline void end_by_deadline(std::chrono::seconds deadline, int exit_code) try {
   std::thread([deadline, exit_code] {
     std::this_thread::sleep_for(deadline);

@@ -12,7 +12,7 @@
 namespace lt::comm {
 
 class DeviceBackend : public GroupBackend {
-  // The control back end may be a group that makes calls of its own, so this one needs another id.
+  // The control back end may belong to a group that makes calls too, so this group needs another id.
   static GroupPlace place_beside(GroupPlace place, std::vector<int> hosts) {
     place.id = group_id(place.id, 0, 0);
     place.hosts = std::move(hosts);
@@ -24,7 +24,7 @@ class DeviceBackend : public GroupBackend {
   DeviceBackend(std::shared_ptr<GroupBackend> control, Device device, std::vector<int> hosts = {})
       : GroupBackend(place_beside(control->place(), std::move(hosts))), control_(std::move(control)), device_(device) {}
 
-  // Groups are split from the control back end first.
+  // split() first splits the control back end, so both need the value.
   void let_arrive_at_most(Size bytes) final {
     GroupBackend::let_arrive_at_most(bytes);
     control_->let_arrive_at_most(bytes);

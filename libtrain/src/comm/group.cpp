@@ -1,5 +1,5 @@
-// The front of all back ends: checks arguments, allocates staging memory, logs and counts. Its allocations and counts
-// depend only on sizes, so a meta group agrees with a real one.
+// The front end of all back ends: checks arguments, allocates staging memory, logs and counts. Its allocations and
+// counts depend only on sizes, so a meta group allocates and counts the same as a real one.
 #include "libtrain/comm/group.h"
 
 #include <fmt/format.h>

@@ -11,7 +11,7 @@
 
 namespace lt::comm {
 
-// The ranks of a group by host. Every host has the same number, numbered one after the other:
+// How a group's ranks are spread over hosts. Every host has equally many ranks, with consecutive numbers:
 // rank = host * ranks + local rank.
 struct HostGrid {
   int hosts = 1, ranks = 1;  // ranks of a host
@@ -19,7 +19,7 @@ struct HostGrid {
   bool operator==(const HostGrid&) const = default;
 };
 
-// `hosts`: the host of each rank. If the ranks form no grid, each counts as a host of its own.
+// `hosts`: the host of each rank. If the ranks do not form such a grid, returns a grid of hosts with one rank each.
 inline HostGrid grid_of(const std::vector<int>& hosts) {
   const auto size = static_cast<int>(hosts.size());
   const auto next = std::find_if(hosts.begin(), hosts.end(), [&](int host) { return host != hosts.front(); });
@@ -37,18 +37,19 @@ struct GroupPlace {
   int rank = 0, size = 1;
   int run_rank = 0, run_size = 1;
   std::string name = "self";
-  int stride = 1;                      // distance between its first two ranks, in ranks of the run
-  bool is_even = true;                 // all neighbours have this distance
-  std::uint64_t id = 1;                // the same on its ranks, and unique to the group
-  bool on_paper = false;               // a meta group
-  std::vector<int> hosts = {};         // of CUDA ranks: the host of each, numbered; empty: all on one
-  bool patient = false;                // waiting threads sleep, and nothing is counted: a group for a background thread
-  Size most_arriving = Size{1} << 30;  // bytes that arrive at a time in a reduction on GPUs
+  int stride = 1;                      // distance between the group's first two ranks, in ranks of the run
+  bool is_even = true;                 // true if all neighbours have this distance
+  std::uint64_t id = 1;                // equal on all ranks of the group, different in other groups
+  bool on_paper = false;               // true for a meta group, whose other ranks do not exist
+  std::vector<int> hosts = {};         // number of each CUDA rank's host; empty: all ranks on one host
+  bool patient = false;                // for background threads: waits sleep, and the totals do not count its calls
+  Size most_arriving = Size{1} << 30;  // bytes; how much a rank receives at a time in a reduction on GPUs
 
   HostGrid grid() const { return hosts.empty() ? HostGrid{1, size} : grid_of(hosts); }
 };
 
-// The id of the group that the `number`-th split of `parent` makes and that begins with rank `first` of the parent.
+// The id of the group that the `number`-th split of group `parent` makes, and whose first rank is rank `first` of the
+// parent.
 constexpr std::uint64_t group_id(std::uint64_t parent, std::uint64_t number, std::uint64_t first) {
   std::uint64_t id = parent;
   for (const std::uint64_t part : {number, first}) {  // the finaliser of SplitMix64 (Steele et al. 2014)

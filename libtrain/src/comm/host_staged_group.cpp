@@ -1,6 +1,6 @@
-// Collectives of tensors on a CUDA device through host memory, by the group's back end for the host (MPI). Slow: the
-// host waits for the device before each collective, and the device for the host after it. For machines without NCCL
-// between their ranks, and for comparison.
+// Collectives of CUDA tensors through host memory, by the group's CPU back end (MPI). Slow: the host waits for the
+// device before each collective, and the device for the host after it. For machines on which NCCL does not work between
+// ranks, and for comparison.
 #include <algorithm>
 #include <map>
 #include <mutex>

@@ -1,5 +1,5 @@
-// This process's place in the run, read from the launcher's environment. A set of variables counts if it is complete;
-// invalid values are errors, and so is a set of several ranks that lacks a variable.
+// Reads this process's place in the run from the launcher's environment. Uses the first complete set of variables.
+// Throws for invalid values, and for an incomplete set that describes several ranks.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

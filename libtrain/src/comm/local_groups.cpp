@@ -1,5 +1,6 @@
-// Back ends without communication: `self`, a single rank on any device, and `meta`, whose peers exist on paper only. A
-// collective of `self` is a copy or nothing. Staging and bytes are those of MPI or NCCL for the same size.
+// Back ends without communication: `self`, a single rank on any device, and `meta`, whose peers do not exist. A
+// collective of `self` is a copy or does nothing. `meta` counts the same staging memory and bytes as MPI or NCCL for a
+// group of its size.
 #include <algorithm>
 #include <map>
 #include <numeric>

@@ -1,4 +1,4 @@
-// Writes each tensor collective as messages, which start at once and end in wait().
+// Turns each tensor collective into messages. They start at once and end in wait().
 #include "comm/message_group.h"
 
 #include <cstring>

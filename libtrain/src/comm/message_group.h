@@ -1,5 +1,5 @@
-// Groups whose tensor collectives are messages between pairs of ranks, for tensors on the CPU. Parts arrive straight in
-// place, and sums are added here in tree order, so every transport gives the same bits.
+// Groups whose tensor collectives are messages between pairs of ranks, for tensors on the CPU. A transport receives
+// each part directly in its final place. Sums are added here in tree order, so every transport gives the same bits.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace lt::comm {
 // The messages of one collective. Post all receives before the first send, so that messages find them waiting.
 class MessageTransfer : public Transfer {
  public:
-  // Between two ranks, messages are sent and received in the same order and sizes.
+  // Two ranks must send and receive their messages in the same order and sizes.
   virtual void receive(void* values_N, Size n, DType dtype, int from) = 0;
   virtual void send(const void* values_N, Size n, DType dtype, int to) = 0;
   // Call it after the last message.
@@ -24,7 +24,7 @@ class MessageTransfer : public Transfer {
   void wait() final;
 
  protected:
-  // Blocks until all messages have come and gone.
+  // Blocks until all messages are received and sent.
   virtual void complete() = 0;
 
  private:

@@ -1,4 +1,4 @@
-// Runs a program's body and reports its failure in one message, whatever the number of ranks.
+// Runs a program's body and reports its failure in one message for all ranks.
 #include "libtrain/comm/program.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Compares the calls of a step on all ranks before it runs: ranks that make their collectives in different orders or
+// Compares the calls of a step on all ranks before the step runs. Ranks that call collectives in different orders or
 // sizes would wait for each other for ever.
 #pragma once
 
@@ -11,18 +11,18 @@
 
 namespace lt::comm {
 
-// The first line in which a rank's list differs from that of rank 0; nullopt: no such line.
+// The first line in which the list of rank `rank` differs from rank 0's list.
 struct LineDifference {
   std::size_t line;  // from 0
   int rank;
-  std::optional<std::string> first, other;  // the line of rank 0, and of `rank`
+  std::optional<std::string> first, other;  // the line on rank 0, and on `rank`; nullopt: the list has no such line
 
-  // "FIRST, found on rank RANK OTHER", with `none` for a line that is not there.
+  // "FIRST, found on rank RANK OTHER", with the text `none` for a missing line.
   std::string text(const char* none) const;
 };
 
-// Every rank of the group must call it, and all get the same result; nullopt if the lists are equal. Lines must not
-// contain line ends.
+// Returns nullopt if the lists are equal on all ranks. Every rank of the group must call it; all get the same result.
+// Lines must not contain line ends.
 std::optional<LineDifference> first_difference(const std::vector<std::string>& lines, const Group& group);
 
 // `calls`: this rank's calls of the step `name`, one line each. Every rank of the group must call it. If the lists

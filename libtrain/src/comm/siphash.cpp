@@ -1,4 +1,4 @@
-// SipHash as in section 2 of the paper: four words, two rounds for each eight bytes, four at the end.
+// SipHash as in section 2 of the paper: a state of four words, two rounds for each eight bytes, four rounds at the end.
 #include "comm/siphash.h"
 
 #include <bit>

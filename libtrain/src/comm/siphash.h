@@ -1,5 +1,5 @@
-// SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012): without the key nobody can compute or
-// guess the hash of a text. At forty lines it needs no cryptography library.
+// SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012). Without the key the hash of a text can
+// be neither computed nor guessed. Its forty lines replace a cryptography library.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Finds grants of cores, shares them among ranks, and derives the number of threads.
+// Finds grants of cores, divides them among ranks, and derives the number of threads.
 #include "comm/thread_count.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// The number of threads that a rank computes with: as many as the cores that launcher, kernel and container grant it. A
-// grant that ranks share, such as the cores of a host, is divided among them.
+// The number of threads that a rank computes with: the cores that launcher, kernel and container grant it. Ranks that
+// share a grant, such as the cores of a host, divide it among them.
 #pragma once
 
 #include <filesystem>
@@ -12,18 +12,18 @@ namespace lt::comm {
 
 // One limit on the cores of a rank.
 struct CoreGrant {
-  std::string key;  // equal on the ranks that share it, and on no others
+  std::string key;  // equal only on the ranks that share the grant; empty: this rank's alone
   double cores;
-  std::string words;  // "2 cores of this host"
+  std::string words;  // for messages: "2 cores of this host"
 };
 
-// Everything a process can find out about its cores. Texts and lists are empty if nothing was found.
+// All that a process can find out about its cores. Texts and lists are empty if nothing was found.
 struct CoreSources {
   std::string kernel;               // equal for all processes under one kernel, in any container
   std::vector<int> processors;      // the affinity mask
   std::vector<CoreGrant> quotas;    // cgroup limits
   std::string slurm_cpus_per_task;  // srun -c
-  std::string slurm_cpus_on_node;   // the step's, for its tasks on this node
+  std::string slurm_cpus_on_node;   // of the Slurm step, for its tasks on this node
   std::string slurm_step;           // job, step and node; only in a step of srun
 };
 
@@ -32,11 +32,13 @@ CoreSources core_sources(const LaunchInfo& info, const std::filesystem::path& ro
 // Throws CommError if Slurm's numbers are invalid.
 std::vector<CoreGrant> core_grants(const CoreSources& sources);
 
-// The smallest of this rank's shares, at least 1. `keys_of_ranks`: the keys of all ranks' grants, this rank's too.
+// Returns this rank's smallest share, at least 1. `keys_of_ranks`: the keys of every rank's grants, this rank's
+// included.
 ThreadCount thread_count(const std::vector<CoreGrant>& grants,
                          const std::vector<std::vector<std::string>>& keys_of_ranks);
 
-// Sets the threads of this rank's kernels. Every rank must call it with its grants. OMP_NUM_THREADS, if set, wins.
+// Sets the threads of this rank's kernels. Every rank must call it with its grants. If OMP_NUM_THREADS is set, OpenMP's
+// number stays. Throws CommError if that variable is invalid.
 ThreadCount choose_threads(const std::vector<CoreGrant>& grants, const Group& world);
 
 }  // namespace lt::comm

@@ -1,4 +1,4 @@
-// Numbers, flags and plain structs between ranks, as their bytes: all ranks of a run have one architecture.
+// Sends numbers, flags and plain structs between ranks as raw bytes: all ranks of a run have one architecture.
 #pragma once
 
 #include <cstring>
@@ -19,7 +19,7 @@ std::string bytes_of(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-// Nullopt for bytes of another size.
+// Returns nullopt if `bytes` does not have the size of T.
 template <class T>
 std::optional<T> value_of(std::string_view bytes) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -29,7 +29,7 @@ std::optional<T> value_of(std::string_view bytes) {
   return value;
 }
 
-// The same. Throws CommError for bytes of another size.
+// Like value_of(), but throws CommError if the size differs.
 template <class T>
 T value_of_rank(std::string_view bytes) {
   if (const auto value = value_of<T>(bytes)) return *value;

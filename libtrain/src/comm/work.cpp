@@ -1,5 +1,5 @@
 // Handles of collectives in flight. A handle that is destroyed during stack unwinding does not wait, because its peers
-// may have failed elsewhere and may never arrive.
+// may have failed too and may never join the collective.
 #include "comm/work.h"
 
 #include <memory>

@@ -18,8 +18,8 @@ struct Work::State {
 
   std::shared_ptr<comm::GroupBackend> backend;  // so that the communicator outlives its transfers
   CollectiveOp op;
-  std::optional<std::uint64_t> sequence;  // in the log; empty for one half of a collective that is logged as a whole
-  std::vector<Tensor> tensors;            // of the caller, on the CPU
+  std::optional<std::uint64_t> sequence;  // in the log; nullopt for one half of a collective that is logged as a whole
+  std::vector<Tensor> tensors;            // the caller's CPU tensors
   Tensor outgoing, incoming, host_sums, partials;
   std::unique_ptr<comm::Transfer> transfer;  // null: nothing moves
   int exceptions = std::uncaught_exceptions();
@@ -28,8 +28,7 @@ struct Work::State {
   std::shared_ptr<Timeline> timeline;
   std::size_t span = 0;
 
-  // A peer's message that is on its way arrives, even if nobody waits for it any more. So the tensors live as long as
-  // this state.
+  // Keeps the tensor alive as long as this state, because a peer's message may still arrive in it after the last wait.
   void hold(const Tensor& tensor) {
     if (tensor.device() == kCpu) tensors.push_back(tensor);
   }

@@ -1,4 +1,4 @@
-// The ranks of this run. A single rank needs no MPI, and ranks that know where to meet can do without it.
+// The ranks of this run. MPI is not needed for a single rank, or for ranks with a meeting place.
 #include "libtrain/comm/world.h"
 
 #include <algorithm>

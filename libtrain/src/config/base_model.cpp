@@ -1,4 +1,4 @@
-// Compares a run with the model that it begins from.
+// Compares a run's model with model.from field by field.
 #include "config/base_model.h"
 
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "checkpoints/format/find.h"
 #include "checkpoints/format/found_instead.h"
 #include "checkpoints/format/model_json.h"
 #include "checkpoints/hugging_face/hf_folder.h"
@@ -86,7 +87,7 @@ std::optional<checkpoint::RunState> state_at(const std::string& path) {
 
 std::optional<Config> known_config(const checkpoint::RunState& state, const Models& models) {
   try {
-    return with_derived(config_of_start(state.config, "manifest.json", models));
+    return with_derived(config_from_toml(state.config, "manifest.json", models));
   } catch (const UsageError&) {
     return std::nullopt;
   }

@@ -1,4 +1,4 @@
-// The model that model.from names, and whether a run can begin from it.
+// Reads the model that model.from names, and checks that a run can begin from it.
 #pragma once
 
 #include <optional>
@@ -10,29 +10,30 @@
 
 namespace lt::config {
 
-// What the newest checkpoint at `path` says of its run; nullopt if none can be read, or in a Hugging Face folder.
+// Returns the run state of the newest checkpoint at `path`; nullopt if none can be read, or for a Hugging Face folder.
 std::optional<checkpoint::RunState> state_at(const std::string& path);
-// The run's configuration; nullopt if a program of other models or keys wrote it.
+// Returns the run's configuration; nullopt if a program with other models or keys wrote it.
 std::optional<Config> known_config(const checkpoint::RunState& state, const Models& models = transformer_models());
-// The same; the default where it is not known: programs may save any text, and an imported folder none.
+// Like known_config(), but returns the default configuration if the saved one is missing or unreadable.
 Config config_of(const checkpoint::RunState& state);
 
-// Whether both name a path in model.from, and the same one, however it is spelled.
+// True if both have a path in model.from and the paths, made absolute and canonical, are equal.
 bool begin_from_one_path(const Config& a, const Config& b);
 
-// Whether a layer names a preset. to_toml() writes the default one for a configuration without, so in a file it is
-// none.
+// True if a layer sets model.preset. Ignores the default preset in a file, because to_toml() writes it even if no layer
+// set a preset.
 bool names_preset(const Config& config);
 
-// The model of a Hugging Face folder, or of the newest checkpoint there; nullopt if no checkpoint can be read, which is
-// an error only when its weights are. Throws DataError for a broken folder.
+// Returns the model of a Hugging Face folder, or of the newest checkpoint at `path`; nullopt if no checkpoint can be
+// read or it holds no transformer. Throws DataError for a broken Hugging Face folder.
 std::optional<nn::TransformerSpec> model_at(const std::string& path);
 
-// Throws DataError, with what is found instead, where model_at() finds none.
+// Throws DataError if model_at() returns nullopt. The error says what is there instead.
 void require_model_at(const std::string& from);
 
-// The same, and throws UsageError unless the model is that of model.from, but for adapters, dropout, and the
-// length and scaling of rotary positions. Names the key and both values.
+// Like require_model_at() for model.from. Also throws UsageError if the model differs from that model in more than
+// adapters, dropout and, with rotary positions, model.max_seq, model.rope_base and model.rope_scaling. The error names
+// the key and both values. A preset set together with a Hugging Face folder must match the folder too.
 void require_same_model(const Config& config);
 
 }  // namespace lt::config

@@ -1,4 +1,4 @@
-// Loads a configuration from its layers and writes it as text. Every value of a layer is checked, even if a later layer
+// Loads a configuration from its layers, and writes it as text. Checks every value of a layer, even if a later layer
 // overrides it.
 #include "libtrain/config/config.h"
 
@@ -103,41 +103,6 @@ class Layers {
     config_.checkpoint.resume = CheckpointConfig().resume, config_.run.force = RunConfig().force;
     if (!fs::equivalent(folder, config_.run.dir, failed)) config_.run.dir = folder.string();
   }
-  // After the layer of a file that a start of an earlier version wrote: it states derived keys as if they were given.
-  void forget_derived() {
-    const auto forget = [&](const std::string& key, auto& member, const auto& unset) {
-      member = unset;
-      config_.origins.erase(key);
-    };
-    CheckpointConfig& checkpoint = config_.checkpoint;
-    if (checkpoint.dir == own_checkpoints(config_.run.dir)) forget("checkpoint.dir", checkpoint.dir, std::string());
-    OptimConfig& optim = config_.optim;
-    if (optim.min_lr == optim.lr / 10) forget("optim.min_lr", optim.min_lr, OptimConfig().min_lr);
-    if (!config_.model.from.empty() || !is_transformer(config_)) return;
-    const nn::TransformerSpec preset = nn::with_defaults(nn::preset(config_.model.preset));
-    const auto is_as_preset = [&](const nn::SpecField& field) {
-      return !field.shapes_model || !nn::is_set(config_.model, field) || nn::is_equal(config_.model, preset, field);
-    };
-    // Beside a field of another shape, one that equals the preset's may have been given.
-    if (!std::ranges::all_of(nn::spec_fields(), is_as_preset)) return;
-    for (const nn::SpecField& field : nn::spec_fields()) {
-      if (!nn::is_equal(config_.model, preset, field)) continue;
-      nn::copy_field(config_.model, ModelConfig(), field);
-      config_.origins.erase(key_of_field(field));
-    }
-  }
-  // In such a file an empty model.rope_scaling is none.
-  void keep_cleared_scaling() {
-    std::string& scaling = config_.model.rope_scaling;
-    const bool is_cleared = is_transformer(config_) && config_.model.from.empty() && scaling.empty();
-    if (is_cleared && !nn::preset(config_.model.preset).rope_scaling.empty()) scaling = nn::kNoRopeScaling;
-  }
-  // Whether a start of an earlier version wrote the text that was read: it states all of these, and no value in a
-  // comment.
-  bool is_of_earlier_version(const std::string& text) const {
-    return config_.train.device && config_.train.cuda_graph && config_.optim.min_lr >= 0 &&
-           !config_.checkpoint.dir.empty() && text.find("  # = ") == text.npos;
-  }
 
   const Config& config() const { return config_; }
 
@@ -234,9 +199,7 @@ Config load_config(const std::string& file, const std::vector<std::pair<std::str
                    const Models& models) {
   config::Layers layers(models);
   if (!file.empty()) {
-    const std::string text = config::read_text(file);
-    config::add_toml(layers, text, file);
-    if (layers.is_of_earlier_version(text)) layers.keep_cleared_scaling(), layers.forget_derived();
+    config::add_toml(layers, config::read_text(file), file);
     layers.name_run_of(file);
   }
   config::add_environment(layers);
@@ -247,13 +210,6 @@ Config load_config(const std::string& file, const std::vector<std::pair<std::str
 Config config_from_toml(const std::string& text, const std::string& source, const Models& models) {
   config::Layers layers(models);
   config::add_toml(layers, text, source);
-  return layers.config();
-}
-
-Config config_of_start(const std::string& text, const std::string& source, const Models& models) {
-  config::Layers layers(models);
-  config::add_toml(layers, text, source);
-  if (layers.is_of_earlier_version(text)) layers.keep_cleared_scaling();
   return layers.config();
 }
 

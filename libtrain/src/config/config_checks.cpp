@@ -1,4 +1,4 @@
-// The checks of a complete configuration, each of one subject.
+// The checks of a complete configuration, one function for each subject.
 #include "config/config_checks.h"
 
 #include <fmt/format.h>
@@ -126,12 +126,6 @@ void require_one_origin_of_weights(const Config& config) {
          "--model.from= leaves it out, --checkpoint.resume=auto starts from its weights at step 1");
 }
 
-void require_one_length_of_evaluation(const Config& config) {
-  if (config.train.eval_steps == 0 || config.train.eval_tokens == 0) return;
-  refuse("train.eval_steps", fmt::format("0 with train.eval_tokens {}", config.train.eval_tokens),
-         std::to_string(config.train.eval_steps));
-}
-
 void require_evaluation_of_best(const Config& config) {
   if (!config.checkpoint.best || config.train.eval_every > 0) return;
   refuse("checkpoint.best", "false without train.eval_every, whose loss says which one is best", "true");
@@ -144,7 +138,7 @@ void check(const Config& complete) {
        {require_backend_of_device, require_graph_on_gpu, require_f32_of_tf32, require_no_fp8_with_adapters,
         require_kernels_of_profile, require_falling_rate, require_decays_below_1, require_numbers_in_f32,
         require_few_groups, require_bf16_without_masters, require_one_source_of_data, require_steps_or_epochs,
-        require_one_origin_of_weights, require_one_length_of_evaluation, require_evaluation_of_best}) {
+        require_one_origin_of_weights, require_evaluation_of_best}) {
     require(complete);
   }
 }

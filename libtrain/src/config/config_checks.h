@@ -1,4 +1,4 @@
-// What the values of several keys require of each other.
+// Checks of a configuration that involve several keys.
 #pragma once
 
 #include "libtrain/config/config.h"

@@ -1,4 +1,4 @@
-// Reads optimizer groups and checks every field.
+// Reads optimizer groups, and checks every field.
 #include "config/config_groups.h"
 
 #include <fmt/format.h>

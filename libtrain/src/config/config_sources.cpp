@@ -1,4 +1,4 @@
-// Reads sources and checks every field. How weights may be combined is checked where the data is opened.
+// Reads sources and checks every field. data::Mixture checks the weights against each other.
 #include "config/config_sources.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Reads keys whose value is a table or a list of tables: TOML tables, or JSON text outside a file.
+// Reads keys whose value is a table or a list of tables: TOML tables in a file, JSON text on the command line or in the
+// environment.
 #pragma once
 
 #include <string>
@@ -9,27 +10,28 @@
 
 namespace lt::config {
 
-// Both throw UsageError, whose hint has `example` where JSON was expected: "<key>: expected tables, got ...".
-// Empty text is no tables, and an empty table.
+// Both throw UsageError: "<key>: expected tables, got ...". If JSON was expected, the hint shows `example`. Empty text
+// yields an empty list or an empty table.
 std::vector<Table> tables_from(const Value& value, const std::string& key, const char* example);
 Table table_from(const Value& value, const std::string& key, const char* example);
 
-// Reads the fields of one table. Errors name it and the field: "<key>[1].lr_scale: expected ..., got ...".
+// Reads the fields of one table. All functions throw UsageError that names the table and the field, for example
+// "<key>[1].lr_scale: expected ..., got ...".
 class TableFields {
  public:
   explicit TableFields(std::string name) : name_(std::move(name)) {}
-  TableFields(const std::string& key, std::size_t element);  // of name "<key>[1]"
+  TableFields(const std::string& key, std::size_t element);  // name "<key>[<element>]"
 
   std::string text(const std::string& field, const Scalar& value) const;
-  // One text, or a list of texts. None may be empty.
+  // One text, or a list of at least one text. No text may be empty.
   std::vector<std::string> texts(const std::string& field, const Scalar& value) const;
   double number(const std::string& field, const Scalar& value) const;    // at least 0
   double positive(const std::string& field, const Scalar& value) const;  // above 0
   Size count(const std::string& field, const Scalar& value) const;       // from 1 to 2^31 - 1
   [[noreturn]] void fail(const std::string& field, const std::string& expected, const Scalar& value) const;
-  // For a field of no known name.
+  // For a field with an unknown name.
   [[noreturn]] void refuse(const std::string& field, const std::vector<std::string>& known) const;
-  // For a field that must be there and is not.
+  // For a missing field.
   [[noreturn]] void fail_missing(const std::string& field, const std::string& expected) const;
 
  private:

@@ -1,4 +1,4 @@
-// Fills in what a configuration leaves open.
+// Derives the configuration values that no layer has set.
 #pragma once
 
 #include "libtrain/config/config.h"
@@ -7,18 +7,18 @@
 
 namespace lt::config {
 
-// The configuration with every value that follows from others, or from the machine (Config::derived), for this number
-// of ranks, and checked. train.device=auto becomes `automatic`. Throws UsageError that names the key.
+// Returns the configuration for `ranks` ranks, checked, with every value that follows from other keys or from the
+// machine (Config::derived). train.device=auto becomes `automatic`. Throws UsageError that names the key.
 Config complete(const Config& given, int ranks, DeviceType automatic);
 
-// Parts of complete(). What follows from other keys alone: the fields of a preset, train.seq, optim.min_lr,
-// checkpoint.dir. Throws UsageError.
+// Parts of complete(). with_derived() sets only values that follow from other keys: the fields of a preset, train.seq,
+// optim.min_lr, checkpoint.dir. Throws UsageError.
 Config with_derived(Config given);
-// train.accum, if train.global_batch is given. Throws UsageError if global_batch is not a multiple of ranks x
-// micro_batch, or if a given accum contradicts it.
+// Sets train.accum if train.global_batch is given. Throws UsageError if global_batch is not a multiple of ranks x
+// micro_batch, if a given accum contradicts it, or if a step would have more than 2^53 tokens.
 Config with_accum(Config given, int ranks);
 
-// The transformer, whole. Throws UsageError for a model that is none.
+// Returns the complete description of the configured transformer. Throws UsageError if the model is not a transformer.
 nn::TransformerSpec model_spec(const Config& config);
 
 }  // namespace lt::config

@@ -1,4 +1,4 @@
-// Checks a table of models, and makes the model that a configuration describes.
+// Checks model tables, and makes the model that a configuration describes.
 #include "config/model_table.h"
 #include "checkpoints/format/model_json.h"
 

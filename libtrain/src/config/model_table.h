@@ -1,4 +1,4 @@
-// Which model a configuration describes.
+// Finds the row of the model table that a configuration chooses, and describes its model.
 #pragma once
 
 #include <memory>
@@ -10,26 +10,26 @@
 
 namespace lt::config {
 
-// Throws UsageError for an empty table, names that clash, and fields whose default is not valid.
+// Throws UsageError for an empty table, clashing names, and fields with an invalid default.
 void require_valid(const ModelTable& models);
 
 bool is_transformer(const Config& config);
-// Throws UsageError for a key of [model] that a layer set and the chosen model does not have.
+// Throws UsageError if a layer set a key of [model] that the chosen model does not have.
 void require_keys_of_model(const Config& config);
 
-// Whether the row has training batches of its own, and these batches; null: those of token files.
+// True if the row makes its own training batches; otherwise they come from token files, and own_batches() returns null.
 bool has_own_batches(const Config& config);
 std::unique_ptr<BatchSource> own_batches(const Resolved& resolved, const BatchShape& shape);
 
-// A short name: the row's, or that of nn::model_name().
+// A short name: nn::model_name() for a transformer, otherwise the row's name.
 std::string model_name(const Resolved& resolved);
-// The model's facts. A model that gives itself no name has that of its row, and without one "model".
+// The model's facts. If the model sets no name, the name is its row's, or "model" if it has no row.
 nn::ModelFacts facts_of(const nn::Model& model, const Resolved& resolved);
-// The transformer's description in checkpoints and plans, for `ltrain sample` and `export`: a JSON object. It is empty
-// for another model, which only its own program can read.
+// The transformer's description in checkpoints and plans, read by `ltrain sample` and `export`: a JSON object; {} for
+// other models, which only their own program can read.
 std::string model_description(const nn::Model& model, Size seq);
 
-// The description for plans and manifests: a JSON object, {} for a model of which nothing is known.
+// The description in plans and manifests: a JSON object; {} for a model that is neither a transformer nor in the table.
 std::string model_description(const nn::Model& model, const Resolved& resolved);
 
 }  // namespace lt::config

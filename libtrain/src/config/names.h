@@ -1,4 +1,5 @@
-// The names of values in a configuration: "zero3", "bf16", "auto". A type with a table here can be the type of a key.
+// The names of values in a configuration, such as "zero3", "bf16", "auto". A type with a table here can be the type of
+// a key.
 #pragma once
 
 #include <algorithm>
@@ -74,7 +75,7 @@ inline constexpr std::array kNames<Recompute> = [] {
 template <class T>
 concept HasNames = !std::is_same_v<const std::nullptr_t, decltype(kNames<T>)>;
 
-// Empty for a value without a name.
+// Returns an empty text if the value has no name.
 template <HasNames T>
 std::string name_of(const T& value) {
   for (const Named<T>& entry : kNames<T>) {

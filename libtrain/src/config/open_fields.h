@@ -6,7 +6,7 @@
 
 namespace lt::config {
 
-// True for the fields that older configurations lack: those that checkpoints may omit, the epsilon of norms and the
+// True for fields that older configurations lack: the fields that checkpoints may omit, the epsilon of norms and the
 // base of rotary positions.
 inline bool is_left_open(const nn::SpecField& field) {
   return field.optional || field.name == "norm_eps" || field.name == "rope_base";

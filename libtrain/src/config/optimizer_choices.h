@@ -13,11 +13,11 @@ namespace lt::config {
 struct OptimizerChoice {
   std::string_view name;
   Optimizer (*make)(const OptimConfig& options, double weight_decay);
-  std::string_view rest;  // the choice for parameters that this one does not take; empty: it takes all
+  std::string_view rest;  // name of the optimizer for parameters that this one cannot update; empty: it updates all
 };
 
 std::vector<std::string> optimizer_names();
-// The rows of `name`: its own, then that of the rest if there is one. `name` must be a choice.
+// Returns the row of `name`, then the row of its `rest` if it has one. `name` must be in the table.
 std::vector<const OptimizerChoice*> rows_of_optimizer(std::string_view name);
 // The name of the group's optimizer.
 inline const std::string& optimizer_of(const OptimGroupConfig& group, const OptimConfig& optim) {

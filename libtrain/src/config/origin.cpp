@@ -1,4 +1,4 @@
-// Maps the fields that components refuse to the keys that set them.
+// Maps the fields that components reject to the keys that set them.
 #include "config/origin.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Where the value of a key comes from, and errors that say so.
+// The origin of a key's value, and errors that name it.
 #pragma once
 
 #include <functional>
@@ -10,14 +10,15 @@
 
 namespace lt::config {
 
-// The origin of every key of [model] where a program has made the model. All of them count, also those that are 0.
+// The origin of every key of [model] if a program has made the model. All these keys count as set, even if they are 0.
 inline constexpr const char* kFromProgram = "from the program";
 
-// Whether the origin is a file. Others are the command line, a variable of the environment and a program.
+// True if the origin is a file. Other origins are the command line, an environment variable and a program.
 inline bool is_file(std::string_view origin) { return !origin.starts_with("from the "); }
 
-// Runs `body`. Layers below the configuration know their own fields and no keys: if it throws a UsageError about a
-// field that a key sets, throws one that names the key (component "config"), and the layer that set it.
+// Runs `body`. Layers below the configuration know their own fields, but no keys. So if `body` throws a UsageError
+// about a field that a key sets, name_keys() throws one of component "config" that names the key and the layer that set
+// it.
 void name_keys(const Config& config, const std::function<void()>& body);
 
 }  // namespace lt::config

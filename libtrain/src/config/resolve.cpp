@@ -19,7 +19,7 @@ ParallelOptions parallel_options(const Config& config) {
           parallel.reduce_dtype, config.train.deterministic};
 }
 
-StepOptions step_options(const Config& config) {
+EngineOptions step_options(const Config& config) {
   const TrainConfig& train = config.train;
   return {.micro_batch = train.micro_batch,
           .accum = train.accum,
@@ -108,7 +108,7 @@ Resolved resolve(const Config& given, int ranks, DeviceType automatic) {
   resolved.optimizers = config::optimizers_of(config);
   resolved.schedule = config::schedule_of(config);
   resolved.max_minutes = train.max_minutes;
-  resolved.evaluation = {.every = train.eval_every, .tokens = train.eval_tokens, .steps = train.eval_steps};
+  resolved.evaluation = {.every = train.eval_every, .tokens = train.eval_tokens};
   resolved.sample_every = train.sample_every;
   resolved.checkpoint = config.checkpoint;
   resolved.resume = config::resume_of(config.checkpoint.resume);

@@ -1,5 +1,4 @@
-// Inputs compressed by gzip or zstd, of one member or several after one another. The only file that sees zlib and
-// libzstd.
+// Decompresses gzip and zstd inputs of one or several members. No other file includes zlib or libzstd.
 #include <fmt/format.h>
 #include <zlib.h>
 #include <zstd.h>

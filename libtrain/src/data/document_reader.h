@@ -1,5 +1,5 @@
 // Reads the inputs of `prepare` piece by piece, and encodes them. Invariant: the tokens do not depend on the pieces,
-// and reading can go on from the position behind any piece.
+// and a later reader can continue from the position after any piece.
 #pragma once
 
 #include <cstdint>
@@ -16,32 +16,32 @@
 namespace lt::data {
 
 struct InputPosition {
-  Size input = 0;   // its number
-  Size offset = 0;  // bytes of its content that are encoded
-  Size line = 0;    // lines of it that are
-  Size tokens = 0;  // of a text file that is one document, so far
+  Size input = 0;   // index of the current input
+  Size offset = 0;  // encoded bytes of its content
+  Size line = 0;    // encoded lines of its content
+  Size tokens = 0;  // tokens of its document so far, if the whole file is one document
 };
 
 struct EncodedPiece {
   Tokenizer::Ids ids;
-  std::vector<std::uint8_t> targets;  // of each token: 1 if it counts as a target; empty: all do
+  std::vector<std::uint8_t> targets;  // of each token: 1 if it is a target, else 0; empty: all are targets
   std::vector<Size> documents;        // with options.pack: tokens of each document that ends in this piece
   Size bytes = 0;                     // of text
   Size conversations = 0;             // with options.chat
-  Size untrained = 0;                 // those of them without a token that counts
-  UnusedFields unused{};              // of them and their messages
+  Size untrained = 0;                 // conversations without a target
+  UnusedFields unused{};              // of conversations and their messages
 };
 
 class DocumentReader {
  public:
-  // `paths` has no patterns. Everything given must outlive the reader. Throws UsageError if documents need an
-  // end-of-text token and the tokenizer has none.
+  // `paths` has no patterns. All arguments must outlive the reader. Throws UsageError if documents need an end-of-text
+  // token and the tokenizer has none.
   DocumentReader(const PrepareOptions& options, const std::vector<std::string>& paths, const Tokenizer& tokenizer,
                  const ChatTemplate* chat, const InputPosition& position);
 
-  // Reads and encodes about options.batch_bytes; false at the end of the last input. Throws DataError.
+  // Reads and encodes about options.batch_bytes. Returns false at the end of the last input. Throws DataError.
   bool next(EncodedPiece& piece);
-  // Opens the current input, if there is one.
+  // Opens the current input unless it is open or all inputs are read.
   void open_current();
   const InputPosition& position() const { return position_; }
   // How many bytes of the current file have been read.
@@ -51,7 +51,7 @@ class DocumentReader {
   enum class Kind { text, separated, json_lines };
 
   void fill(std::size_t bytes);
-  // Encode what is complete in the buffer and drop it; return how many bytes that is.
+  // Encode the complete documents or lines in the buffer and drop them. Return the bytes dropped.
   std::size_t encode_text(EncodedPiece& piece);
   std::size_t encode_separated(EncodedPiece& piece);
   std::size_t encode_lines(EncodedPiece& piece);
@@ -59,7 +59,8 @@ class DocumentReader {
   void append_documents(const std::vector<std::string_view>& texts, EncodedPiece& piece) const;
   void append_long(std::string_view text, Tokenizer::Ids& ids) const;
   void append_conversations(const std::vector<Conversation>& conversations, EncodedPiece& piece) const;
-  // Appends the token that ends a document, whose other tokens are the last `tokens` of the piece and of those before.
+  // Appends the token that ends a document. The document's other tokens are the last `tokens` ones, in this piece and
+  // earlier pieces.
   void end_document(Size tokens, EncodedPiece& piece) const;
 
   const PrepareOptions& options_;

@@ -6,9 +6,8 @@
 
 namespace lt::data {
 
-// Returns the paths in the order given. A POSIX glob pattern is replaced by its matches in byte order; a path that
-// exists is taken literally, whatever characters it has. Throws DataError for a pattern that matches
-// nothing, or a folder that cannot be read.
+// Returns the paths in the given order. Replaces a POSIX glob pattern by its matches in byte order, unless a file of
+// that exact name exists. Throws DataError if a pattern matches nothing, or a folder cannot be read.
 std::vector<std::string> expand_files(const std::vector<std::string>& files);
 
 }  // namespace lt::data

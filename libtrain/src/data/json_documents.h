@@ -1,4 +1,4 @@
-// Documents and conversations of JSON lines.
+// Reads documents and conversations from JSON lines.
 #pragma once
 
 #include <map>
@@ -10,24 +10,24 @@
 
 namespace lt::data {
 
-// The functions throw DataError that names file, line and field.
+// The readers throw DataError that names file, line and field.
 
-// The text in a field of the line's object.
+// Returns the text in a field of the line's object. Throws for an empty text.
 std::string document_of(const std::string& path, const JsonLine& line, const std::string& field);
 
-// How many messages or conversations have a value in a field that has no effect, by the field: "messages[].name".
+// How many messages or conversations have a value in a field that libtrain ignores, by field: "messages[].name".
 using UnusedFields = std::map<std::string, Size>;
-// Adds `count` to a field. Beyond a few dozen fields all others, and those whose names do not fit on a line, are
-// one field, "...".
+// Adds `count` to a field. Holds at most 32 fields; further fields, and fields whose names are long or have control
+// characters, share the field "...".
 void count_unused(UnusedFields& fields, const std::string& field, Size count);
 
 struct Conversation {
   std::vector<ChatMessage> messages;
   UnusedFields unused;
 };
-// The conversation in the field "messages". A message whose "weight" is 0 or whose "train" is false is not trained.
-// Refuses values that belong to the text or to the choice of targets and are not supported, such as "tool_calls".
-// Values that are null or empty do not count.
+// Returns the conversation in the field "messages". Messages with "weight" 0 or "train" false are not trained. Throws
+// for unsupported values that would change the text or the targets, such as "tool_calls". Ignores null and empty
+// values.
 Conversation conversation_of(const std::string& path, const JsonLine& line);
 
 }  // namespace lt::data

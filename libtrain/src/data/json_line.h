@@ -1,4 +1,4 @@
-// One object of JSON lines, and errors that name its place.
+// Parses a line of JSON; errors name file and line.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,15 +15,15 @@ struct JsonLine {
   Size number;
 };
 
-// Python's limit. Values are never copied or printed recursively.
+// Levels of nesting, as in Python. Values are never copied or printed recursively.
 inline constexpr int kMaxLineDepth = 1000;
 
 // Throws DataError: "<path>:<number>: <what>".
 [[noreturn]] void refuse_line(const std::string& path, const JsonLine& line, const std::string& what,
                               const std::string& hint = "");
-// The object of a line. Escapes of half a surrogate pair become U+FFFD. NaN, Infinity and numbers beyond double are
-// read as `[0]`, which every field that is read refuses. Throws DataError for anything else, and
-// for JSON of more than kMaxLineDepth levels.
+// Returns the object of a line. Escapes of half a surrogate pair become U+FFFD. NaN, Infinity and numbers beyond double
+// become `[0]`, which every used field rejects. Throws DataError if the line is not an object, or has more than
+// kMaxLineDepth levels.
 nlohmann::json object_of(const std::string& path, const JsonLine& line);
 
 }  // namespace lt::data

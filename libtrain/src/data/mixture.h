@@ -1,4 +1,5 @@
-// Which source a sample of a run comes from, if several are mixed by weight: a pure function of the sample's index.
+// Chooses the source of each sample of a run if several sources are mixed by weight: a pure function of the sample's
+// index.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +9,18 @@
 
 namespace lt::data {
 
-// The chairman assignment of Tijdeman (1980). Each source has n times its share among the first n samples, less or more
-// by less than one sample. The shares are ratios of integers, so the assignment is periodic, and one period is a table.
+// The chairman assignment of Tijdeman (1980). Among the first n samples, a source with share s has n * s samples, with
+// an error below one sample. The shares are ratios of integers, so the assignment is periodic; one period is a table.
 class Mixture {
  public:
-  // Weights are above 0 and have at most six decimals. Throws UsageError for others, and where the period would have
-  // more than kMostPeriod samples.
+  // Weights must be above 0 and have at most six decimals. Throws UsageError for other weights, or if the period would
+  // have more than kMostPeriod samples.
   explicit Mixture(const std::vector<double>& weights);
 
   static constexpr Size kMostPeriod = Size{1} << 22;
 
-  // Samples of each source in a period: the smallest integers in the ratios of the weights. Throws UsageError.
+  // Samples of each source in a period: the smallest integers in the ratio of the weights. Throws UsageError for
+  // invalid weights.
   static std::vector<Size> shares_of(const std::vector<double>& weights);
 
   struct Pick {
@@ -26,7 +28,7 @@ class Mixture {
     Size count;  // samples of this source before this one
   };
   Pick pick(Size sample) const;
-  // The sample that is number `count`, from 0, of a source.
+  // The index of the source's sample number `count`, counted from 0.
   Size sample_of(Size source, Size count) const;
 
  private:

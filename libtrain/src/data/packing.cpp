@@ -1,4 +1,4 @@
-// Packs the pieces of a window.
+// Packs the documents of a window.
 #include "data/packing.h"
 
 #include <algorithm>

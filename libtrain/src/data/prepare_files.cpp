@@ -1,4 +1,4 @@
-// Divides the spool into training and validation tokens, packed or as they come.
+// Divides the spool into training and validation tokens, packed or in their given order.
 #include "data/prepare_files.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Reads the rows of coming steps in threads of its own, so that training does not wait for a slow file system. The rows
-// are those that reading in place would give.
+// Reads the rows of future steps in background threads, so that training does not wait for a slow file system. The rows
+// are the same as without reading ahead.
 #pragma once
 
 #include <condition_variable>
@@ -15,8 +15,8 @@
 
 namespace lt::data {
 
-// One thread serves a file system that answers at once. Threads are added while take() has to wait, so that several
-// reads are in flight and their latencies overlap.
+// Starts with one thread, enough for a fast file system. While take() has to wait, threads are added, up to 32, so that
+// the latencies of several reads overlap.
 class ReadAhead {
  public:
   ReadAhead(std::shared_ptr<const Samples> samples, const BatchShape& shape);
@@ -25,8 +25,8 @@ class ReadAhead {
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  // Copies this rank's rows of the step that begins at sample `position`, and lets the threads go on with the steps
-  // after it. A position that does not follow the last one drops what was read. Throws what a read threw.
+  // Copies this rank's rows of the step that begins at sample `position`, and lets the threads read the next steps. If
+  // `position` does not follow the last one, drops the rows that were read. Rethrows the error of a read.
   void take(Size position, std::int32_t* inputs, std::int32_t* targets);
 
   std::size_t threads() const { return threads_.size(); }
@@ -49,10 +49,10 @@ class ReadAhead {
   const std::shared_ptr<const Samples> samples_;
   const BatchShape shape_;
   std::vector<Row> rows_;
-  std::vector<std::thread> threads_;  // only take() adds any
-  std::mutex mutex_;                  // of all below, and of the rows that are not being read
+  std::vector<std::thread> threads_;  // only take() adds threads
+  std::mutex mutex_;                  // guards the members below and the rows that no thread is filling
   std::condition_variable work_, ready_;
-  Size position_ = -1;          // the sample of job 0; negative: none was taken yet
+  Size position_ = -1;          // sample of job 0; negative before the first take() and after an error
   Size begun_ = 0, taken_ = 0;  // jobs
   Size awaited_ = -1;           // the job that take() waits for
   Size in_flight_ = 0;

@@ -1,5 +1,5 @@
-// The samples of a run: which block of which file each one is, and its tokens. Nothing changes after the files are
-// open, so several threads may read at once.
+// The samples of a run: maps each sample to a block of a file and reads its tokens. Immutable after construction, so
+// several threads may read at once.
 #pragma once
 
 #include <cstdint>
@@ -20,24 +20,26 @@ class Samples {
   Size source_of(Size file) const;
   Size per_epoch(Size source) const { return sources_[static_cast<std::size_t>(source)].first_block.back(); }
   Size per_epoch() const;  // of all sources
-  // The first sample that a source gives for a second time.
+  // The index of the first sample that repeats a block of the source.
   Size first_repeat(Size source) const { return mixture_.sample_of(source, per_epoch(source)); }
   bool has_ignored_targets() const;
-  // Every token is below it. Ids are i32 in memory, which is the limit if no vocabulary is given.
+  // Every token is below this limit: the vocabulary or, if none is given, 2^31, because ids are i32 in memory.
   Size token_limit() const { return options_.vocab > 0 ? options_.vocab : Size{1} << 31; }
 
-  // Sample `index` of the run: seq tokens and the one after. Throws DataError for a token that is not below the limit.
+  // Reads sample `index` of the run: seq tokens and the next one. Throws DataError for a token that is not below the
+  // limit.
   void read(Size index, std::int32_t* tokens) const;
-  // The same as a row of a batch. `tokens` has room for seq + 1 and is overwritten.
+  // Like read(), but as a row of a batch: seq inputs and seq targets. `tokens` holds seq + 1 numbers and is
+  // overwritten.
   void read_row(Size index, std::int32_t* inputs, std::int32_t* targets, std::int32_t* tokens) const;
   bool separates_documents() const { return options_.document_end.has_value(); }
-  // For each token of a row, the position where its document begins, if documents are separate.
+  // Sets starts[i] to the position at which the document of token i begins. For separates_documents().
   void find_documents(const std::int32_t* inputs, std::int32_t* starts) const;
 
  private:
   struct Source {
     Size first_file;
-    std::vector<Size> first_block;  // per file, then the total
+    std::vector<Size> first_block;  // of each file, counted over the source; last element: the source's blocks
   };
   struct Place {
     const TokenFile* file;

@@ -1,12 +1,12 @@
-// The tokens that `prepare` has made so far, in a folder from which a killed run goes on.
+// The tokens that `prepare` has made so far, in a folder from which `prepare` continues after it was killed.
 //
 //   lock       held by the process that works here
 //   tokens     little-endian uint16 or uint32
-//   targets    a byte a token: 1 if it counts as a target (only with masks)
-//   documents  uint64 a document: its tokens (only with packing)
-//   state.json what was asked for, and how much of the files and of the inputs is done
+//   targets    one byte for each token: 1 if it is a target (only with masks)
+//   documents  one uint64 for each document: its tokens (only with packing)
+//   state.json the identity of the request, and how much of the files and of the inputs is done
 //
-// Invariant: what state.json counts is on disk. More may follow it in the files; it is cut off.
+// Invariant: everything that state.json counts is on disk. Bytes after it in the files are cut off.
 #pragma once
 
 #include <cstdint>
@@ -28,26 +28,27 @@ struct SpoolShape {
 struct SpoolState {
   InputPosition position;
   Size tokens = 0, documents = 0, masked = 0, bytes = 0, conversations = 0, untrained = 0;
-  std::uint32_t highest = 0;  // token
+  std::uint32_t highest = 0;  // highest token
   UnusedFields unused{};
 };
 
 class Spool {
  public:
-  // Opens the folder, or makes it. Goes on from the state in it if that is of the same `identity`, else begins anew.
-  // An empty identity is never the same. Before it begins anew it calls `on_new`, which may throw; nothing is lost
-  // then. Throws DataError for what the system refuses, and UsageError if another process works there.
+  // Opens or creates the folder. Continues from its state if that has the same `identity`; an empty identity never
+  // matches. Otherwise calls `on_new`, then deletes the state and starts over; if `on_new` throws, the state is kept.
+  // Throws DataError for errors of the system, UsageError if another process uses the folder.
   Spool(const std::string& folder, std::string identity, const SpoolShape& shape, const std::function<void()>& on_new);
 
   bool resumed() const { return resumed_; }
-  // Whether a later process can go on from a state that is on disk.
+  // True if a later process can continue from a state on disk.
   bool can_be_resumed() const { return !identity_.empty() && (resumed_ || saved_); }
   const SpoolState& state() const { return state_; }
   void append(const EncodedPiece& piece);
-  // From now on a killed run goes on from this position.
+  // Writes the state. A later process then continues from this position.
   void save(const InputPosition& position);
 
-  // Read what was appended: tokens [begin, begin + to.size()), whether they are targets, and the tokens of documents.
+  // Read appended tokens [begin, begin + to.size()), their targets (1: a target), and the lengths of documents in
+  // tokens.
   void read_tokens(Size begin, std::span<std::uint32_t> to) const;
   void read_targets(Size begin, std::span<std::uint8_t> to) const;
   void read_documents(Size begin, std::span<std::uint64_t> to) const;
@@ -55,7 +56,7 @@ class Spool {
  private:
   std::string path(const char* name) const { return folder_ + "/" + name; }
   bool load();
-  // Throws DataError with the system's reason unless done.
+  // Throws DataError with errno's text unless `done`.
   void require(bool done, const char* name, const char* what) const;
   void read(const io::Descriptor& file, const char* name, Size offset, void* to, std::size_t bytes) const;
 

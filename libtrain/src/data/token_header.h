@@ -1,6 +1,6 @@
 // The header of a token file and of a mask: 256 little-endian int32 values. The first three are magic, version and
-// token count; the rest are unused. A mask then has a bit for each token: bit i % 8, the least significant first, of
-// byte i / 8 is 1 where token i counts as a target.
+// token count; the rest are unused. A mask then has one bit for each token: bit i % 8 of byte i / 8, counted from the
+// least significant bit, is 1 if token i is a target.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace lt::data {
 
 inline constexpr Size kTokenHeaderBytes = 1024;
-inline constexpr Size kMostTokens = 2147483647;  // of a file: the count in a header is an int32
+inline constexpr Size kMostTokens = 2147483647;  // in a file, because the header's count is an int32
 
 struct TokenEncoding {
   std::int32_t magic, version;

@@ -1,4 +1,4 @@
-// Writes token files in the narrowest encoding that holds every token, and a bit a token into masks.
+// Writes token files in the narrowest encoding that holds every token, and masks with one bit for each token.
 #include "data/token_writer.h"
 
 #include <fmt/format.h>

@@ -13,17 +13,18 @@
 
 namespace lt::data {
 
-// One token file of a length that is known before, and its mask.
+// Writes one token file of a given length, and its mask.
 class TokenFileWriter {
  public:
   // `stem`: the path without .bin. `narrow`: every token is below 65536. Throws DataError if the count does not fit in
   // a header.
   TokenFileWriter(const std::string& stem, Size tokens, bool narrow, bool may_mask);
 
-  // Appends tokens; with `may_mask`, `targets`, of the same length or empty, has 0 for those that are no targets.
+  // Appends tokens. With `may_mask`, `targets` has 1 for each token that is a target, else 0; empty: all are targets.
   void write(std::span<const std::uint32_t> tokens, std::span<const std::uint8_t> targets);
   Size tokens_left() const { return left_; }
-  // The files, with all their bytes on disk; the mask only if a token is no target. Each still has to be committed.
+  // Writes all bytes to disk and returns the files; the mask only if a token is not a target. The caller must commit
+  // each file.
   std::vector<io::PendingFile*> finish();
   // The paths of what finish() returned.
   std::vector<std::string> paths() const;
@@ -38,7 +39,7 @@ class TokenFileWriter {
   io::PendingFile tokens_;
   std::optional<io::PendingFile> mask_;
   Size masked_ = 0;
-  unsigned char bits_ = 0;  // of the byte of the mask that is not complete
+  unsigned char bits_ = 0;  // the mask's incomplete last byte
   int bit_ = 0;
   std::vector<unsigned char> mask_bytes_;
 };

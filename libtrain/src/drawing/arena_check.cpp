@@ -1,4 +1,4 @@
-// Checks whether a text is an arena drawing. It may contain only elements and attributes that arena_svg() writes.
+// Checks whether a text is an arena drawing, by a list of the valid elements and attributes.
 #include <algorithm>
 #include <array>
 #include <string_view>

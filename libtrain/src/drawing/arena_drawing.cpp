@@ -1,5 +1,5 @@
-// Draws an arena. Invariant: blocks are drawn once, and texts twice, for wide and for narrow screens. The narrow texts
-// are enlarged by as much as the picture shrinks, and the blocks move down to make room.
+// Draws an arena. Invariant: blocks are drawn once, and texts twice: for wide and for narrow screens. Texts for narrow
+// screens are larger by the factor by which the picture shrinks, and the blocks move down to make room.
 #include "drawing/arena_drawing.h"
 
 #include <fmt/format.h>

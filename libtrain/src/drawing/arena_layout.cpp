@@ -1,5 +1,5 @@
-// Lays out the texts of an arena drawing. Invariant: positions follow from the number and size of the texts, so that no
-// texts overlap.
+// Lays out the texts of an arena drawing. Invariant: positions follow from the number and size of the texts, so texts
+// never overlap.
 #include "drawing/arena_layout.h"
 
 #include <fmt/format.h>

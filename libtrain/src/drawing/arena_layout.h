@@ -1,4 +1,4 @@
-// The layout of an arena drawing and its texts. Texts are drawn once for each kind of screen.
+// The layout of an arena drawing and its texts. Texts are drawn once for each kind of screen: wide and narrow.
 #pragma once
 
 #include <string>
@@ -32,7 +32,7 @@ struct Scales {
   double y(double bytes) const { return bottom - bytes / unit / y_ticks.back() * (bottom - top); }
 };
 
-// The markup above the area (note, legend and name of the y axis), and the y at which the area may begin.
+// The markup above the area between the axes (note, legend and name of the y axis), and the smallest y of the area.
 struct Head {
   std::string drawn;
   double bottom = 0;

@@ -1,4 +1,4 @@
-// Chooses ticks with steps of 1, 2 or 5 times a power of ten.
+// Computes ticks from a step of 1, 2 or 5 times a power of ten.
 #include "drawing/ticks.h"
 
 #include <fmt/format.h>

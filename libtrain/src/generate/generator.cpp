@@ -1,7 +1,7 @@
 // Generates tokens of several sequences with a cache of keys and values. Ids, lengths and random numbers stay on the
-// device. Where all rows read one token, a step is the same work in the same memory, so on CUDA it becomes a graph, and
-// the device begins the next step before the host has read this one's tokens. If the texts then change, that step is
-// taken back.
+// device. If every row reads one token, each step does the same work in the same memory. So on CUDA it is a graph, and
+// the device begins the next step before the host has read this step's tokens. If the texts then change, the generator
+// discards that step.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "checkpoints/format/files.h"
+#include "checkpoints/format/find.h"
+#include "checkpoints/format/load.h"
 #include "checkpoints/format/model_json.h"
 #include "checkpoints/format/transfer.h"
 #include "checkpoints/hugging_face/base_weights.h"

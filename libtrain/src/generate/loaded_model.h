@@ -1,4 +1,4 @@
-// Evaluating batches with a model that every rank holds whole.
+// Evaluates batches with a model of which every rank holds all parameters.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace lt::generator {
 
-// The loss of a batch on the CPU, with the model where it is. Records no gradient.
+// Returns the loss of a batch, which is on the CPU; the model may be on any device. Records no gradient.
 BatchLoss loss_of(nn::Transformer& model, const Batch& batch);
-// The losses of all ranks' batches, in rank order.
+// Returns the losses of all ranks' batches, in rank order. All ranks must call it.
 std::vector<BatchLoss> gather_losses(const BatchLoss& own, const Group& group);
 
 }  // namespace lt::generator

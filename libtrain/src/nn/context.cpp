@@ -1,4 +1,4 @@
-// The context of a forward pass, and the loss and the dropout that depend on it.
+// The context of a forward pass, and the loss and dropout functions that depend on it.
 #include <string>
 
 #include "libtrain/error.h"

@@ -1,4 +1,4 @@
-// Sizes of a Hugging Face tensor's row (model_family.h) in one model.
+// Evaluates the shape of a row of a family's table of tensors (HfTensorRow) for one model.
 #include <span>
 #include <string>
 #include <vector>

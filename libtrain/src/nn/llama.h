@@ -1,5 +1,5 @@
 // Code shared by the families that resemble Llama, and their Hugging Face names. They use RMSNorm, rotary positions,
-// grouped heads and SwiGLU. They have no biases, except optionally those of queries, keys and values.
+// grouped heads and SwiGLU, and no biases except optional ones of queries, keys and values.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Finds the projections that model.lora names.
+// Matches the targets of model.lora with the rows of a family's table.
 #include "nn/lora.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Low-rank adapters by the names of projections, from the tensors of a family's blocks in Hugging Face's format
-// (model_family.h). A projection is one such matrix: a whole linear layer of ours, or some rows of one.
+// Finds the low-rank adapters of a model by the Hugging Face names of projections (model_family.h). A projection is a
+// matrix of a block in Hugging Face's format: all rows of one of our linear layers, or some of them.
 #pragma once
 
 #include <string>
@@ -13,20 +13,21 @@ namespace lt::nn {
 
 inline constexpr std::string_view kLoraA = ".lora_A", kLoraB = ".lora_B";
 
-// Whether a parameter, by its full name, is an adapter's.
+// True if the parameter with this full name belongs to an adapter.
 inline bool is_adapter(std::string_view parameter) {
   return parameter.ends_with(kLoraA) || parameter.ends_with(kLoraB);
 }
 inline bool has_adapters(const TransformerSpec& spec) { return spec.lora.rank > 0; }
 
-// The last part of each projection's name, in order: "q_proj".
+// Returns the last component of each projection's name, such as "q_proj", without duplicates.
 std::vector<std::string> projection_names(const ModelFamily& family);
-// Throws UsageError, which lists the names, unless `target` is the end of some projection's name.
+// Throws UsageError that lists the names unless `target` is a projection's name or its last components.
 void require_projection(const ModelFamily& family, const std::string& target);
-// Whether the model adapts the projection that this row of its family's table describes.
+// True if the model has an adapter for the projection in this row of its family's table.
 bool is_adapted(const TransformerSpec& complete, const HfTensorRow& row);
 
-// The adapter of a block's linear layer, by its name in the block: "attention.qkv".
+// Returns the adapter of a block's linear layer `linear`, named as in the block: "attention.qkv"; rank 0 if it has
+// none.
 Adapter adapter_of(const TransformerSpec& complete, std::string_view linear);
 
 }  // namespace lt::nn

@@ -19,7 +19,7 @@ struct HfEntry {
   const char* key;               // dots lead into nested objects: "rope_parameters.rope_type"
   const char* field;             // a name from spec_fields(); null: use the constant
   const char* constant;          // as JSON
-  const char* absent = nullptr;  // what transformers assumes if the key is missing, as JSON; null: the field's default
+  const char* absent = nullptr;  // value in the transformers library if the key is missing, JSON; null: field's default
 };
 
 // One Hugging Face tensor. It corresponds to a whole parameter of ours, or to some rows of a matrix of ours.
@@ -27,7 +27,7 @@ struct HfTensorRow {
   enum class Rows { all, q, k, v, gate, up };
   enum class Where { always, untied, qk_norm, qkv_bias };
 
-  const char* ours;  // {} stands for the layer index
+  const char* ours;  // {} is replaced by the layer index
   const char* theirs;
   // Shape of our parameter, outermost dimension first; "q+g+g" is a sum. C width, V vocab, P max_seq, F ffn, D
   // head_dim, q = heads * D, g = kv_heads * D.
@@ -37,7 +37,7 @@ struct HfTensorRow {
   Where where = Where::always;
 };
 
-// The shape of the whole parameter of a row, and the rows of it that are the row's tensor.
+// Return the shape of the row's whole parameter, and the rows of the parameter that form the row's tensor.
 Shape shape_of(const HfTensorRow& row, const TransformerSpec& complete);
 ops::RowRange rows_of(const HfTensorRow& row, const TransformerSpec& complete);
 
@@ -52,7 +52,7 @@ struct ModelFamily {
   bool gated_ffn;            // SwiGLU (Shazeer 2020)
   bool rotary;               // rotary positions (Su et al. 2021); false: learned
   TransformerSpec defaults;  // values for fields that a description leaves unset; every std::optional must be set
-  void (*check)(const TransformerSpec& complete);  // its own checks; they throw UsageError like validate(); null: none
+  void (*check)(const TransformerSpec& complete);  // further checks, throwing UsageError like validate(); null: none
   std::unique_ptr<Transformer> (*make)(const TransformerSpec& complete);
   HfFormat hf;
 };

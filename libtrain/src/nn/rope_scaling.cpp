@@ -1,4 +1,4 @@
-// The text of scaled rotary positions.
+// Reads and writes the scaling of rotary positions as text.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -21,7 +21,7 @@ struct SpecField {
       member;
   double low, high;
   std::string_view help;
-  // A checkpoint's JSON omits the field at its default and may lack it. Must be true for every new field.
+  // True: a checkpoint's JSON omits the field at its default, and older JSON may lack it. Must be true for new fields.
   bool optional = false;
   bool shapes_model = true;  // false: models that differ only in such fields have the same preset
 };
@@ -30,7 +30,7 @@ const std::vector<SpecField>& spec_fields();
 bool is_set(const TransformerSpec& spec, const SpecField& field);
 bool is_equal(const TransformerSpec& a, const TransformerSpec& b, const SpecField& field);
 void copy_field(TransformerSpec& to, const TransformerSpec& from, const SpecField& field);
-// Returns whether a complete description holds the value that with_defaults() would fill in.
+// True if the field of a complete description has the value that with_defaults() would fill in.
 bool is_default(const TransformerSpec& spec, const SpecField& field);
 
 }  // namespace lt::nn

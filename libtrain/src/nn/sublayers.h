@@ -56,7 +56,7 @@ struct QkvAttention : Module {
     return place.cache != nullptr ? ops::attention_cached(rows, heads, *place.cache, window)
                                   : ops::attention(rows, heads, window, place.document_starts);
   }
-  // The same with rotary positions.
+  // Like attend() above, with rotary positions.
   Tensor attend(Tensor rows, const Transformer::Place& place, double rope_base, const RopeScaling& scaling) const {
     if (place.cache != nullptr) {
       return ops::attention_cached(std::move(rows), heads, *place.cache, window, rope_base, scaling);
@@ -71,7 +71,7 @@ struct QkvAttention : Module {
   RmsNorm *q_norm, *k_norm;  // null if the model has no QK norm
 };
 
-// Returns x + dropout(linear(h)). Without dropout the matrix product adds x.
+// Returns x + dropout(linear(h)). Without dropout the matmul adds x.
 inline Tensor add_residual(const Linear& linear, const Tensor& h, const Tensor& x, double dropout_p,
                            const std::string& site) {
   if (dropout_p == 0) return linear(h, x);

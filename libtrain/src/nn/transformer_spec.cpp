@@ -1,4 +1,4 @@
-// The list of a transformer's fields, the look-up of families by name, and the validation of a description.
+// The list of a transformer's fields, the look-up of families by name, and the checks of a description.
 #include "libtrain/nn/transformer_spec.h"
 
 #include <fmt/format.h>
@@ -64,28 +64,40 @@ const std::vector<SpecField>& spec_fields() {
   // clang-format off
   static const std::vector<SpecField> fields = {
       // name, member, low, high, help; optional, shapes_model
-      {"family", &T::family, 0, 0, "empty: the preset's"},
-      {"layers", &T::layers, 1, kMostLayers, "blocks; 0: the preset's, as in the next seven"},
-      {"heads", &T::heads, 1, kMostChannels, "query heads per block"},
-      {"kv_heads", &T::kv_heads, 1, kMostChannels, "key and value heads per block"},
-      {"head_dim", &T::head_dim, 1, kMostChannels, "channels per head; width / heads if the preset has none", true},
-      {"width", &T::width, 1, kMostChannels, "channels per token"},
-      {"ffn", &T::ffn, 1, kMostChannels, "channels inside the feed-forward network"},
-      {"vocab", &T::vocab, 1, kMostChannels, "token ids; those of the data must be below"},
-      {"max_seq", &T::max_seq, 1, kMostChannels, "longest sequence, tokens"},
-      {"norm_eps", &T::norm_eps, 0, 1, "added to the variance in norms; 0: the family's", false, false},
-      {"rope_base", &T::rope_base, 0, 1e12, "base of rotary positions; 0: the family's", false, false},
+      {"family", &T::family, 0, 0, "model family; empty uses the preset's"},
+      {"layers", &T::layers, 1, kMostLayers, "transformer blocks; 0 uses the preset's value"},
+      {"heads", &T::heads, 1, kMostChannels, "query heads per block; 0 uses the preset's value"},
+      {"kv_heads", &T::kv_heads, 1, kMostChannels,
+       "key and value heads per block; 0 uses the preset's value, or heads if that is changed"},
+      {"head_dim", &T::head_dim, 1, kMostChannels,
+       "channels per head; 0 uses the preset's value, or width / heads if either is changed or it has none", true},
+      {"width", &T::width, 1, kMostChannels, "channels per token (hidden size); 0 uses the preset's value"},
+      {"ffn", &T::ffn, 1, kMostChannels,
+       "hidden channels of the feed-forward network; 0 uses the preset's value, or follows a changed width"},
+      {"vocab", &T::vocab, 1, kMostChannels,
+       "vocabulary size, above every token id of the data; 0 uses the preset's value"},
+      {"max_seq", &T::max_seq, 1, kMostChannels, "longest sequence in tokens; 0 uses the preset's value"},
+      {"norm_eps", &T::norm_eps, 0, 1,
+       "epsilon added to the variance in norms; 0 uses model.from's value, else the family's", false, false},
+      {"rope_base", &T::rope_base, 0, 1e12,
+       "base of rotary positions (rope_theta); 0 uses model.from's value, else the family's", false, false},
       {"rope_scaling", &T::rope_scaling, 0, 0,
-       "linear:FACTOR or llama3:FACTOR,LOW,HIGH,ORIGINAL, FACTOR from 1 on, LOW below HIGH; none; empty: none, in a "
-       "file as in preset or model.from",
+       "scaling of rotary positions: linear:FACTOR, llama3:FACTOR,LOW,HIGH,ORIGINAL (FACTOR >= 1, LOW < HIGH) or "
+       "none; unset, or empty in a file: model.from's value, else the preset's; empty elsewhere: none",
        true},
-      {"tie_embeddings", &T::tie_embeddings, 0, 0, "the head uses the embedding's table; auto: the preset's"},
-      {"qk_norm", &T::qk_norm, 0, 0, "RMSNorm of each query and key head; auto: the family's", true},
-      {"qkv_bias", &T::qkv_bias, 0, 0, "biases of queries, keys and values; auto: the family's", true},
-      {"window", &T::window, 0, kMostChannels, "positions that a token sees; 0: the preset's, or all", true},
+      {"tie_embeddings", &T::tie_embeddings, 0, 0,
+       "share the embedding table with the output head; auto uses the preset's value"},
+      {"qk_norm", &T::qk_norm, 0, 0,
+       "RMSNorm on each query and key head; auto uses model.from's value, else the family's", true},
+      {"qkv_bias", &T::qkv_bias, 0, 0,
+       "biases on queries, keys and values; auto uses model.from's value, else the family's", true},
+      {"window", &T::window, 0, kMostChannels,
+       "attention window in positions, the token's own included; 0 uses the preset's value, else no window", true},
       {"lora", &T::lora, 0, 0,
-       "low-rank adapters, which alone are trained: a table of rank, alpha, targets; JSON outside a file", true, false},
-      {"dropout", &T::dropout, 0, 1, "share of values dropped in training; 0 in a file: a checkpoint's in model.from",
+       "LoRA adapters, the only trained weights: a {rank, alpha, targets} table; on the command line or in the "
+       "environment, pass JSON", true, false},
+      {"dropout", &T::dropout, 0, 1,
+       "dropout probability in training; unset, or 0 in a file: the value of a checkpoint in model.from, else 0",
        false, false},
   };
   // clang-format on

@@ -1,4 +1,4 @@
-// Runs a unit: observer calls around both passes, and recomputation. Each unit records on its own tape, which is one
+// Runs a unit: calls the observer around both passes, and recomputes. Each unit records on its own tape, which is one
 // node of the enclosing tape.
 #include "libtrain/error.h"
 #include "libtrain/nn/module.h"

@@ -1,5 +1,5 @@
-// adapted_linear: linear() plus low-rank adapters of ranges of the weight's rows. All adapters' x A^T are one product;
-// each range then adds its own product to its columns of y.
+// adapted_linear: linear() plus low-rank adapters for ranges of the weight's rows. One matmul computes x A^T of all
+// adapters; then one matmul per range adds to the range's columns of y.
 #include "kernels/elementwise.h"
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"

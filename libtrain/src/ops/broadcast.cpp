@@ -1,4 +1,4 @@
-// Broadcasts shapes and tensors, and reduces their gradients.
+// Broadcasts shapes and tensors, and reduces gradients.
 #include "ops/broadcast.h"
 
 #include "kernels/reduce.h"

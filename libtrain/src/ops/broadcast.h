@@ -10,13 +10,13 @@
 
 namespace lt::ops {
 
-// Throws UsageError that names `op` and `argument`, the one of shape b, if the shapes do not broadcast.
+// Throws UsageError if the shapes do not broadcast. The error names `op` and `argument`, which has shape b.
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b, std::string_view argument = "b");
 inline Shape broadcast_shape(std::string_view op, const Tensor& a, const Tensor& b) {
   return broadcast_shape(op, a.shape(), b.shape());
 }
 
-// Returns the index space of `shape`. a and b may be broadcast in it.
+// Returns the index space of `shape` with the strides of the three tensors. `a` and `b` may be broadcast.
 kernels::Strided space_of(const Shape& shape, const Tensor& out, const Tensor& a, const Tensor& b);
 
 // Returns `x` itself if it has `shape`, else a copy broadcast to it.

@@ -1,4 +1,4 @@
-// Checks the arguments of operations.
+// Formats the errors of argument checks.
 #include "ops/check.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Argument checks of operations. Every message names operation, argument, expected and actual.
+// Argument checks of operations. They throw UsageError that names operation, argument, expected and actual value.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,9 @@ namespace lt::ops {
 void require_float(std::string_view op, std::string_view argument, const Tensor& tensor);
 // i32, on the device of `like`.
 void require_i32(std::string_view op, std::string_view argument, const Tensor& tensor, const Tensor& like);
-// Every id is in [0, V), or kIgnoredTarget if `may_ignore`. On the CPU it looks at the values. On a GPU the kernel that
-// gets the result does, and the error comes later (tensor/id_checks.h). `op` and `argument` are string literals.
+// Every id is in [0, V), or kIgnoredTarget if `may_ignore`. On the CPU this function checks the values. On a GPU the
+// kernel that gets the result checks them, and the error is thrown later (tensor/id_checks.h). `op` and `argument` must
+// be string literals.
 kernels::IdCheck require_ids(std::string_view op, std::string_view argument, const Tensor& ids, Size V,
                              bool may_ignore = false);
 void require_shape(std::string_view op, std::string_view argument, const Tensor& tensor, const Shape& shape);
@@ -43,8 +44,8 @@ inline const std::int32_t* starts_of(const Tensor& document_starts) {
   return document_starts.defined() ? document_starts.data<std::int32_t>() : nullptr;
 }
 
-// weight [N, K] of a product with rows of K channels, of the dtype and device of `x`. Both sizes are at least 1. `rows`
-// is what the message calls N.
+// weight [N, K] of a matmul with rows of K channels, with the dtype and device of `x`. Both sizes are at least 1.
+// `rows`: the name of N in the message.
 void require_weight(std::string_view op, std::string_view name, const Tensor& weight, const Tensor& x, Size K,
                     const char* rows = "N");
 
@@ -52,7 +53,7 @@ void require_weight(std::string_view op, std::string_view name, const Tensor& we
 void check_norm(std::string_view op, std::string_view weight_name, const Tensor& x, const Tensor& weight);
 
 using NamedTensors = std::initializer_list<std::pair<std::string_view, const Tensor*>>;
-// Throws if two of the tensors are the same. One kernel writes all their gradients and cannot add two of them.
+// Throws if two of the tensors are the same, because one kernel writes all their gradients and cannot add two of them.
 void require_distinct(std::string_view op, NamedTensors tensors);
 
 // Returns the index of a dimension, counting from the end if `dim` is negative. Throws if it is out of range.
@@ -69,9 +70,9 @@ inline kernels::MiddleShape middle_of(const Tensor& x, int dim) {
 // Returns `x`'s shape with its last size replaced.
 Shape with_last(const Tensor& x, Size last);
 
-// Where an operation's backward writes one gradient of type `dtype`: directly into the slot, or, if the slot's dtype
-// differs, into a temporary that finish() adds to the slot. Without a slot data() is null, which tells kernels that the
-// gradient is not wanted. `reusable` is storage that the gradient may take if the slot has none yet.
+// The memory into which an operation's backward writes one gradient of type `dtype`. It is the slot itself or, if the
+// slot's dtype differs, a temporary that finish() adds to the slot. Without a slot data() is null; kernels then skip
+// the gradient. The gradient may take the storage `reusable` if the slot is still empty.
 class GradientOutput {
  public:
   GradientOutput(const Slot& slot, DType dtype, Tensor reusable = {}) : slot_(slot) {

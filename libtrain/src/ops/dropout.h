@@ -1,4 +1,4 @@
-// Dropout of a tensor whose first element has a number that is known on the device alone.
+// Dropout of a tensor whose first element's number is known only on the device.
 #pragma once
 
 #include "kernels/elementwise.h"

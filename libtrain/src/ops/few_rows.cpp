@@ -1,5 +1,5 @@
-// Products of few rows that begin with a norm, as generation makes them for each token: one kernel on CUDA, which no
-// tape records; elsewhere the separate operations.
+// Skinny matmuls (few rows) after a norm, as generation runs for each token. On CUDA without a tape one kernel computes
+// both; otherwise the norm and the matmul run separately.
 #include "kernels/few_rows.h"
 
 #include "libtrain/ops/ops.h"

@@ -1,5 +1,5 @@
 // gelu_ffn: gelu(x W1^T + b1) W2^T + b2 + residual as one operation, so that GELU and its gradient can be fused into
-// the neighbouring products. The gradient of the hidden values overwrites their storage.
+// the neighbouring matmuls. The gradient of the hidden values overwrites their storage.
 #include "kernels/elementwise.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/ops/ops.h"

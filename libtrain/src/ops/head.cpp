@@ -1,5 +1,5 @@
-// The language-model head and its cross-entropy, computed chunk by chunk: the logits never exist all at once. The
-// gradient of a chunk's logits overwrites them.
+// The language-model head and its cross-entropy, computed chunk by chunk: only one chunk's logits exist at a time.
+// Their gradient overwrites them.
 #include "ops/head.h"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "ops/linear_products.h"
+#include "ops/loss_pass.h"
 #include "ops/targets.h"
 #include "profile/work_count.h"
 #include "tensor/dispatch.h"
@@ -33,11 +34,11 @@ struct HeadCrossEntropy final : Function {
   Size M_ = 0, V_ = 0, C_ = 0;
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& targets, const LossOptions& options,
-                 const kernels::IdCheck& check) {
+                 const kernels::IdCheck& check, const LossGradient* seed) {
     x_ = x, weight_ = weight, targets_ = targets, target_weight_ = weight_of(options, targets);
     terms_ = {options.z_loss, options.label_smoothing};
     M_ = rows(x), V_ = weight.dim(0), C_ = weight.dim(1);
-    computed_ = options.gradient.has_value();
+    computed_ = seed != nullptr;
     const DType sums = kernels::gradient_dtype(x.dtype());
     const Tensor losses = Tensor::empty({M_}, sums, x.device());
     lse_ = Tensor::empty({M_}, sums, x.device());
@@ -54,7 +55,7 @@ struct HeadCrossEntropy final : Function {
                                                .terms = terms_,
                                                .check = check.after(begin)};
       if (!computed_) return tensor::dispatch(x.device(), [&](auto s) { kernels::cross_entropy_forward(s, chunk); });
-      const kernels::CrossEntropyBackward gradient = logits_gradient(begin, count, logits, *options.gradient);
+      const kernels::CrossEntropyBackward gradient = logits_gradient(begin, count, logits, *seed);
       tensor::dispatch(x.device(), [&](auto s) { kernels::cross_entropy_in_place(s, chunk, gradient); });
       add_products(begin, count, logits, dx_, false);
     });
@@ -170,15 +171,15 @@ Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& t
   require_targets("head_cross_entropy", targets, "x", x, options);
   const kernels::IdCheck check =
       require_ids("head_cross_entropy", "targets", targets, weight.dim(0), options.may_ignore);
-  if (options.gradient) options.gradient->require_for(kernels::gradient_dtype(x.dtype()), x.device());
-  const bool is_first = options.started_from == nullptr || *options.started_from == nullptr;
-  const bool has_gradients = options.takes_gradients == nullptr || *options.takes_gradients;
-  const bool computes_gradients = options.gradient && is_first && has_gradients && Context::current().tape != nullptr &&
-                                  (x.requires_grad() || weight.requires_grad());
-  LossOptions own = options;
-  if (!computes_gradients) own.gradient.reset();
-  Tensor loss = record<HeadCrossEntropy>(x, weight, targets, own, check);
-  if (computes_gradients && options.started_from != nullptr) *options.started_from = loss.gradient_slot();
+  LossPass* const pass = options.pass;
+  const LossGradient* seed = pass != nullptr && pass->gradient ? &*pass->gradient : nullptr;
+  if (seed != nullptr) seed->require_for(kernels::gradient_dtype(x.dtype()), x.device());
+  const bool computes_gradients = seed != nullptr && pass->started_from == nullptr &&
+                                  (pass->takes_gradients == nullptr || *pass->takes_gradients) &&
+                                  Context::current().tape != nullptr && (x.requires_grad() || weight.requires_grad());
+  if (!computes_gradients) seed = nullptr;
+  Tensor loss = record<HeadCrossEntropy>(x, weight, targets, options, check, seed);
+  if (computes_gradients) pass->started_from = loss.gradient_slot();
   return loss;
 }
 

@@ -1,4 +1,4 @@
-// How the head splits its rows into chunks, for code that measures the head at the size of a step.
+// The size of the language-model head's chunks, for code that measures the head at the size of a step.
 #pragma once
 
 #include "libtrain/device/device.h"
@@ -6,7 +6,7 @@
 
 namespace lt::ops {
 
-// Returns the rows of one chunk of head_cross_entropy() with M rows of V logits. The last chunk may have fewer.
+// Returns how many rows a chunk of head_cross_entropy() has, for M rows of V logits. The last chunk may have fewer.
 Size head_chunk_rows(DeviceType device, Size M, Size V);
 
 }  // namespace lt::ops

@@ -1,4 +1,4 @@
-// linear: x W^T + bias + residual, with bias and residual in the product's epilogue. The product accumulates W's
+// linear: x W^T + bias + residual, with bias and residual in the matmul's epilogue. The backward matmul accumulates W's
 // gradient directly into its slot.
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"

@@ -1,4 +1,4 @@
-// Builds and runs a linear layer's three matrix products.
+// Builds and runs a linear layer's three matmuls.
 #include "ops/linear_products.h"
 
 #include "kernels/reduce.h"

@@ -1,4 +1,4 @@
-// The products of y = x W^T + b, forward and backward, for operations that contain them. Gradients go directly into the
+// The matmuls of y = x W^T + b, forward and backward, for operations that contain them. Gradients go directly into the
 // slots of x, W and b. A null slot is skipped.
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace lt::ops {
 
-// Describes the forward product and its epilogue for x [..., K], weight [N, K], bias [N] or undefined. The caller may
-// complete it, then passes it to multiply().
+// Describes the forward matmul and its epilogue for x [..., K], weight [N, K], bias [N] or undefined. The caller may
+// add to the description before passing it to multiply().
 kernels::Gemm linear_product(const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias);
 // Runs `product` on `device`, which must hold d, a and b.
 void multiply(Device device, const kernels::Gemm& product);

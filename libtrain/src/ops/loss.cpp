@@ -1,4 +1,4 @@
-// Mean cross-entropy of logits that are given whole.
+// Mean cross-entropy of a full tensor of logits.
 #include "kernels/loss.h"
 #include "kernels/reduce.h"
 #include "libtrain/ops/ops.h"

@@ -1,4 +1,4 @@
-// The general matrix product. All batch items share a right factor without leading dimensions.
+// The general matmul. If the right factor has no leading dimensions, all batch items share it.
 #include "kernels/gemm.h"
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"

@@ -1,4 +1,4 @@
-// Quantizes matrices for products in e4m3.
+// Quantizes and transposes matrices.
 #include "ops/quantized.h"
 
 #include <string>

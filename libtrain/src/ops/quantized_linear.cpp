@@ -1,7 +1,7 @@
-// linear() with products in e4m3. Contraction runs along rows of both operands, so y = x W^T takes x and W as they are,
-// dx = dy W the transpose of W, and dW = dy^T x the transposes of dy and x. Rows of x, W and dy have a scale each; a
-// transpose has one, because a row's scale would lie along the sum. Sums are f32. Bias and residual are those of
-// linear(); the bias's gradient is the sum of the quantized dy.
+// linear() with matmuls in e4m3. A matmul sums along the rows of both operands. So y = x W^T takes x and W unchanged,
+// dx = dy W takes the transpose of W, and dW = dy^T x takes the transposes of dy and x. Each row of x, W and dy has its
+// own scale. A transpose has one scale, because scales of rows would vary along the sum. Sums are f32. Bias and
+// residual are as in linear(); the bias's gradient is the sum of the quantized dy.
 #include "ops/quantized_linear.h"
 
 #include <vector>

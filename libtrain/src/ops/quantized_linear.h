@@ -1,11 +1,11 @@
-// linear() with products in e4m3.
+// linear() with matmuls in e4m3.
 #pragma once
 
 #include "libtrain/tensor/tensor.h"
 
 namespace lt::ops {
 
-// linear() with products in e4m3, for arguments that linear() has checked and multiplies_in_fp8() takes.
+// The caller must have checked the arguments as linear() does, and multiplies_in_fp8() must be true.
 Tensor quantized_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual);
 
 }  // namespace lt::ops

@@ -1,5 +1,5 @@
-// Rotary embedding of packed rows. It works in place if the caller passes its only handle. Backward applies the inverse
-// rotation to the gradient, in place.
+// Rotary embedding of packed rows. It works in place if the caller passes the only handle of the tensor. Backward
+// applies the inverse rotation to the gradient in place.
 #include "kernels/rope.h"
 
 #include "kernels/limits.h"

@@ -5,6 +5,7 @@
 
 #include "kernels/loss.h"
 #include "ops/check.h"
+#include "ops/loss_pass.h"
 #include "tensor/dispatch.h"
 
 namespace lt::ops {
@@ -26,7 +27,7 @@ void require_targets(std::string_view op, const Tensor& targets, const char* nam
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
     fail(op, "options.label_smoothing", "0 to 1", std::to_string(options.label_smoothing));
   }
-  if (options.taken != nullptr) *options.taken = true;
+  if (options.pass != nullptr) options.pass->is_used = true;
 }
 
 Tensor weight_of(const LossOptions& options, const Tensor& targets) {

@@ -1,4 +1,4 @@
-// Finds each parameter's group, checks the groups against a model, and lists the kinds of state that they keep.
+// Matches parameters with the patterns of groups, and checks the groups against a model.
 #include "optim/groups.h"
 
 #include <algorithm>

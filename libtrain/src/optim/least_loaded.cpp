@@ -1,4 +1,4 @@
-// Greedy assignment: longest processing time first (Graham 1969).
+// Greedy assignment, longest processing time first (Graham 1969).
 #include "optim/least_loaded.h"
 
 #include <algorithm>

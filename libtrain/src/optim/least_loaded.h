@@ -6,7 +6,8 @@
 
 namespace lt::optim {
 
-// Assigns the largest cost first, each to the least loaded bin. It decides from costs alone, so all ranks decide alike.
+// Assigns costs in descending order, each to the least loaded bin. The result depends only on the costs, so all ranks
+// get the same one.
 class LeastLoaded {
  public:
   explicit LeastLoaded(std::size_t bins) : loads_(bins) {}

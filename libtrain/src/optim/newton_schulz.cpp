@@ -1,4 +1,4 @@
-// Computes Newton-Schulz steps as batched products. Neighbouring matrices of one shape form a batch.
+// Computes Newton-Schulz steps as batched matmuls. Neighbouring matrices of one shape form a batch.
 #include "optim/newton_schulz.h"
 
 #include <algorithm>

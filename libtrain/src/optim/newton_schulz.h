@@ -1,4 +1,4 @@
-// Newton-Schulz steps towards the nearest semi-orthogonal matrix. They bring all singular values of a matrix near 1.
+// Newton-Schulz steps towards the nearest semi-orthogonal matrix. They move all singular values of a matrix close to 1.
 #pragma once
 
 #include "libtrain/optim/optimizer.h"
@@ -10,7 +10,7 @@ namespace lt::optim {
 //   X <- a X + (b A + c A^2) X,  A = X X^T  (for r > c: X (b A + c A^2), A = X^T X, which is the same),
 //   (a, b, c) = (3.4445, -4.7750, 2.0315)    (Jordan 2024; the scale: Liu et al. 2025).
 // Computes in the directions' dtype, f32 or bf16, with sums in f32. A matrix's bits depend only on its own stack. Work
-// is distributed over the lanes because the products of one matrix rarely occupy every multiprocessor.
+// is spread over the lanes because the matmuls of one matrix rarely occupy every multiprocessor.
 void orthogonalise(std::span<const Tensor> directions, std::span<const MatrixStack> stacks,
                    const TransformLanes& lanes);
 std::array<Size, kTransformLanes> orthogonalise_room_bytes(std::span<const MatrixStack> stacks, DType dtype);

@@ -1,4 +1,4 @@
-// Checks an optimizer's row.
+// Checks an optimizer's row field by field.
 #include "optim/row.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The requirements on an optimizer's row.
+// The validity checks of an optimizer's row.
 #pragma once
 
 #include <string>
@@ -10,13 +10,14 @@ namespace lt::optim {
 // Throws UsageError that names the field if the row is incomplete or invalid.
 void require_whole(const Optimizer& row);
 
-// What a number should be that is not 0, or positive, finite, and so in f32 too; empty if it is.
+// Returns empty text if `value` is 0, or if it is positive and finite and stays so when rounded to f32. Otherwise
+// returns a text that says what was expected.
 std::string expected_from_0(double value);
-// Throws UsageError (component "optim") unless the field's value is 0, or positive, finite, and so in f32 too. `what`
-// stands before what is expected.
+// Throws UsageError (component "optim") that names the field if expected_from_0() is not empty. `what` is put before
+// that text.
 void require_from_0(const std::string& field, double value, const std::string& what = {});
 
-// Whether weights or states are bf16.
+// True if the weights that the row updates, or any of its states, are bf16.
 bool rounds_stochastically(const Optimizer& row);
 
 }  // namespace lt::optim

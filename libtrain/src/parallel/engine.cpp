@@ -1,6 +1,5 @@
-// The engine: builds the units' buffers and runs steps. ShardedUnit implements a strategy, UnitSchedule its order. A
-// batch's way from Engine::step() to the model is the order of the functions: run(), run_eagerly(), train(),
-// forward_and_backward().
+// The engine: builds the units' buffers and runs steps. A batch passes from Engine::step() to the model through run(),
+// run_eagerly(), train() and forward_and_backward(), in the order of this file.
 #include "libtrain/parallel/engine.h"
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 #include "libtrain/ops/ops.h"
 #include "libtrain/tensor/autograd.h"
 #include "memory/allocator.h"
+#include "ops/loss_pass.h"
 #include "parallel/engine_impl.h"
 #include "parallel/group_member.h"
 #include "parallel/named_units.h"
@@ -34,7 +34,7 @@ namespace lt {
 // Anything that may fail on one rank alone, for lack of memory, is kept apart from collectives, so that no rank waits
 // for one that has given up.
 Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const OptimizerGroups& optimizers,
-               const StepOptions& step) {
+               const EngineOptions& step) {
   collectively(world, [&] {
     parallel::require_named_units(model);
     optim::require_whole(optimizers, parallel::members_of(model));
@@ -66,7 +66,7 @@ Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& para
 Engine::~Engine() = default;
 
 BatchShape Engine::batch_shape() const {
-  const StepOptions& options = impl_->options;
+  const EngineOptions& options = impl_->options;
   return {options.micro_batch, options.accum, options.seq, impl_->control.rank(), impl_->control.size()};
 }
 
@@ -95,7 +95,7 @@ const Engine::Impl::Pass Engine::Impl::kStep{"step", [](Impl& engine, const Batc
 
 void Engine::Impl::run(const Pass& pass, const Batch& batch) {
   const std::string key = prepare(pass, batch);
-  if (options.arena && options.fp8 && pass.trains && !form.has_fp8_products) {
+  if (options.fp8 && pass.trains && !form.has_fp8_products) {
     Context::current().give_notice(
         "no product of a step is in FP8, which takes linear layers of units made by add_block(), with sizes in "
         "multiples of 16");
@@ -107,7 +107,7 @@ void Engine::Impl::run(const Pass& pass, const Batch& batch) {
 void Engine::Impl::run_eagerly(const Pass& pass, const Batch& batch, const std::string& key) {
   const ContextScope scope(context(Context::current()));
   const auto body = [&] { attempt([&] { pass.body(*this, batch); }); };
-  if (options.arena) {
+  if (uses_arena) {
     rehearsals.run(key, body);
   } else {
     body();
@@ -142,22 +142,18 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
   const LossGradient seed_gradient = scaling.gradient(1.0 / static_cast<double>(options.accum * control.size()));
   const Size first_sample = (control.rank() * options.accum + micro) * options.micro_batch;
   const kernels::StepRates* const rates = scalars.rates.get();
-  bool takes_terms = false;
-  Slot started_from;
-  const nn::ForwardScope context(
-      {.training = true,
-       .seed = options.seed,
-       .first_sample = static_cast<std::uint64_t>(first_sample),
-       .loss = {.may_ignore = options.ignored_targets,
-                .weight = target_weight,
-                .z_loss = options.z_loss,
-                .label_smoothing = options.label_smoothing,
-                .gradient = form.gradients_in_forward ? std::optional(seed_gradient) : std::nullopt,
-                .takes_gradients = &schedule->runs_last_unit(),
-                .started_from = &started_from,
-                .taken = &takes_terms},
-       .samples_before = rates != nullptr ? &rates->samples : nullptr,
-       .samples = options.micro_batch});
+  ops::LossPass loss_pass{.gradient = form.gradients_in_forward ? std::optional(seed_gradient) : std::nullopt,
+                          .takes_gradients = &schedule->runs_last_unit()};
+  const nn::ForwardScope context({.training = true,
+                                  .seed = options.seed,
+                                  .first_sample = static_cast<std::uint64_t>(first_sample),
+                                  .loss = {.may_ignore = options.ignored_targets,
+                                           .weight = target_weight,
+                                           .z_loss = options.z_loss,
+                                           .label_smoothing = options.label_smoothing,
+                                           .pass = &loss_pass},
+                                  .samples_before = rates != nullptr ? &rates->samples : nullptr,
+                                  .samples = options.micro_batch});
   const ContextMemberScope<&Context::makes_host_values> told(&form.makes_host_values);
   schedule->begin_micro_batch(micro == 0, micro == options.accum - 1);
   Tape tape;
@@ -168,7 +164,8 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
     device::fault_point("forward");
     const TapeScope recording(&tape);
     result = in_f32(model.loss(rows));
-    if (!takes_terms) require_no_terms();
+    if (!loss_pass.is_used) require_no_terms();
+    const Slot& started_from = loss_pass.started_from;
     if (started_from != nullptr && started_from != result.gradient_slot()) leave_gradients_to_backward();
     if (device::fault_makes_nan("forward")) fill(result, std::numeric_limits<double>::quiet_NaN());
   }

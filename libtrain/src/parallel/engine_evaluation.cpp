@@ -1,4 +1,4 @@
-// Uses of an engine's parameters outside of steps: evaluation, and what a caller does with them.
+// Uses of an engine's parameters outside of steps: evaluation, and functions of the caller (with_parameters()).
 #include <string>
 #include <utility>
 

@@ -1,4 +1,5 @@
-// The members of an engine. ShardedUnit implements a strategy, UnitSchedule its order; engine.cpp runs the steps.
+// The members of an engine. ShardedUnit implements a strategy, UnitSchedule the order of gathers and reductions, and
+// engine.cpp the steps.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "kernels/step_numbers.h"
 #include "libtrain/parallel/engine.h"
 #include "optim/least_loaded.h"
+#include "parallel/for_tests.h"
 #include "parallel/loss_scaling.h"
 #include "parallel/rehearsals.h"
 #include "parallel/sharded_unit.h"
@@ -27,17 +29,17 @@
 namespace lt {
 
 struct Engine::Impl {
-  // Makes everything that needs no other rank: it contains no collective. Call make_shared() next.
+  // Makes everything that needs no other rank; runs no collective. Call make_shared() next.
   Impl(nn::Model& model_, const parallel::Sharding& sharding_, const ParallelOptions& parallel_,
-       const OptimizerGroups& optimizers_, const StepOptions& options_)
+       const OptimizerGroups& optimizers_, const EngineOptions& options_)
       : model(model_),
         parallel(parallel_),
         optimizers(optimizers_),
         options(options_),
         sharding(sharding_),
         control(sharding.control) {
-    // A gather cannot begin in one graph and end in the next. The units that the next step runs first are gathered
-    // while the others are updated, the others while these run.
+    // A gather cannot begin in one graph and end in the next. So the first units of the next step are gathered while
+    // the rest is updated, and the rest at the beginning of that step, while the first units run.
     constexpr std::size_t kGatheredEarly = 2;
     for (const nn::UnitInfo& info : model.units()) {
       const bool gathers_late = options.cuda_graph && units.size() >= kGatheredEarly;
@@ -56,7 +58,8 @@ struct Engine::Impl {
     sharding.abandon();
   }
 
-  // Each allocation either needs no other rank, or is in windows and fails on all ranks alike.
+  // Allocates the memory that peers may access (in windows, such an allocation fails on all ranks or on none) and the
+  // model's buffers.
   void make_shared() {
     const auto count = static_cast<Size>(units.size()), ranks = static_cast<Size>(sharding.reduce.size());
     const auto& windows = sharding.peer_memory.windows;
@@ -84,45 +87,45 @@ struct Engine::Impl {
     model.set_observer(schedule.get());
   }
 
-  // Another engine may have taken the model since, or have ended.
+  // Like bind_model(), if another engine has bound the model since.
   void bind_model_again() {
     if (model.observer() != schedule.get()) bind_model();
   }
 
-  // What runs in the arena, the same on all ranks. Its plan and its form belong to the shapes of a batch too
-  // (`rehearsals`), its graph to a slot.
+  // A function that runs in the arena (the preallocated block that holds all step memory), the same on all ranks. Its
+  // plan and form also depend on the shapes of the batch (`rehearsals`). Its graph belongs to a slot.
   struct Pass {
     const char* name;
     void (*body)(Impl& engine, const Batch& batch);
-    bool trains;  // then it may run as a graph
+    bool trains;  // a training step, which may run as a graph
   };
   static const Pass kStep, kEvaluation;
   void train(const Batch& batch);
   void evaluate(const Batch& batch);
-  // At the beginning and the end of either.
+  // Called at the beginning and at the end of train() and evaluate().
   void begin_gathers();
   void end_gathers();
-  // Throws UsageError for a batch of another number of samples than batch_shape() has.
+  // Throws UsageError unless the batch has as many samples as `shape`.
   void require_samples(const Batch& batch, const BatchShape& shape) const;
   // Throws UsageError inside with_parameters().
   void require_own_parameters() const;
-  // The same, and after a step that threw.
+  // Like require_own_parameters(), but also throws after a step or an evaluation that threw.
   void require_sound() const;
   // The context of a step: the recorders of `records`, and this engine's kernel settings.
   Context context(const Context& records);
-  // Runs a pass in the arena, as a graph where it can. The engine must be sound.
+  // Runs a pass in the arena, as a graph if possible. The engine must be sound.
   void run(const Pass& pass, const Batch& batch);
   void run_eagerly(const Pass& pass, const Batch& batch, const std::string& key);
   bool runs_as_graph(const Batch& batch) const;
-  // Runs the pass as a graph, and captures it first if the slot has none for such batches.
+  // Runs the pass as a graph. Captures it first if the slot has no graph for such batches.
   void run_graph(const Pass& pass, const Batch& batch, const std::string& key);
-  // Rehearses the pass for batches like `batch` and reserves the arena, unless that is already done. The pass then runs
-  // in the form that its rehearsal found. Returns their key; empty without an arena.
+  // Rehearses the pass (a dry run on shapes only) for batches like `batch` and reserves the arena, unless that is
+  // already done. The pass then runs in the form that its rehearsal found. Returns the key of pass and shapes.
   std::string prepare(const Pass& pass, const Batch& batch);
   // Rehearses the pass with an engine like this one on the meta device, unless that is already done.
   std::string rehearse(const Pass& pass, const Batch& batch);
   const Group* arena_windows() const { return sharding.arena_source() == nullptr ? nullptr : &sharding.gather; }
-  // Runs `body`. If it throws, require_sound() refuses every later step.
+  // Runs `body`. If it throws, require_sound() throws from then on.
   template <class F>
   void attempt(F&& body) {
     failed = true;
@@ -140,34 +143,35 @@ struct Engine::Impl {
   }
   // Throws UsageError for targets that the options do not allow.
   void require_targets(const Tensor& targets) const;
-  // For a model whose loss ignores LossOptions: throws UsageError if the options add terms to the loss or allow targets
-  // that do not count.
+  // For a model whose loss ignores the pass's LossOptions. Throws UsageError if the options add terms to the loss or
+  // allow ignored targets.
   void require_no_terms() const;
-  // For a loss() that returns another tensor than the head's loss. Throws UsageError if that was not known when the
-  // step began, because the head has computed gradients of its own loss then.
+  // For a loss() that returns another tensor than the head's loss. Throws UsageError unless a rehearsal runs, because
+  // in a step the head has already computed gradients of its own loss.
   void leave_gradients_to_backward();
-  // The factor by which a mean over all targets of the global batch becomes one over those that count: [1], f32.
-  // Undefined, which stands for 1, without StepOptions::ignored_targets.
+  // Returns the factor that turns a mean over all targets of the global batch into a mean over non-ignored targets:
+  // [1], f32. Undefined, which means 1, without EngineOptions::ignored_targets.
   Tensor count_targets(const Tensor& own);
-  // A model's loss, in which gradients begin. Throws UsageError where loss() returned no tensor.
+  // Returns the loss in f32 (f64 stays), the dtype in which gradients begin. Throws UsageError if loss() returned no
+  // tensor.
   static Tensor in_f32(const Tensor& loss);
   Tensor forward_and_backward(const Batch& micro_batch, Size micro, const Tensor& target_weight);
   void update();
   kernels::GroupRates group_rates() const;
   void pass_update_gate();
-  // mean = the mean of `all`, of which each rank has written its own part.
+  // Gathers `all`, of which each rank has written its own part, and writes its mean to `mean`.
   void average_losses(const Tensor& all, const Tensor& mean);
 
   nn::Model& model;
   ParallelOptions parallel;
   OptimizerGroups optimizers;
-  StepOptions options;
+  EngineOptions options;
   parallel::Sharding sharding;
   Group control;
   optim::LeastLoaded matrix_owners{static_cast<std::size_t>(sharding.reduce.size())};
   std::deque<parallel::ShardedUnit> units;
   std::unique_ptr<parallel::UnitSchedule> schedule;
-  std::vector<std::pair<nn::Buffer*, Tensor>> constants;  // the model's buffers, whole on every rank
+  std::vector<std::pair<nn::Buffer*, Tensor>> constants;  // the model's buffers, replicated on every rank
 
   parallel::StepScalars scalars{options.device, static_cast<Size>(optimizers.groups.size())};
   tensor::IdChecks ids{options.device, options.device.type == DeviceType::cuda ? &scalars.outcome.get()->bad_id
@@ -176,17 +180,18 @@ struct Engine::Impl {
   parallel::Rehearsals rehearsals{options.device, sharding.arena_source()};
   std::array<parallel::StepSlot, 2> step_slots{parallel::StepSlot(options.device), parallel::StepSlot(options.device)};
   parallel::StepSlot evaluation_slot{options.device};
-  parallel::StepSlot* slot = &evaluation_slot;  // the current step's
-  std::vector<BatchLoss> evaluated;             // by the evaluation that runs
+  parallel::StepSlot* slot = &evaluation_slot;  // of the current pass
+  std::vector<BatchLoss> evaluated;             // losses of the current evaluation
   Size steps = 0, samples = 0;
   RunIds run_ids;
-  Size steps_of_engine = 0;  // made by this engine; those of a checkpoint do not count
+  Size steps_of_engine = 0;  // steps of this engine, without steps before a loaded checkpoint
   Size graph_launches = 0;
-  bool updating = false;          // or an update ended half-way with an error
-  bool lends_parameters = false;  // with_parameters() runs
-  parallel::PassForm form{.gradients_in_forward = options.gradients_in_forward};  // of the current pass
+  const bool uses_arena = !parallel::SeparateAllocationScope::is_open();
+  bool updating = false;             // true during an update, and after one that threw
+  bool lends_parameters = false;     // true inside with_parameters()
+  parallel::PassForm form{};         // of the current pass
   std::optional<Event> update_gate;  // set by hold_update_for(), for the next update
-  bool failed = false;               // a step or an evaluation threw half-way
+  bool failed = false;               // true after a step or an evaluation that threw half-way
 };
 
 }  // namespace lt

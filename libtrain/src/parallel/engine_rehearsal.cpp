@@ -1,4 +1,5 @@
-// Rehearses the passes of an engine on shapes alone: their memory, their collectives, and how their units are gathered.
+// Rehearses the passes of an engine: runs them on shapes only, and records their memory, their collectives, and which
+// units can be gathered in e4m3.
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -13,7 +14,6 @@ namespace lt {
 void Engine::rehearse(const Batch& step, const std::optional<Batch>& evaluation) {
   Impl& impl = *impl_;
   impl.require_own_parameters();
-  if (!impl.options.arena) return;
   try {
     collectively(impl.control, [&] {
       impl.rehearse(Impl::kStep, step);
@@ -24,15 +24,15 @@ void Engine::rehearse(const Batch& step, const std::optional<Batch>& evaluation)
     throw;
   }
   const std::vector<std::string> keys = impl.rehearsals.compare(impl.control, impl.arena_windows());
+  if (!impl.uses_arena) return;
   impl.rehearsals.reserve_for(keys, [&] { collectively(impl.control, [&] { impl.rehearsals.reserve(); }); });
 }
 
 std::string Engine::Impl::prepare(const Pass& pass, const Batch& batch) {
-  if (!options.arena) return {};
   std::string key = rehearse(pass, batch);
   rehearsals.compare(control, arena_windows());
   form = rehearsals.use(key);
-  rehearsals.reserve_for({key}, [&] { rehearsals.reserve(); });
+  if (uses_arena) rehearsals.reserve_for({key}, [&] { rehearsals.reserve(); });
   return key;
 }
 
@@ -45,7 +45,7 @@ std::string Engine::Impl::rehearse(const Pass& pass, const Batch& batch) {
     const ContextScope scope(context(Context::silent()));
     profile::WorkCount work;
     const profile::WorkScope counting(&work);
-    StepOptions on_meta = options;
+    EngineOptions on_meta = options;
     on_meta.device = meta_for(options.device);
     const Group group = control.on_meta(options.device);
     Impl twin(model, parallel::make_sharding(group, parallel, on_meta), parallel, optimizers, on_meta);

@@ -7,13 +7,15 @@
 
 #include "device/device_turn.h"
 #include "parallel/engine_impl.h"
+#include "parallel/for_tests.h"
 #include "parallel/group_member.h"
 
 namespace lt {
 
+Size parallel::EngineForTests::graph_launches(const Engine& engine) { return engine.impl_->graph_launches; }
+
 Size Engine::arena_bytes() const { return impl_->rehearsals.memory().arena_bytes(); }
 Size Engine::steps_done() const { return impl_->steps; }
-Size Engine::graph_launches() const { return impl_->graph_launches; }
 Size Engine::samples_done() const { return impl_->samples; }
 void Engine::set_progress(Size steps, Size samples) {
   if (steps < 0 || samples < 0) {
@@ -112,7 +114,7 @@ std::string Engine::peer_memory() const {
 
 const ParallelOptions& Engine::parallel() const { return impl_->parallel; }
 const nn::Model& Engine::model() const { return impl_->model; }
-const StepOptions& Engine::options() const { return impl_->options; }
+const EngineOptions& Engine::options() const { return impl_->options; }
 
 Size Engine::padded_parameters() const {
   Size total = 0;

@@ -1,4 +1,4 @@
-// What a model's loss takes from the engine: terms, the seed of its gradients, and which targets of a step count.
+// The engine's side of a model's loss: checks of its terms and targets, and the count of non-ignored targets.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,14 +15,14 @@ namespace lt {
 void Engine::Impl::require_targets(const Tensor& targets) const {
   const bool are_ids = targets.defined() && targets.dtype() == DType::i32;
   if (options.ignored_targets && !are_ids) {
-    throw UsageError("engine", "batch.targets: expected i32 with StepOptions::ignored_targets, got " +
+    throw UsageError("engine", "batch.targets: expected i32 with EngineOptions::ignored_targets, got " +
                                    (targets.defined() ? std::string(dtype_name(targets.dtype())) : "none"));
   }
   if (options.ignored_targets || !are_ids || targets.device() != kCpu || !targets.is_contiguous()) return;
   const std::int32_t *const begin = targets.data<std::int32_t>(), *const end = begin + targets.elements();
   if (std::find(begin, end, kIgnoredTarget) == end) return;
   throw UsageError("engine", "batch.targets: expected targets that all count, found kIgnoredTarget (-100)",
-                   "StepOptions::ignored_targets allows it");
+                   "EngineOptions::ignored_targets allows it");
 }
 
 void Engine::Impl::require_no_terms() const {
@@ -33,7 +33,7 @@ void Engine::Impl::require_no_terms() const {
   };
   if (options.ignored_targets) {
     throw UsageError("engine",
-                     "targets that do not count (StepOptions::ignored_targets): expected a model whose loss() calls "
+                     "targets that do not count (EngineOptions::ignored_targets): expected a model whose loss() calls "
                      "nn::cross_entropy, which averages over the targets of the global batch that count");
   }
   require_zero("z_loss", options.z_loss);
@@ -45,8 +45,7 @@ void Engine::Impl::leave_gradients_to_backward() {
   if (options.device.is_meta()) return;  // a rehearsal computes no numbers
   throw UsageError("engine",
                    "loss(): expected the head's loss itself, got another tensor, which no rehearsal has shown",
-                   options.arena ? "loss() must compute the same operations in every step of the same shapes"
-                                 : "StepOptions::gradients_in_forward = false");
+                   "loss() must compute the same operations in every step of the same shapes");
 }
 
 Tensor Engine::Impl::count_targets(const Tensor& own) {

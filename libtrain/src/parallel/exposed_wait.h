@@ -1,4 +1,4 @@
-// Waits for a collective of a step.
+// Waits for a collective of a step and counts the exposed time.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,8 @@
 
 namespace lt::parallel {
 
-// Does nothing if `work` is not pending. Otherwise counts the time as `activity` and passes the fault point
-// `collective`. A time point costs a CUDA graph more than a microsecond, so a collective of one rank takes none and
-// leaves no span.
+// Waits if `work` is pending, counts the time as `activity`, and passes the fault point `collective`. A time point
+// costs a CUDA graph more than a microsecond, so a collective of one rank has no time points and no span.
 inline void wait_exposed(Work& work, Activity activity) {
   if (!work.pending()) return;
   std::optional<profile::ActivityScope> scope;

@@ -1,4 +1,4 @@
-// Allocates the flat buffers of a unit, each counted for its memory owner.
+// Allocates the flat buffers of a unit. The ledger counts each for its memory owner.
 #pragma once
 
 #include <memory>

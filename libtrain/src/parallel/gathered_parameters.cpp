@@ -1,4 +1,4 @@
-// Allocates and gathers parameters, and binds the tensors that the model sees.
+// Allocates and gathers parameters, and binds the model's tensors to them.
 #include "parallel/gathered_parameters.h"
 
 #include <utility>

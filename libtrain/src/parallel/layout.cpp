@@ -1,4 +1,4 @@
-// Places the parameters of a unit in its flat buffers.
+// Assigns the parameters of a unit their offsets.
 #include "parallel/layout.h"
 
 namespace lt::parallel {

@@ -1,7 +1,7 @@
-// UnitLayout: where each parameter of a unit lies in the unit's flat buffers, which all share this layout. Decayed
-// parameters come first, so that each shard has one boundary. Every parameter starts at a multiple of kAlignment
-// elements (128 bytes in bf16, 256 in f32). The total is a multiple of world size * kAlignment, so that shards of equal
-// size and alignment are contiguous ranges. A shard may hold nothing but padding.
+// UnitLayout: the offset of each parameter in the flat buffers of a unit, which all share this layout. Decayed
+// parameters are first, so a shard has at most one boundary between decayed and other ones. Every parameter starts at a
+// multiple of kAlignment elements (128 bytes in bf16, 256 in f32). The total is a multiple of world size * kAlignment,
+// so shards are contiguous ranges of equal size and alignment. A shard may hold only padding.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace lt::parallel {
 struct UnitPart {
   Size begin, size;
   Size end() const { return begin + size; }
-  // The elements that it shares with [from, to), which may be none.
+  // The intersection with [from, to); it may be empty.
   UnitPart overlap(Size from, Size to) const {
     const Size first = std::max(begin, from);
     return {first, std::max<Size>(std::min(end(), to) - first, 0)};
@@ -48,7 +48,7 @@ class UnitLayout {
   // Elements below this index are decayed (or padding).
   Size decayed() const { return decayed_; }
 
-  // Calls visit(begin, end) for each stretch of padding.
+  // Calls visit(begin, end) for each range of padding.
   template <class Visit>
   void for_each_gap(Visit&& visit) const {
     Size at = 0;

@@ -1,4 +1,4 @@
-// The loss scale of f16.
+// Reads and writes the loss scale on the device.
 #include "parallel/loss_scaling.h"
 
 namespace lt::parallel {

@@ -1,4 +1,4 @@
-// The loss scale of f16, in device memory. It is not defined for other dtypes.
+// The loss scale of f16, in device memory. Other dtypes have no loss scale.
 #pragma once
 
 #include "kernels/step_numbers.h"
@@ -11,13 +11,13 @@ class LossScaling {
  public:
   LossScaling(DType dtype, Device device);
 
-  // The gradient that starts a backward pass: `factor`, times the loss scale in f16.
+  // The gradient that starts a backward pass: `factor`, in f16 times the loss scale.
   LossGradient gradient(double factor) const;
   // Copies the step's scale to number[0].
   void copy_scale(const Tensor& number) const;
-  kernels::LossScaleState* on_device() const { return state_.get(); }  // or null
+  kernels::LossScaleState* on_device() const { return state_.get(); }  // null for other dtypes than f16
 
-  // Where it is not defined, it reads as a scale of 1, and writing does nothing.
+  // For other dtypes than f16, read() returns a scale of 1, and write() does nothing.
   kernels::LossScaleState read() const;
   void write(const kernels::LossScaleState& state) const;
 

@@ -1,4 +1,4 @@
-// Checks a model's units when an engine is made, so that no save fails at the end of a run.
+// Checks names early, so that no save fails at the end of a run.
 #include "parallel/named_units.h"
 
 #include <set>

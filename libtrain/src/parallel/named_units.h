@@ -1,11 +1,11 @@
-// The check of a model's units that every engine makes.
+// Checks a model's units before an engine is made.
 #pragma once
 
 #include "libtrain/nn/module.h"
 
 namespace lt::parallel {
 
-// Throws UsageError unless every parameter belongs to a unit and has a name of its own that a checkpoint can hold.
+// Throws UsageError unless every parameter belongs to a unit and has a unique name that a checkpoint can hold.
 void require_named_units(const nn::Model& model);
 
 }  // namespace lt::parallel

@@ -1,4 +1,4 @@
-// The gather in e4m3: which parameters, what is exchanged, and the buffers.
+// Chooses the matrices to quantize, exchanges their scales, and gathers their rows.
 #include "parallel/quantized_gather.h"
 
 #include <fmt/format.h>

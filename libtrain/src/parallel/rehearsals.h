@@ -1,5 +1,5 @@
-// What rehearsals of an engine's passes found, by the pass and the shapes of its batch, and the arena in which they
-// run. The ranks compare what they found before a pass runs.
+// The results of an engine's rehearsals (dry runs of a pass on shapes only), by pass and shapes of its batch, and the
+// arena in which passes run. The ranks compare these results before a pass runs.
 #pragma once
 
 #include <cstddef>
@@ -18,19 +18,19 @@
 
 namespace lt::parallel {
 
-// How a pass runs.
+// The form in which a pass runs.
 struct PassForm {
-  std::vector<bool> in_e4m3 = {};  // by unit: gathered in e4m3, in FP8 if none of its values is read; empty: none is
-  bool gradients_in_forward;       // the head computes them, unless loss() returns another tensor than the head's loss
-  bool makes_host_values = false;  // loss() makes tensors from values of the host
+  std::vector<bool> in_e4m3 = {};  // by unit: true if gathered in e4m3 (FP8, and its values are not read); empty: none
+  bool gradients_in_forward = true;  // computed by the head; false if loss() returns another tensor than the head's
+  bool makes_host_values = false;    // loss() makes tensors from values of the host
   bool has_fp8_products = false;
 };
 
-// What one rehearsal found.
+// The result of one rehearsal.
 struct Rehearsed {
   MemoryPlan plan;
   PassForm form;
-  std::vector<std::string> calls;  // its collectives, a line each
+  std::vector<std::string> calls;  // its collectives, one line each
 };
 
 class Rehearsals {
@@ -41,22 +41,22 @@ class Rehearsals {
   // The arena comes from `source`, or from the device's allocator if `source` is null.
   Rehearsals(Device device, std::shared_ptr<memory::BlockSource> source) : memory_(device, std::move(source)) {}
 
-  // Rehearses the pass `name` for batches like `batch`, unless that is already done, and returns their key. Not
-  // collective. If it throws, forget_new().
+  // Rehearses the pass `name` for batches like `batch`, unless that is already done. Returns the key of name and
+  // shapes. Not a collective. If it throws, call forget_new().
   std::string add(const std::string& name, const Batch& batch, const Rehearse& rehearse);
-  // The passes that were added since the last compare() are rehearsed again.
+  // Forgets the passes that were added since the last compare(), so that they are rehearsed again.
   void forget_new();
-  // Requires that all that was added since the last call makes the same collectives on all ranks and, with the arena in
-  // windows of the group `windows` (null: it is not), has the same offsets. Returns the keys of what was added. Throws
-  // UsageError and InternalError, on all ranks, which then forget it. Beyond kMostPlans, the plans that were used
-  // longest ago are dropped.
+  // Compares the passes that were added since the last call and returns their keys. Throws UsageError on all ranks if
+  // their collectives differ between ranks, and InternalError if their offsets differ and the arena is in windows of
+  // group `windows` (null: it is not). All ranks then forget them. Of more than kMostPlans plans, the least recently
+  // used ones are dropped. All ranks must call it.
   std::vector<std::string> compare(const Group& control, const Group* windows);
-  // Runs `reserve`, which calls reserve(), for the passes of these keys. If it throws, they are forgotten, and the room
-  // is freed where this rank had it: no later pass asks for more than it needs itself.
+  // Runs `reserve`, which must call reserve(), for the passes of these keys. If it throws on this rank, forgets the
+  // passes and frees the arena, so that a later pass needs memory only for itself.
   void reserve_for(const std::vector<std::string>& keys, const std::function<void()>& reserve);
-  // Makes room for the largest plan.
+  // Makes the arena large enough for the largest plan. See StepMemory::reserve().
   void reserve() { memory_.reserve(); }
-  // The form of a pass that was added and compared. It counts as used now.
+  // The form of a pass that was added and compared. Makes the pass the most recently used one.
   const PassForm& use(const std::string& key);
   // Runs `body`, the pass of this key, in the arena.
   template <class F>
@@ -78,7 +78,7 @@ class Rehearsals {
   StepMemory memory_;
   std::map<std::string, PassForm> forms_;  // by plan_key()
   std::vector<New> new_;                   // since the last compare()
-  std::deque<std::string> compared_;       // by plan_key(), the one used last at the end
+  std::deque<std::string> compared_;       // keys (plan_key()), the most recently used one last
 };
 
 }  // namespace lt::parallel

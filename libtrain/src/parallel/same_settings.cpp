@@ -1,4 +1,4 @@
-// Lists the settings of an engine.
+// Lists the settings of an engine as lines to compare.
 #include "parallel/same_settings.h"
 
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ void add(Settings& all, const ParallelOptions& parallel) {
   all.add("deterministic", parallel.deterministic);
 }
 
-void add(Settings& all, const StepOptions& step) {
+void add(Settings& all, const EngineOptions& step) {
   all.add("micro_batch", step.micro_batch);
   all.add("accum", step.accum);
   all.add("seq", step.seq);
@@ -53,8 +53,6 @@ void add(Settings& all, const StepOptions& step) {
   all.add("device", step.device.type == DeviceType::cuda ? "cuda" : to_string(Device{step.device.type}));
   all.add("seed", step.seed);
   all.add("initial_weights", step.initial_weights);
-  all.add("arena", step.arena);
-  all.add("gradients_in_forward", step.gradients_in_forward);
   all.add("cuda_graph", step.cuda_graph);
   all.add("tf32", step.tf32);
   all.add("fp8", step.fp8);
@@ -88,7 +86,7 @@ void add(Settings& all, const nn::Model& model) {
 }  // namespace
 
 void require_same_settings(const nn::Model& model, const Group& world, const ParallelOptions& parallel,
-                           const OptimizerGroups& optimizers, const StepOptions& step) {
+                           const OptimizerGroups& optimizers, const EngineOptions& step) {
   Settings all;
   add(all, parallel);
   add(all, step);

@@ -1,4 +1,4 @@
-// The buffers of one unit: trained and frozen parameters, gradients, reductions, update.
+// Allocates the buffers of one unit, and runs its reductions and its update.
 #include "parallel/sharded_unit.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// ShardedUnit: the flat buffers of one unit under a strategy, and their use in a step. Only here do placements turn
+// ShardedUnit: the flat buffers of one unit under a strategy, and their use in a step. Only this class turns placements
 // into buffers and collectives:
 //
 //                   replicated                                sharded
@@ -6,8 +6,9 @@
 //   gradients       one full buffer, reduced in place         a full buffer during backward, reduced into a shard
 //   optimizer       master and states in full                 master and states of the shard
 //
-// In f32, or if the optimizer has no masters, the master is the parameter itself: the full buffer, a view of its
-// shard, or the sharded parameter. Frozen parameters have buffers of their own, without gradients and optimizer.
+// Masters are master weights in f32. If the compute dtype is f32, or the optimizer has no masters, the parameter itself
+// is the master: the full buffer, a view of its shard, or the sharded parameter. Frozen parameters have separate
+// buffers, without gradients and optimizer.
 #pragma once
 
 #include <array>
@@ -24,26 +25,26 @@ namespace lt::parallel {
 
 class ShardedUnit {
  public:
-  // Takes the memory that needs no other rank. `sharding` and `groups` must outlive it. `owners` assigns the unit's
-  // matrices to ranks, taking the load of earlier units into account. `gathers_late`: see start_update_gather().
+  // Allocates the memory that needs no other rank. `sharding` and `groups` must outlive it. `owners` assigns the unit's
+  // matrices to ranks, taking the load of earlier units into account. `gathers_late`: see GatheredParameters.
   ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
               const Sharding& sharding, const OptimizerGroups& groups, optim::LeastLoaded& owners, std::uint64_t seed,
               bool gathers_late);
   ~ShardedUnit();
   ShardedUnit(const ShardedUnit&) = delete;
   ShardedUnit& operator=(const ShardedUnit&) = delete;
-  // Call next: allocates what peers may write, the parameters in use and replicated gradients; in a window that is a
-  // collective.
+  // Call next. Allocates the memory that peers may write: parameters in use and replicated gradients. In a window that
+  // is a collective.
   void make_shared();
-  // How much of Sharding::in_place make_shared() takes.
+  // The bytes of Sharding::in_place that make_shared() takes.
   Size bytes_in_place() const;
 
   // Elements, padding included: of all parameters, and of the trained ones.
   Size padded() const { return trained_.layout().padded() + frozen_.layout().padded(); }
   Size padded_trained() const { return trained_.layout().padded(); }
-  // Whether any of its parameters is trained.
+  // True if any of its parameters is trained.
   bool is_trained() const { return trained_.exist(); }
-  // The bytes of room that each lane of transform_matrices() needs.
+  // The bytes of workspace that each lane of transform_matrices() needs.
   const std::array<Size, kTransformLanes>& room_bytes() const { return matrices_.room_bytes(); }
   // Makes the model use this unit's parameters.
   void bind_model();
@@ -53,8 +54,7 @@ class ShardedUnit {
   void end_gathers();
   bool values_were_read() const { return trained_.values_were_read() || frozen_.values_were_read(); }
 
-  // Parameters. start_gather() and finish_gather() do nothing if they are not needed. make_room() takes the memory that
-  // start_gather() would take, for callers that must not fail there.
+  // Parameters; see GatheredParameters.
   void make_room();
   void prepare_gather();
   void start_gather();
@@ -63,10 +63,10 @@ class ShardedUnit {
   void abandon();  // see GatheredParameters
 
   // Gradients, for trained units only. bind_gradients() points the parameters' slots into the full buffer.
-  // complete_gradients() zeroes gradients that no operation wrote. Outside of the two the slots refuse contributions.
+  // complete_gradients() zeroes gradients that no operation wrote. Slots accept contributions only between the two.
   void bind_gradients(bool first_micro_batch);
   void complete_gradients();
-  // With `is_last` also starts sum_squares() where that needs no further reduction.
+  // With `is_last` also starts sum_squares() if no further reduction follows.
   void start_reduce(bool first_reduction, bool is_last);
   void finish_reduce();
   bool reducing() const { return reduction_.pending(); }
@@ -75,23 +75,23 @@ class ShardedUnit {
   void start_gradient_exchange();
   void finish_gradient_exchange();
 
-  // Where to keep the sum of squares of this rank's part of the reduced gradient: [1], f64.
+  // Sets the tensor for the sum of squares of this rank's part of the reduced gradient: [1], f64.
   void keep_squares_in(const Tensor& squares) { squares_ = squares; }
-  // Computes it, unless the last reduction has.
+  // Computes that sum, unless the last reduction has.
   void sum_squares() const;
 
-  // Runs the optimizers on this rank's part or on all; then other ranks get the new values (start_update_gather(),
-  // ended by finish_gather()). Optimizers that look only at elements finish in begin_update(). Matrices are transformed
-  // as a whole by the ranks that own them, and updated by end_update().
+  // The update. The optimizers run on this rank's part, or on everything if they are replicated. Element-wise
+  // optimizers finish in begin_update(). Each matrix is transformed by the rank that owns it, and updated by
+  // end_update(). After that start_update_gather() sends the new values to the other ranks; finish_gather() ends it.
   void begin_update(const StepNumbers* numbers);
   void transform_matrices(const TransformLanes& lanes);
   void return_matrices();
   void end_update(const StepNumbers* numbers);
   void start_update_gather() { trained_.start_update_gather(); }
-  // Call at the beginning of a step: starts the gather that start_update_gather() deferred.
+  // Call it at the beginning of a step. Starts the gather that start_update_gather() deferred.
   void start_late_gather() { trained_.start_late_gather(); }
   void defer_late_gather() { trained_.defer_late_gather(); }
-  // Call at the end of a step that waits for every collective which it started.
+  // For a step that must wait for every collective that it started. Call it at its end.
   void finish_early_gather() {
     if (!trained_.gathers_late()) trained_.finish_gather();
   }
@@ -107,11 +107,12 @@ class ShardedUnit {
   bool reduction_ends_on_this_group() const { return sharding_.replicas.size() == 1; }
   bool is_sharded(Placement placement) const { return placement == Placement::sharded; }
   Tensor shard_of(const Tensor& full) const { return full.narrow(0, trained_.shard().begin, trained_.shard().size); }
-  // The elements that the optimizers change (this rank's part or all), their gradient, and their copy in use.
+  // The elements that the optimizers change (this rank's part or all), their gradient, and their copy in the compute
+  // dtype.
   UnitPart updated_part() const;
   const Tensor& updated_gradient() const;
   Tensor updated_copy() const { return has_masters() ? trained_.values(updated_part()) : Tensor(); }
-  // Whether the optimizer changes weights other than those in use.
+  // True if the master weights are separate from the parameters in use.
   bool has_masters() const { return master_dtype_ != sharding_.dtype; }
 
   const Sharding& sharding_;
@@ -123,7 +124,7 @@ class ShardedUnit {
   Tensor master_;         // full or shard, by the optimizer's placement
   Tensor gradient_;       // f32, full; if sharded, only between bind_gradients() and finish_reduce()
   Tensor gradient_part_;  // this rank's part of the reduced gradient
-  Tensor squares_;        // of gradient_part_
+  Tensor squares_;        // sum of squares of gradient_part_: [1], f64
   bool gradients_bound_ = false;
   Work reduction_, exchange_;
 };

@@ -1,4 +1,4 @@
-// Checks an engine's options and makes the groups that they ask for.
+// Checks an engine's options and splits the world into their groups.
 #include "parallel/sharding.h"
 
 #include <string>
@@ -6,6 +6,7 @@
 
 #include "device/cuda.h"
 #include "libtrain/error.h"
+#include "parallel/for_tests.h"
 
 namespace lt::parallel {
 namespace {
@@ -24,7 +25,7 @@ int shard_group_size(const Group& world, const ParallelOptions& options) {
   return size;
 }
 
-void require_dtypes(const ParallelOptions& parallel, const StepOptions& step) {
+void require_dtypes(const ParallelOptions& parallel, const EngineOptions& step) {
   const auto refuse = [](const char* field, std::string expected, DType actual) {
     throw UsageError("engine", field, std::move(expected), std::string(dtype_name(actual)));
   };
@@ -52,7 +53,7 @@ void require_fp8_products(Device device) {
 
 }  // namespace
 
-void require_trainable(const Group& world, const ParallelOptions& parallel, const StepOptions& step) {
+void require_trainable(const Group& world, const ParallelOptions& parallel, const EngineOptions& step) {
   require_dtypes(parallel, step);
   if (step.fp8 && step.device.type == DeviceType::cuda) require_fp8_products(step.device);
   for (const auto& [field, value] : {std::pair{"micro_batch", step.micro_batch},
@@ -67,17 +68,17 @@ void require_trainable(const Group& world, const ParallelOptions& parallel, cons
                      "a replicated one in " + std::string(strategy.name));
   }
   require_device(step.device);
-  if (step.cuda_graph && (step.device.type == DeviceType::cpu || !step.arena)) {
-    throw UsageError("engine", "cuda_graph", "false without a CUDA device and an arena", "true");
+  if (step.cuda_graph && step.device.type == DeviceType::cpu) {
+    throw UsageError("engine", "cuda_graph", "false without a CUDA device", "true");
   }
   shard_group_size(world, parallel);
 }
 
-Sharding make_sharding(const Group& world, const ParallelOptions& parallel, const StepOptions& step) {
+Sharding make_sharding(const Group& world, const ParallelOptions& parallel, const EngineOptions& step) {
   const int shard = shard_group_size(world, parallel);
   const auto shard_group = [=](int rank) { return rank / shard; };
   const Group gather = world.split(shard_group, "gather");
-  const PeerMemory peer_memory = step.arena ? gather.peer_memory(step.device) : PeerMemory{};
+  const PeerMemory peer_memory = SeparateAllocationScope::is_open() ? PeerMemory{} : gather.peer_memory(step.device);
   return {parallel.strategy,
           (gather.size() == world.size() ? gather : world).duplicate("control"),
           gather,

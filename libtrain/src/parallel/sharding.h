@@ -9,40 +9,41 @@ namespace lt::parallel {
 
 struct Sharding {
   Strategy strategy;
-  Group control;         // all ranks; a duplicate of the shard group if that has all, so that they share windows
-  Group gather, reduce;  // the shard group twice, because a group runs one collective after the other
+  Group control;         // all ranks; a duplicate of the shard group if that has all ranks, so that they share windows
+  Group gather, reduce;  // the shard group twice, because a group runs its collectives one after the other
   Group replicas;        // ranks that hold the same shard; one rank if not hybrid
   DType dtype, reduce_dtype;
   Device device;
-  // Each micro-batch is reduced as it comes, even if gradients are replicated.
+  // Gradients are reduced after every micro-batch, even if they are replicated.
   bool reduce_each_micro_batch;
   bool accumulates;  // more than one micro-batch per step
-  // The streams on which optimizers transform matrices, beside the compute stream.
+  // The streams on which optimizers transform matrices while the compute stream runs.
   std::array<Stream, kTransformLanes> transform_streams;
-  // For what peers write: gathered parameters and gradients, losses, sums of squares, and the arena, in which parts of
-  // gradients arrive. There are no windows without an arena.
+  // Windows for memory that peers write: gathered parameters and gradients, losses, sums of squares, and the arena, in
+  // which parts of gradients arrive. There are no windows if tensors are allocated separately.
   PeerMemory peer_memory;
-  // For the full buffers of all units that are gathered in place: parameters, or gradients. Null before they are made.
+  // The block for all units' full buffers that are gathered in place: parameters, or gradients. Null until
+  // Engine::Impl::make_shared() makes it.
   std::shared_ptr<memory::BlockSource> in_place = {};
 
   void abandon() const noexcept { gather.abandon(), reduce.abandon(), replicas.abandon(), control.abandon(); }
   std::shared_ptr<memory::BlockSource> arena_source() const { return peer_memory.windows; }
-  // For what is gathered over `control`.
+  // For memory that is gathered over `control`.
   std::shared_ptr<memory::BlockSource> control_source() const {
     return control.size() == gather.size() ? peer_memory.windows : nullptr;
   }
-  // Where parameters are sharded, they are gathered in the arena.
+  // For replicated parameters that are gathered in place. Sharded ones are gathered in the arena.
   std::shared_ptr<memory::BlockSource> parameter_source() const {
     return strategy.parameters == Placement::replicated && gathers_parameters() ? in_place : nullptr;
   }
   std::shared_ptr<memory::BlockSource> gradient_source() const { return gathers_parameters() ? nullptr : in_place; }
-  // Otherwise every rank updates all parameters, from gathered gradients.
+  // False: every rank updates all parameters, from gathered gradients.
   bool gathers_parameters() const { return strategy.optimizer == Placement::sharded; }
 };
 
-// Throws UsageError for options that no engine accepts, on some ranks alone if their devices differ.
-void require_trainable(const Group& world, const ParallelOptions& parallel, const StepOptions& step);
+// Throws UsageError for invalid options. If the ranks' devices differ, only some ranks may throw.
+void require_trainable(const Group& world, const ParallelOptions& parallel, const EngineOptions& step);
 // Splits `world` into the groups that the options ask for. All ranks of `world` must call it.
-Sharding make_sharding(const Group& world, const ParallelOptions& parallel, const StepOptions& step);
+Sharding make_sharding(const Group& world, const ParallelOptions& parallel, const EngineOptions& step);
 
 }  // namespace lt::parallel

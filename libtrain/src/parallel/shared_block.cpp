@@ -1,4 +1,4 @@
-// Takes the block, and cuts it into parts.
+// Allocates the block and hands out its ranges.
 #include "parallel/shared_block.h"
 
 #include <fmt/format.h>

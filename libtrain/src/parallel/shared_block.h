@@ -1,5 +1,5 @@
-// One block for buffers that live as long as each other: a window takes milliseconds to make, and a CUDA device rounds
-// each block up to its pages.
+// One block for buffers that live equally long. It saves time and memory: a window takes milliseconds to make, and a
+// CUDA device rounds each block up to its pages.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,13 @@
 
 namespace lt::parallel {
 
-// Gives consecutive parts of its block, and takes none back.
+// Hands out consecutive ranges of its block. release() does nothing.
 class SharedBlock final : public memory::BlockSource {
  public:
-  // From `source` unless it is null.
+  // Allocates the block from `source`, or from the device's allocator if `source` is null.
   SharedBlock(Size bytes, Device device, MemoryOwner owner, const std::shared_ptr<memory::BlockSource>& source);
 
+  // Throws InternalError if the block has not enough bytes left.
   Block allocate(Size bytes, MemoryOwner owner) override;
   void release(std::size_t) noexcept override {}
 

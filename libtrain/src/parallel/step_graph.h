@@ -1,5 +1,5 @@
 // StepGraph: a step as one CUDA graph. A launch repeats the captured work in the same memory, and counts the same
-// activities and collectives. Their times are those of the last launch.
+// activities and collectives. Their times are measured in the last launch.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ class StepGraph {
  public:
   // The conditions of the capture. If one of them changes, the graph must be captured again.
   struct Key {
-    std::string batch;  // shapes_of() the batch
+    std::string batch;  // result of shapes_of() for the batch
     Size arena = 0;     // StepMemory::arena_number()
     bool operator==(const Key&) const = default;
   };

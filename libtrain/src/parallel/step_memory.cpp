@@ -1,4 +1,4 @@
-// The memory plans of an engine and their arena.
+// Keeps the plans and the arena, and compares offsets between ranks.
 #include "parallel/step_memory.h"
 
 #include <algorithm>
@@ -15,6 +15,7 @@ namespace {
 Tensor shape_of(const Tensor& tensor) {
   if (!tensor.defined()) return {};
   const memory::UncountedMemoryScope uncounted;
+  const MemoryScope owner(MemoryOwner::data);
   return Tensor::empty(tensor.shape(), tensor.dtype(), meta_for(tensor.device()));
 }
 

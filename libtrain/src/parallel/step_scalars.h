@@ -1,4 +1,4 @@
-// The few numbers of a step that stay on the device.
+// The scalars of a step that stay on the device, such as losses and norms.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,11 @@
 
 namespace lt::parallel {
 
-// What the host reads after a step.
+// The results that the host reads after a step.
 struct StepReport {
   float loss = 0, norm = 0, loss_scale = 1;
-  float target_weight = 1;   // targets / counted targets of the global batch; 0: none counts
-  std::uint64_t bad_id = 0;  // the word of the engine's IdChecks; once set it stays, and no step updates anything
+  float target_weight = 1;   // targets / non-ignored targets of the global batch; 0 if all are ignored
+  std::uint64_t bad_id = 0;  // word of the engine's IdChecks; once not 0 it stays, and no step updates anything
   std::int32_t skipped = 0;  // steps so far without an update
 };
 
@@ -23,8 +23,8 @@ struct StepScalars {
   void make_gathered(Size loss_count, const std::shared_ptr<memory::BlockSource>& loss_windows, Size partial_count,
                      const std::shared_ptr<memory::BlockSource>& partial_windows);
 
-  // [ranks * accum]; this rank's part is written first, then all are gathered. With ignored targets it holds the counts
-  // before the losses.
+  // [ranks * accum]. Each rank writes its part, then all parts are gathered. With ignored targets it holds the counts
+  // of targets before it holds the losses.
   Tensor losses;
   tensor::DeviceValue<StepReport> outcome;
   Tensor partials;                          // [shard_ranks * units] sums of squares, f64

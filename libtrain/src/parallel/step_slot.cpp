@@ -1,4 +1,4 @@
-// Copies batches and rates to the device, and loss and norm back.
+// Copies batches and rates to the device, and the report back.
 #include "parallel/step_slot.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
 // StepSlot: the inputs that the host prepares for one step, and the step's results. With two slots the host prepares a
-// step while the device runs the one before.
+// step while the device runs the previous one.
 #pragma once
 
 #include <new>
@@ -21,14 +21,15 @@ class StepSlot {
     new (outcome_.data()) StepReport;
   }
 
-  // Waits until the last run is over, and returns its report. Until the first has run, that of a step without errors.
+  // Waits until the last run is over, and returns its report. Before the first run, returns the report of a step
+  // without errors.
   const StepReport& wait() const { return done_.synchronize(), report(); }
-  // Stages the inputs of the next run. The last one must be over.
+  // Stages the inputs of the next run. The last run must be over.
   void make_ready(const Batch& batch, const kernels::StepRates& rates);
-  // Both are called in the step: they send a batch that came on the CPU, and the rates, to the device.
+  // Both are called in the step. They send a batch that is on the CPU, and the rates, to the device.
   Batch on_device(const Batch& batch) const;
   void send_rates(const tensor::DeviceValue<kernels::StepRates>& rates) const { rates_.send(rates.storage()); }
-  // Called after the step: brings its results to the host.
+  // Called after the step. Copies its results to the host.
   StepResult finish(const tensor::DeviceValue<StepReport>& outcome, const tensor::IdChecks* ids);
   void finish() { done_.record(Stream::compute(device_)); }
 
@@ -46,7 +47,8 @@ class StepSlot {
   Event done_;
 };
 
-// Whether work on `device` can read the tensor directly. A tensor on meta counts as on the type that it stands for.
+// True if work on `device` can read the tensor directly. For a meta tensor, compares the device types that it plans
+// for.
 inline bool is_on(const Tensor& tensor, Device device) {
   if (!tensor.device().is_meta() && !device.is_meta()) return tensor.device() == device;
   return target_of(tensor.device()) == target_of(device);

@@ -1,4 +1,4 @@
-// The lanes on which an update transforms matrices. All units share the lanes' room, because each lane works in order.
+// The lanes on which an update transforms matrices. All units share a lane's workspace, because its work is in order.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ class TransformScope {
       lanes_[i].room = flat_uninitialised(room_bytes[i], DType::u8, sharding.device, MemoryOwner::optimizer);
     }
   }
-  // Makes the compute stream wait for the lanes. After a complete update it already has; if an exception ended the
-  // update, this keeps the memory that lanes still use from being reused.
+  // Makes the compute stream wait for the lanes. A complete update has already done so. If an exception ended the
+  // update, this prevents reuse of memory that the lanes still use.
   ~TransformScope() {
     try {
       for (const TransformLane& lane : lanes_) {

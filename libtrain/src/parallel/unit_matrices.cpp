@@ -1,4 +1,4 @@
-// Assigns tensors to owners, and exchanges messages with the owners.
+// Assigns tensors to owners, and exchanges directions and changes with them.
 #include "parallel/unit_matrices.h"
 
 #include <algorithm>

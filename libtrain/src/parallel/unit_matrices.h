@@ -1,7 +1,8 @@
-// UnitMatrices: one unit's share in the update of an optimizer that looks at whole matrices: owners, buffers,
-// exchanges. Each rank makes the directions of its part. If the optimizer is sharded, they travel to the owner of each
-// tensor, which transforms it, and back; if it is replicated, every rank transforms all of them in place. Every rank
-// allocates as much as the rank that owns most, so all hold the same bytes. The bits do not depend on the strategy.
+// UnitMatrices: updates one unit by an optimizer that needs whole matrices (MatrixUpdate). Each rank computes the
+// directions of its part. If the optimizer is sharded, each tensor has an owner: a rank that receives the tensor's
+// directions, transforms them and sends the changes back. If it is replicated, every rank transforms all tensors in
+// place. Every rank allocates the bytes of the rank that owns most, so all ranks hold the same bytes. Results are
+// bit-identical under every strategy.
 #pragma once
 
 #include <array>
@@ -22,12 +23,12 @@ class UnitMatrices {
                optim::LeastLoaded& owners);
 
   bool exist() const { return !tensors_.empty(); }
-  // The bytes of each lane's room, for the rank that needs most.
+  // The bytes of each lane's workspace, on the rank that needs most.
   const std::array<Size, kTransformLanes>& room_bytes() const { return room_bytes_; }
   // Allocates the directions of this rank's part, for MatrixUpdate::begin() to write.
   const Tensor& make_directions();
-  // Sends directions to the owners, transforms them there, and sends the changes back; call them in this order. Each
-  // stage makes the compute stream wait for the previous stage, so the stages of other units run in between.
+  // Call these in this order: they send directions to the owners, transform them there, and send the changes back. Each
+  // stage makes the compute stream wait for the previous stage. Stages of other units may run in between.
   void send();
   void transform(const TransformLanes& lanes);
   void send_back();
@@ -41,7 +42,7 @@ class UnitMatrices {
     MatrixStack stack;
     const MatrixUpdate* update;
     int owner;
-    Size place;  // in the buffer of the owner's tensors
+    Size place;  // first element in the owner's buffer
   };
 
   // Tensors that a rank transforms in one call.
@@ -53,7 +54,7 @@ class UnitMatrices {
 
   bool travel() const { return part_.size < padded_; }
   std::vector<Owned> owned_by(int rank) const;
-  // This rank's messages between parts and owners, as the holder of a part and as an owner.
+  // This rank's messages as the holder of a part, and as an owner.
   std::vector<Message> of_parts() const;
   std::vector<Message> of_owners() const;
   void wait_for_exchange();
@@ -66,7 +67,7 @@ class UnitMatrices {
   std::vector<Matrices> tensors_;
   Size elements_ = 0;  // in all matrices
   std::vector<Owned> owned_;
-  Size own_elements_ = 0;  // for the rank that owns most
+  Size own_elements_ = 0;  // of the rank that owns most
   std::array<Size, kTransformLanes> room_bytes_{};
 
   Tensor directions_, own_;  // exist while the optimizer runs

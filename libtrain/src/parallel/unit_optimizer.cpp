@@ -1,4 +1,4 @@
-// Splits a unit into stretches with equal states and cuts with one optimizer each, and updates them.
+// Splits a unit into stretches with equal states, and these into cuts with one optimizer each, and updates the cuts.
 #include "parallel/unit_optimizer.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// UnitOptimizer: the optimizer states of this rank's part of one unit, and their updates. Only here is memory for
-// states allocated. Neighbouring parameters whose optimizers keep the same states share one flat buffer per state.
-// Every rank allocates the largest share that any rank has, so all ranks hold the same bytes.
+// UnitOptimizer: the optimizer states of this rank's part of one unit, and their updates. Only this class allocates
+// states. Neighbouring parameters whose optimizers keep the same states share one flat buffer per state. Every rank
+// allocates as much as the rank that needs most, so all ranks hold the same bytes.
 #pragma once
 
 #include <functional>
@@ -18,14 +18,14 @@ class UnitOptimizer {
   UnitOptimizer(const UnitLayout& layout, const OptimizerGroups& groups, UnitPart part, DType weights, Device device,
                 std::uint64_t seed);
 
-  // One update of those parameters of the part whose optimizer looks only at elements. All tensors have the part's
-  // size; `copy` receives the weights in the compute dtype, or is undefined. `numbers` has one entry per group.
+  // One update of the part's parameters with element-wise optimizers. All tensors have the part's size. `copy` receives
+  // the weights in the compute dtype, or is undefined. `numbers` has one entry per group.
   void update(const Tensor& weights, const Tensor& gradient, const Tensor& copy, const StepNumbers* numbers) const;
   // The first and the last stage of an update of the other parameters (MatrixUpdate).
   void begin_matrices(const Tensor& gradient, const Tensor& directions, const StepNumbers* numbers) const;
   void end_matrices(const Tensor& weights, const Tensor& changes, const Tensor& copy, const StepNumbers* numbers) const;
 
-  // Calls visit(kind, values) for each state of elements [begin, end) of the unit, which must lie in one parameter and
+  // Calls visit(kind, values) for each state of elements [begin, end) of the unit. They must lie in one parameter and
   // in this part.
   void for_each_state(Size begin, Size end, const std::function<void(const std::string&, const Tensor&)>& visit) const;
 
@@ -34,13 +34,13 @@ class UnitOptimizer {
   struct Stretch {
     Size begin, end;
     std::vector<StateKind> kinds;
-    std::vector<Tensor> states;  // those of this part, then room that other ranks need
+    std::vector<Tensor> states;  // of this part; longer than the part on ranks that need less than others
   };
   // The elements of one update call.
   struct Cut {
     Size begin, end;
     std::size_t group, stretch;
-    RoundingPlaces places;  // empty if none of it is bf16
+    RoundingPlaces places;  // empty if neither weights nor states are bf16
   };
 
   Tensor part_of(const Stretch& stretch, std::size_t state, Size begin, Size end) const;

@@ -1,4 +1,4 @@
-// When each unit is gathered, freed and reduced.
+// Starts and ends the gathers and reductions of units.
 #include "parallel/unit_schedule.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// UnitSchedule: when each unit is gathered, freed and reduced. The model calls it around every unit's passes.
-//   forward of u:  gathers u+1 while u computes, then frees u if the strategy reshards; the last unit stays for
-//   the backward pass.
+// UnitSchedule: decides when each unit is gathered, freed and reduced. The model calls it around every unit's passes.
+//   forward of u:  gathers u+1 while u computes, then frees u if the strategy reshards; the last unit stays gathered
+//   for the backward pass.
 //   backward of u: gathers u-1, then computes u, frees it and starts to reduce its gradients.
 // So at most two blocks are gathered at any moment if the strategy reshards, and at most two blocks hold full
 // gradients. A unit whose parameters another one borrows (tied embeddings) stays gathered in between, and is reduced
@@ -24,7 +24,7 @@ class UnitSchedule final : public nn::UnitObserver {
   // Begin a pass without gradients, or a micro-batch of a step.
   void begin_evaluation();
   void begin_micro_batch(bool first, bool last);
-  // Whether the last unit's forward pass runs, in which its parameters have gradients to add to already.
+  // True during the last unit's forward pass in training. The unit's gradients can already be written then.
   const bool& runs_last_unit() const { return runs_last_unit_; }
   // Throws UsageError if the model did not run its units in order.
   void end_pass();
@@ -42,7 +42,7 @@ class UnitSchedule final : public nn::UnitObserver {
   int last() const { return static_cast<int>(units_.size()) - 1; }
   void expect_forward(int unit);
   void bind_gradients(int unit);
-  // Finishes the oldest reductions until at most `outstanding` are left.
+  // Finishes the oldest reductions until at most `outstanding` remain.
   void finish_reductions_but(std::size_t outstanding);
 
   std::deque<ShardedUnit>& units_;
@@ -51,13 +51,13 @@ class UnitSchedule final : public nn::UnitObserver {
   const Sharding& sharding_;
   std::vector<bool> borrowed_;
   int first_trained_ = 0;         // no unit before it wants a gradient
-  std::vector<int> block_index_;  // among the blocks; -1 for other units
+  std::vector<int> block_index_;  // index of each unit among the blocks; -1 for other units
 
   bool training_ = false, first_micro_batch_ = true, last_micro_batch_ = true, runs_last_unit_ = false;
   int next_forward_ = 0;
   struct Reduction {
     int unit;
-    bool is_last;  // this unit's last in the step
+    bool is_last;  // the unit's last reduction in the step
   };
   std::deque<Reduction> reducing_;  // oldest first
 };

@@ -1,4 +1,4 @@
-// The machine that measured rates are of.
+// Returns the machine on which rates were measured.
 #include <fmt/format.h>
 
 #include "libtrain/error.h"

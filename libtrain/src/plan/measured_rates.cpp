@@ -31,12 +31,7 @@ class RatesReader {
     require(document.value("schema", Json()) == 1, "schema", "1", document.value("schema", Json()));
     require(rows.is_array(), "rows", "an array", rows);
     read_machine(document);
-    if (!rates_.gpu.empty()) {
-      const bool names_it = std::any_of(rows.begin(), rows.end(), [](const Json& row) {
-        return row.is_object() && row.value("implementation", Json()) == "automatic";
-      });
-      attention_of_steps_ = names_it ? "automatic" : "library";  // files of earlier versions: steps ran cuDNN
-    }
+    if (!rates_.gpu.empty()) attention_of_steps_ = "automatic";
     for (std::size_t i = 0; i < rows.size(); ++i) read_row(rows[i], fmt::format("rows[{}]", i));
   }
 
@@ -54,8 +49,8 @@ class RatesReader {
     require(machine.is_object(), "machine", "an object", machine);
     const Json gpu = machine.value("gpu", Json());
     require(gpu.is_null() || gpu.is_string(), "machine.gpu", "a name or null", gpu);
-    // A machine with GPUs may have measured its CPU; results of earlier versions do not say so.
-    const bool on_gpu = document.value("device", Json(gpu.is_null() ? "cpu" : "cuda")) == "cuda" && gpu.is_string();
+    // A machine with GPUs may have measured its CPU.
+    const bool on_gpu = document.value("device", Json()) == "cuda" && gpu.is_string();
     const std::string name = on_gpu ? gpu.get<std::string>() : "";
     const std::string before = rates_.gpu.empty() ? "no GPU" : rates_.gpu;
     require(rates_.files.empty() || rates_.gpu == name, "machine.gpu", before + ", as in the file before", gpu);

@@ -1,4 +1,4 @@
-// Rates of a machine as `ltrain bench kernels|comm|rates` measured them, for estimates in place of the table's.
+// Rates of a machine, measured by `ltrain bench kernels|comm|rates`. Estimates use them instead of the device table.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@
 
 namespace lt::planner {
 
-inline constexpr const char* kCollectives[] = {"all_gather", "reduce_scatter", "all_reduce"};  // that are measured
+inline constexpr const char* kCollectives[] = {"all_gather", "reduce_scatter", "all_reduce"};  // the measured ones
 
-// What the files hold, by what they measured. Times are medians.
+// The contents of result files, by kind of measurement. Times are medians.
 struct MeasuredRates {
   struct Product {
     DType dtype;
@@ -29,7 +29,7 @@ struct MeasuredRates {
     bool backward;
     double flops, ms;
   };
-  struct Pass {  // a kernel that its memory traffic limits
+  struct Pass {  // a memory-bound kernel
     std::string name;
     DType dtype;
     double bytes, ms;
@@ -38,12 +38,12 @@ struct MeasuredRates {
     std::string name;
     bool in_window;
     int ranks;
-    double bytes;  // of the whole array
+    double bytes;  // of the full array
     double ms;
   };
 
   std::vector<std::string> files;
-  std::string gpu;  // the driver's name of it; empty: CPU ranks
+  std::string gpu;  // the driver's name; empty: CPU ranks
   int threads = 1;  // of a rank, on the CPU
   std::vector<Product> products;
   std::vector<Attention> attention;
@@ -51,7 +51,7 @@ struct MeasuredRates {
   std::vector<Collective> collectives;
 };
 
-// Reads results. All must be of one kind of device. Throws DataError that names the file and the field.
+// Reads result files, all of one kind of device. Throws DataError that names the file and the field.
 std::shared_ptr<const MeasuredRates> read_rates(const std::vector<std::string>& files);
 
 }  // namespace lt::planner

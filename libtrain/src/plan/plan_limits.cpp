@@ -1,4 +1,4 @@
-// Estimates in floating point what a plan would count in integers.
+// Estimates the byte counts of a plan in floating point, which does not overflow.
 #include "plan/plan_limits.h"
 
 #include <fmt/format.h>

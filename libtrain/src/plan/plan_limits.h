@@ -1,17 +1,17 @@
-// The limits of plans. Bytes are counted in 63 bits, and far below these limits no machine has the memory.
+// The limits of plans: byte counts must fit in 63 bits. No machine has memory near this limit.
 #pragma once
 
 #include "libtrain/nn/models.h"
 
 namespace lt::planner {
 
-// The tokens that are in memory at a time, and the names of the two factors.
+// The tokens in memory at a time, samples * seq, and the keys of the two factors.
 struct PlannedTokens {
   Size samples, seq;
   const char *samples_key, *seq_key;
 };
 
-// Throws UsageError for a model, or a number of tokens in a transformer, whose bytes might exceed 63 bits.
+// Throws UsageError if the bytes of the model, or a transformer's bytes for these tokens, might exceed 63 bits.
 void require_plannable(const nn::Model& model, const PlannedTokens& tokens);
 
 }  // namespace lt::planner

@@ -1,4 +1,4 @@
-// Plans the memory of generation: the real generator on the meta device.
+// Plans the memory of generation by running the real generator on the meta device.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Text that plans, fits and logs share.
+// Text shared by plans, fits and logs.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ inline std::string device_text(const PlanMachine& machine) {
   return recorder::counted(machine.cores, "cpu core") + " a rank";
 }
 
-// The owners that a ledger shows, in order: constants only if it has some.
+// The owners that a ledger (bytes by owner) shows, in order. Includes constants only if it has some.
 inline std::vector<MemoryOwner> owners_shown(const MemoryUse& ledger) {
   std::vector<MemoryOwner> owners{MemoryOwner::parameters};
   if (ledger.of(MemoryOwner::constants) > 0) owners.push_back(MemoryOwner::constants);

@@ -161,7 +161,7 @@ void require_ranks(int ranks) {
 Plan plan_with(nn::Model& model, const Resolved& resolved, int ranks, const PlanMachine& machine,
                StepSchedule* schedule) {
   require_plannable(model, {resolved.step.micro_batch, resolved.step.seq, "train.micro_batch", "train.seq"});
-  StepOptions options = resolved.step;
+  EngineOptions options = resolved.step;
   if (options.fp8 && find_device_model(machine.device).product_tflops_fp8 == 0) {
     throw UsageError(
         "plan", fmt::format("train.dtype=fp8: expected a device (--gpu) with products in FP8, got {}", machine.device));

@@ -1,4 +1,4 @@
-// Makes the batches of a run on the meta device.
+// Asks the model for meta batches, and checks that evaluation batches are token ids.
 #include "plan/run_batches.h"
 
 #include <fmt/format.h>

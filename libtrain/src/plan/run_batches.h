@@ -1,4 +1,4 @@
-// The batches of a run as the meta device sees them: what its engine rehearses.
+// The batches of a run on the meta device (shapes only), for the rehearsals of its engine.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace lt::planner {
 
-// Shapes of the batches for training and, if the configuration evaluates, for evaluation; on the meta device. Each
-// entry of data.val has a batch of its own: `evaluation` is the first one's.
+// Batches for training and, if the configuration evaluates, for evaluation: `evaluation` for the first entry of
+// data.val, `other_evaluations` for the rest.
 struct RunBatches {
   Batch step;
   std::optional<Batch> evaluation;

@@ -1,4 +1,4 @@
-// The schedule of a rank's step: its work, and when it starts and waits for collectives, as the engine ordered them.
+// The schedule of a rank's step, in the engine's order: its work, and the begin and the wait of each collective.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ struct ScheduleEvent {
   enum class Kind { work, begin, wait, step_end };
   Kind kind = Kind::work;
   double work_ms = 0;          // at full speed
-  std::size_t collective = 0;  // of begin and wait: its number
-  Lane lane = Lane::compute;   // of begin
-  CollectiveShape shape = {};  // of begin
+  std::size_t collective = 0;  // for begin and wait: number of the collective
+  Lane lane = Lane::compute;   // for begin
+  CollectiveShape shape = {};  // for begin
 };
 using StepSchedule = std::vector<ScheduleEvent>;
 
-// make_plan(), which also returns the schedule of two steps, each with a step_end. Waits at the beginning of the first
-// may be for collectives that began before.
+// Like make_plan(), but also sets `schedule` to two steps, each ended by a step_end. The first waits may be for
+// collectives that began in an earlier step.
 Plan make_plan_with_schedule(const Config& config, int ranks, const PlanMachine& machine, StepSchedule& schedule);
 
 }  // namespace lt::planner

@@ -1,4 +1,4 @@
-// Shard groups of whole nodes, and which of them makes a step faster.
+// Lists shard groups of whole nodes, and finds the one that makes a step fastest.
 #include "plan/shard_sizes.h"
 
 #include "libtrain/error.h"

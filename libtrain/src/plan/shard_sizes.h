@@ -1,4 +1,4 @@
-// The nodes of a plan, and which sizes of shard groups it tries.
+// The ranks per node of a plan, and the sizes of shard groups that it tries.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,11 @@
 
 namespace lt::planner {
 
-// As the machine says, or by the table of devices where it leaves that open.
+// Returns machine.ranks_per_node or, if that is not set, the device table's value.
 int ranks_per_node(const PlanMachine& machine);
 
-// One, two, four, ... whole nodes, as far as these divide the ranks, then 0: all ranks. On one node only 0.
+// Returns the ranks of one, two, four, ... whole nodes that divide `ranks`, then 0, which means all ranks. On one node
+// only 0.
 std::vector<int> shard_sizes(int ranks, int ranks_per_node);
 
 }  // namespace lt::planner

@@ -1,4 +1,4 @@
-// Advances the clock by counted work and by waits for collectives.
+// Advances the clock by counted work, and by waits for collectives.
 #include "plan/step_clock.h"
 
 #include <algorithm>

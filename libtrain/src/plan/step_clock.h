@@ -1,5 +1,5 @@
-// Estimates the time of a step: a timeline whose clock advances by counted work instead of real time. Run a step of an
-// engine on the meta device under it, so that the engine's own schedule decides which collectives are hidden.
+// Estimates the time of a step: a timeline whose clock advances by counted work instead of real time. Run an engine's
+// step on the meta device with it, so that the engine's own schedule decides which collectives are hidden.
 #pragma once
 
 #include <deque>
@@ -24,9 +24,9 @@ struct DeviceUse {
   int cores = 1;  // cores per rank; 1 on a GPU
   DType dtype = DType::f32;
   Size head_dim = 0;
-  // The shares of its speed that work loses beside a collective, as kLossToTransfer and kLossToWaiting.
+  // The fractions of its speed that work loses while a collective runs; see kLossToTransfer and kLossToWaiting.
   double loss_to_transfer = 0, loss_to_waiting = 0;
-  std::shared_ptr<const RunRates> rates = nullptr;  // replaces the device's rates where it has measured ones
+  std::shared_ptr<const RunRates> rates = nullptr;  // if not null, its measured rates replace the device's
 };
 
 class StepClock final : public Timeline {
@@ -40,21 +40,21 @@ class StepClock final : public Timeline {
 
   // The work counter that drives the clock. The caller must point a WorkScope at it while this timeline is in use.
   profile::WorkCount& work() { return work_; }
-  // Returns the time that passed since the last call. Collectives may be in flight across the call.
+  // Returns the time since the last call. Collectives may be in flight across the call.
   StepTime take();
-  // From now on, appends what happens to the schedule, which the caller keeps alive until the next call. Null: nothing.
+  // From now on, appends events to `schedule`, which must live until the next call. Null stops that.
   void record_to(StepSchedule* schedule) { schedule_ = schedule; }
 
  private:
   void compute();           // advances the clock by the work counted since the last call
-  void advance(double ms);  // by work of this time, which takes longer beside collectives
+  void advance(double ms);  // by work of this time; it takes longer while a collective runs
   void wait_for(Span& span, const CollectiveCost& cost);
   // The time of the work counted since the last call of compute(). `now` is all counted work.
   double products_ms(const profile::WorkCount& now) const;
   double quantized_products_ms(double flops) const;  // in e4m3
   double attention_ms(const profile::WorkCount& now) const;
   double traffic_ms(const profile::WorkCount& now) const;
-  bool is_low() const;                                   // products run at the rate of bf16
+  bool is_low() const;                                   // true if matmuls run at the rate of bf16
   double per_tera() const { return 1e-9 / use_.cores; }  // ms for 1 FLOP at 1 TFLOP/s
   CollectiveCost cost_of(Lane lane, const CollectiveShape& shape);
 
@@ -62,7 +62,7 @@ class StepClock final : public Timeline {
   profile::WorkCount work_, counted_;
   double now_ms_ = 0;
   struct InFlight {
-    double end_ms, loss;  // loss: of the speed of work beside it
+    double end_ms, loss;  // loss: fraction of the speed of simultaneous work
   };
   std::deque<InFlight> in_flight_;                     // one after the other
   double link_free_ms_ = 0;                            // collectives share the links, so they run one at a time

@@ -1,4 +1,4 @@
-// Formats spans and kernels in Chrome's Trace Event Format.
+// Formats spans and kernels as JSON events.
 #include "record/chrome_trace.h"
 
 #include <fmt/format.h>

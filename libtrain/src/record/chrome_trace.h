@@ -11,12 +11,12 @@
 
 namespace lt::recorder {
 
-// Returns the events of one rank, as JSON objects separated by commas. Lanes without spans and streams without work are
-// left out. A lane shows one span at a time, except for nested spans. If collectives overlap, each is drawn from the
-// end of the previous one, and its argument `posted_us` says when it was posted. A span that is still open is drawn to
+// Returns the events of one rank, as JSON objects separated by commas. Omits lanes without spans and streams without
+// work. A lane shows one span at a time, except for nested spans. If collectives overlap, each is drawn from the end of
+// the previous one, and its argument `posted_us` is the time when it was posted. A span that is still open is drawn to
 // the last time in `spans` and has the argument `open`. `kernels` must be in order of their begin, on the clock of the
-// spans. If kernels of one stream overlap, each is drawn from the end of the previous one, and `began_us` says when it
-// began.
+// spans. If kernels of one stream overlap, each is drawn from the end of the previous one, and its argument `began_us`
+// is its real begin.
 std::string trace_events(int rank, const std::vector<Span>& spans,
                          const std::vector<profile::KernelRecord>& kernels = {});
 

@@ -1,5 +1,5 @@
-// A file of lines that tolerates a full disk. It counts the lines that could not be written, and adds a line with their
-// number once writing works again.
+// A file of lines that tolerates a full disk. It counts the lines that it could not write, and adds a line with their
+// number once it can write again.
 #pragma once
 
 #include <string>
@@ -18,13 +18,13 @@ class LossyLines {
 
   void append(Size step, const std::string& line) {
     lost_.attempt(step, [&] {
-      // One write for all lines, so that none is in the file twice.
+      // One write for all lines, so that no line is in the file twice.
       file_.append(kept_ + (lost_.gap() ? line_of_gap_(*lost_.gap()) + "\n" : "") + line);
       kept_.clear();
     });
   }
-  // For a line that changes the meaning of earlier ones. If it cannot be written, it is kept, and precedes the first
-  // line that can be.
+  // For a line that changes the meaning of earlier lines. If it cannot be written, it is kept and written before the
+  // next line.
   void append_or_keep(const std::string& line) {
     try {
       file_.append(kept_ + line);

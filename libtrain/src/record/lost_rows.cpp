@@ -1,4 +1,4 @@
-// Counts lost rows and reports them.
+// Writes the reports of lost rows.
 #include "record/lost_rows.h"
 
 #include <fmt/format.h>

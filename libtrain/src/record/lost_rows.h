@@ -1,4 +1,4 @@
-// Tolerates failed writes of a run's records: they are reported, and training goes on.
+// Tolerates failed writes of a run's records: it reports them, and training continues.
 #pragma once
 
 #include <optional>
@@ -35,7 +35,7 @@ class LostRows {
     }
     if (rows > 0) gap_.reset();
   }
-  // Still set during the first `write` that succeeds after the gap.
+  // The current gap; nullopt if there is none. Still set during the first `write` that succeeds after it.
   const std::optional<Gap>& gap() const { return gap_; }
 
  private:

@@ -1,4 +1,4 @@
-// Records of each step: metrics.jsonl, the console line, log.txt. docs/metrics.md explains every field.
+// The record of one step, for metrics.jsonl, the console and log.txt. docs/metrics.md explains every field.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace lt::recorder {
 
-// The reason of the event `skip` for a step in which no target counts.
+// The reason of the event `skip` for a step whose targets are all ignored.
 inline constexpr const char* kNoTargetCounts = "no target counts";
 
 // Statistics over ranks of one number.
@@ -19,8 +19,8 @@ struct OverRanks {
   double min = 0, mean = 0, max = 0;
   int rank_of_max = 0;
 };
-OverRanks over_ranks(const std::vector<double>& values);  // by rank, at least one
-inline constexpr std::size_t kRanksListed = 64;           // with more ranks, a row lists no single ranks
+OverRanks over_ranks(const std::vector<double>& values);  // `values` by rank, at least one
+inline constexpr std::size_t kRanksListed = 64;           // most ranks whose times a row lists
 
 // One row of metrics.jsonl.
 struct StepRecord {
@@ -28,16 +28,16 @@ struct StepRecord {
   Size tokens = 0;           // in the global batch
   float loss = 0, grad_norm = 0;
   double lr = 0;
-  float loss_scale = 0;  // in f16; 0: not scaled, and not in the row
+  float loss_scale = 0;  // in f16; 0 for other dtypes: not in the row
   double step_ms = 0;
   double tokens_per_s = 0, tokens_per_s_per_rank = 0;
-  double mfu = -1;  // below 0: unknown peak of the device
+  double mfu = -1;  // below 0: the device's peak is unknown
   Size memory_peak_bytes = 0, memory_outside_bytes = 0;
   Size memory_total_bytes = 0;   // of the device (console only)
   ActivityTimes breakdown_ms{};  // adds up to step_ms
   std::vector<CommTotal> comm;
-  // Statistics over ranks of the step time, of each activity, and of a rank's own busy time (the step without waits for
-  // other ranks). Ranks step together, so only the last one reveals a slow rank.
+  // Statistics over ranks of the step time, of a rank's own busy time (the step time without waits for other ranks),
+  // and of each activity. Ranks wait for each other in every step, so only the busy time reveals a slow rank.
   OverRanks step_ms_over_ranks, own_ms_over_ranks;
   std::vector<double> own_ms;  // by rank; empty for more than kRanksListed
   std::array<OverRanks, kActivities> breakdown_over_ranks{};

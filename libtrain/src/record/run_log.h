@@ -1,6 +1,6 @@
-// The outputs of a run: the console and log.txt, metrics.jsonl and other sinks. Only rank 0 opens the log, and nothing
-// is written before open(). Opening throws on failure. A later write that fails loses its lines with a warning, and the
-// run goes on.
+// The outputs of a run: the console and log.txt, metrics.jsonl and other sinks. Only rank 0 opens the log; before
+// open(), nothing is written. Opening throws on failure. If a later write fails, its lines are lost with a warning, and
+// the run continues.
 #pragma once
 
 #include <map>
@@ -30,14 +30,15 @@ class RunLog {
   void step(const StepRecord& record);
   void evaluation(Size step, double loss);
   void event(const nlohmann::ordered_json& event);
-  // The event `start`. It voids lines of earlier attempts, so it is not lost on a full disk: it precedes the first line
-  // that can be written.
+  // Writes the event `start`. It voids lines of earlier attempts, so it must not be lost on a full disk: it is kept and
+  // written before the next line.
   void start(const nlohmann::ordered_json& event);
   void sync();
-  // The files of rows, for a caller that syncs them on another thread; empty on ranks that write nothing.
+  // The paths of the files with rows, for a caller that syncs them on another thread. Empty on ranks that write
+  // nothing.
   std::vector<std::string> row_files() const;
 
-  // Runs `write`, which writes into the folder `folder` of the run.
+  // Runs `write`, which writes into the run's folder `folder`. A failure is reported, and the run continues.
   template <class F>
   void keep(const std::string& folder, F&& write) {
     folders_.try_emplace(folder, folder_ + "/" + folder).first->second.attempt(step_, write);

@@ -1,4 +1,4 @@
-// Reads the memory of the process and the machine from the kernel, and that of CUDA devices from the driver.
+// Reads the memory of the process and the machine from the kernel, and the memory of CUDA devices from the driver.
 #include "record/system_memory.h"
 
 #include <unistd.h>

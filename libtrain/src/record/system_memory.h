@@ -1,4 +1,4 @@
-// Memory use and capacity as the system counts them, in bytes.
+// Memory use and capacity in bytes, as the system reports them.
 #pragma once
 
 #include "libtrain/device/device.h"
@@ -6,7 +6,7 @@
 
 namespace lt::recorder {
 
-// On the CPU, all resident pages of this process. On CUDA, the bytes that all processes hold on the device.
+// On the CPU, the resident pages of this process. On CUDA, the bytes that all processes hold on the device.
 Size system_bytes_in_use(Device device);
 // On the CPU, the memory of the machine, or the container's limit if smaller. On CUDA, the memory of the device.
 Size system_memory_bytes(Device device);

@@ -1,6 +1,6 @@
-// Writes TensorBoard event files: TFRecords (length, its checksum, bytes, their checksum), each with a protocol buffer
-// `tensorflow.Event`. Encodes its fields by hand, and only wall_time, step, file_version, session_log and scalar
-// summaries.
+// Writes TensorBoard event files: TFRecords (length, its checksum, bytes, their checksum) of protocol buffers
+// `tensorflow.Event`. Encodes the buffers without a library, with only wall_time, step, file_version, session_log and
+// scalar summaries.
 #include <fmt/format.h>
 #include <unistd.h>
 

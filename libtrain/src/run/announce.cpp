@@ -1,4 +1,4 @@
-// Announces an open run: the lines at its start, its files, and the event `start`.
+// Announces an open run: logs the lines at its start, writes its files and the event `start`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "checkpoints/format/load.h"
 #include "config/base_model.h"
 #include "config/model_table.h"
 #include "config/names.h"
@@ -166,7 +167,6 @@ void announce(Run& run, const std::string& command) {
     say("warning: optim.warmup {} is not below train.steps {}: the learning rate rises to the end",
         resolved.schedule.warmup, resolved.steps());
   }
-  if (resolved.evaluation.steps > 0) say("warning: train.eval_steps is deprecated, use train.eval_tokens");
   if (run.data.loader != nullptr) {
     const Size samples_a_step = run.engine->batch_shape().global_samples();
     for (const std::string& line :

@@ -1,4 +1,4 @@
-// Reads metrics.jsonl backwards to the row of the last step.
+// Reads metrics.jsonl backwards to its last row.
 #include "run/complete_record.h"
 
 #include <nlohmann/json.hpp>

@@ -5,8 +5,8 @@
 
 namespace lt::run {
 
-// For a start that finds the run complete. Writes the event `end`, and before it that of the last checkpoint, if
-// metrics.jsonl lacks them. Writes nothing if the record goes beyond the state that was loaded.
+// For a start that finds the run complete. Writes the event `checkpoint` of the last checkpoint and the event `end` if
+// metrics.jsonl lacks them. Writes nothing if metrics.jsonl has later steps than the loaded state.
 void complete_record(Run& run);
 
 }  // namespace lt::run

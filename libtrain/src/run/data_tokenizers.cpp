@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "checkpoints/format/find.h"
 #include "checkpoints/hugging_face/hf_folder.h"
 #include "data/file_list.h"
 #include "io/presence.h"

@@ -1,4 +1,4 @@
-// Evaluates and samples, and finds out which results are missing.
+// Evaluates and samples, and finds missing results.
 #include "run/due_work.h"
 
 #include <fmt/format.h>
@@ -69,7 +69,6 @@ void DueWork::evaluate() {
 Size DueWork::samples_per_evaluation() const {
   const EvaluationSpec& evaluation = run_.resolved.evaluation;
   const Size seq = run_.resolved.step.seq;
-  if (evaluation.steps > 0) return evaluation.steps * run_.engine->batch_shape().global_samples();
   return evaluation.tokens > 0 ? (evaluation.tokens + seq - 1) / seq : std::numeric_limits<Size>::max();
 }
 

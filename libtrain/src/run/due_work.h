@@ -5,25 +5,25 @@
 
 namespace lt::run {
 
-// Whether something that comes every so many steps, or never for 0, comes after `step`.
+// True if `step` is a multiple of `every`; 0 disables.
 constexpr bool is_due(Size every, Size step) { return every > 0 && step % every == 0; }
 
-// All ranks must make all calls alike.
+// All ranks must make the same calls.
 class DueWork {
  public:
   explicit DueWork(Run& run) : run_(run) {}
 
   bool evaluates_after(Size step) const { return is_due(run_.resolved.evaluation.every, step); }
   bool samples_after(Size step) const { return is_due(run_.resolved.sample_every, step); }
-  // Evaluates the present state, and records its losses. Throws as Engine::evaluate().
+  // Evaluates the current state and records its losses. Throws the errors of Engine::evaluate().
   void evaluate();
-  // Writes a text that the present state generates. Where no logit is finite, or the file cannot be written, the sample
-  // is left out with a warning.
+  // Generates a text with the current state and writes it to a file. If no logit is finite, or the file cannot be
+  // written, logs a warning instead.
   void sample();
-  // Removes the samples of later steps: the start has superseded what earlier attempts did beyond the present one.
+  // Removes the samples of steps after the current one, which earlier attempts have left.
   void remove_later_samples() const;
-  // Evaluates and samples what was due at the present step, if an earlier start was stopped before it or lost the
-  // result. Call it after remove_later_samples(), and before a missed save, because that records the loss.
+  // Evaluates and samples if that was due at the current step and an earlier start has not done it or lost the result.
+  // Call it after remove_later_samples(), and before a missed save, because a save records the loss.
   void catch_up();
 
  private:

@@ -1,4 +1,4 @@
-// Multiple choice: which of several continuations a model finds likeliest.
+// Multiple choice: finds the most likely of several continuations.
 #include <fmt/format.h>
 
 #include <algorithm>

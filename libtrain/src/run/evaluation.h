@@ -1,5 +1,5 @@
-// The mean loss over validation sets. It does not depend on the ranks: micro-batch j of a set has the same samples
-// whichever rank computes it, and losses are added in the order of micro-batches.
+// The mean loss over validation sets. It does not depend on the number of ranks: micro-batch j of a set has the same
+// samples on whichever rank it runs, and losses are added in the order of micro-batches.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ struct SetLoss {
 struct Evaluation {
   MeanLoss loss;  // over all sets
   Size samples = 0, batches = 0;
-  std::vector<SetLoss> sets;  // those of which samples were evaluated
+  std::vector<SetLoss> sets;  // sets with evaluated samples
 };
 
 // Evaluates the first `samples` samples of the sets, each once. `losses_of` evaluates one micro-batch of each rank and

@@ -1,4 +1,4 @@
-// The state is loaded before the start is known, because a checkpoint that turns out to be damaged is passed over.
+// Loads the state before the start is final, because loading may find a damaged checkpoint and skip it.
 #include "run/find_start.h"
 
 #include <fmt/format.h>
@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "checkpoints/format/find.h"
+#include "checkpoints/format/load.h"
 #include "checkpoints/hugging_face/base_weights.h"
 #include "checkpoints/hugging_face/hf_folder.h"
 #include "comm/value_exchange.h"

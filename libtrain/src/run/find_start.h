@@ -1,4 +1,4 @@
-// Decides, once, from what a run goes on, and loads it.
+// Decides once from which state a run starts or continues, and loads it.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ namespace lt::run {
 
 struct FoundStart {
   Start start;
-  std::string weights;                   // where the initial or base weights are from; empty: drawn, or none
+  std::string weights;                   // origin of the initial or base weights; empty: drawn, or neither was loaded
   std::string base, base_digest;         // as in checkpoint::RunState
-  std::vector<std::string> passed_over;  // why newer checkpoints were skipped
+  std::vector<std::string> passed_over;  // the reasons why newer checkpoints were skipped
 };
 
-// Leaves the engine in the state from which the run goes on. `data_files` are the training files. With data.epochs,
-// resolved.steps() follows from the state. All ranks must call it; rank 0's `folder` counts, and gets the run's
-// timeline and base. Throws UsageError and DataError.
+// Loads the state from which the run continues into the engine. `data_files`: the training files. With data.epochs,
+// sets the number of steps in `resolved`. Reads `folder` of rank 0 only, and sets its timeline and base. All ranks must
+// call it. Throws UsageError and DataError.
 FoundStart find_start(Resolved& resolved, const Group& control, Engine& engine, RunFolder& folder,
                       const std::vector<checkpoint::DataFile>& data_files);
 

@@ -1,4 +1,4 @@
-// Describes the machine by what the kernel and the environment report.
+// Reads the description from the kernel, the libraries and the environment.
 #include "run/machine.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Describes as JSON the machine of a run or a measurement.
+// Describes the machine of a run or a measurement as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>

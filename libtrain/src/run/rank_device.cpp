@@ -1,4 +1,4 @@
-// Chooses each rank's device, and its group and kernel profile on that device.
+// Chooses each rank's device by its local rank.
 #include "run/rank_device.h"
 
 #include <fmt/format.h>
@@ -10,8 +10,8 @@
 
 namespace lt::run {
 
-StepOptions step_options_of_rank(const Resolved& resolved, const World& world) {
-  StepOptions options = resolved.step;
+EngineOptions step_options_of_rank(const Resolved& resolved, const World& world) {
+  EngineOptions options = resolved.step;
   if (options.device.type != DeviceType::cuda) return options;
   options.device = world.device(DeviceType::cuda);
   try {

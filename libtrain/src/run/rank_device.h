@@ -10,9 +10,9 @@
 
 namespace lt::run {
 
-// Returns the options of a step with the device of this rank. On CUDA each rank of a host has a device of its own.
-// Throws UsageError if that device does not exist.
-StepOptions step_options_of_rank(const Resolved& resolved, const World& world);
+// Returns the options of a step with the device of this rank. On CUDA each rank of a host has a different device.
+// Throws UsageError if this rank's device does not exist.
+EngineOptions step_options_of_rank(const Resolved& resolved, const World& world);
 
 // Returns `group` for tensors on `device`: on CUDA through NCCL, or through the host with parallel.backend=mpi. All
 // ranks of `group` must call it.
@@ -21,7 +21,8 @@ Group group_for(const Group& group, CommBackend backend, Device device);
 // Returns null without record.profile_steps. Throws UsageError if kernels cannot be recorded.
 std::unique_ptr<profile::KernelProfile> kernel_profile_for(Size profile_steps, Device device);
 
-// The data sheet value; 0 if the device is not in the table of docs/planning.md.
+// The device's dense bf16 peak in TFLOP/s, from the data sheet; 0 if the device is not in the table of
+// docs/planning.md.
 double dense_tflops_bf16(Device device);
 
 }  // namespace lt::run

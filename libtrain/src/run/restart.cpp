@@ -1,4 +1,4 @@
-// Reads and writes LTRAIN_RESTART and the restart event; both are JSON.
+// Reads and writes LTRAIN_RESTART and the event `restart`. Both are JSON.
 #include "run/restart.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // A restart by `ltrain launch`: the description that the supervisor passes to the restarted ranks (LTRAIN_RESTART), and
-// the event in the run's metrics. Rank 0 writes the event after its first step; if no step is done, the supervisor
+// the event in metrics.jsonl. Rank 0 writes the event after its first step. If the attempt does no step, the supervisor
 // writes it.
 #pragma once
 
@@ -14,12 +14,13 @@ namespace lt::run {
 inline constexpr const char* kRestartVariable = "LTRAIN_RESTART";
 
 struct Restart {
-  int attempt = 0;                     // number of the attempt that begins, from 2
+  int attempt = 0;                     // number of the new attempt, at least 2
   std::string cause;                   // why the previous attempt ended, as text
   int exit_code = 0;                   // exit code of the previous attempt
-  double notice_s = 0, backoff_s = 0;  // from the first rank's end until no process was left; the wait after that
+  double notice_s = 0, backoff_s = 0;  // seconds from the first rank's end to the last one's; wait after that
   double began = 0;                    // start of the attempt, seconds since 1970
-  // The same on the monotonic clock of the supervisor's kernel (kernel_identity()): a wall clock may be set meanwhile.
+  // The start on the monotonic clock of the supervisor's kernel, because a wall clock may be changed. `kernel`:
+  // kernel_identity() of that kernel.
   double began_monotonic = 0;
   std::string kernel = {};
 };
@@ -28,12 +29,13 @@ std::string to_json(const Restart& restart);
 // Returns nullopt if the variable is not set. Throws UsageError if it cannot be parsed.
 std::optional<Restart> restart_of_environment();
 
-// The step from which an attempt continued, and the newest step recorded before it. The steps between them are lost.
+// The step from which an attempt continued, and the newest step recorded before. The steps between them are lost.
 struct RestartPoint {
   Size step = 0, newest_before = 0;
 };
 
-// The point of the last `start` event at or after byte `offset` of the metrics file; nullopt if there is no such event.
+// Returns the point of the last `start` event at or after byte `offset` of the file `metrics`; nullopt if there is
+// none.
 std::optional<RestartPoint> restart_point(const std::string& metrics, std::size_t offset);
 
 // Step and lost steps are null if the point is unknown.

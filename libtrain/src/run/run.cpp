@@ -1,10 +1,12 @@
-// Opens a run: checks, loaders, engine, folder, state.
+// Opens a run in stages: checks, loaders, engine, folder, state.
 #include "run/run.h"
 
 #include <fmt/format.h>
 
 #include <optional>
 
+#include "checkpoints/format/find.h"
+#include "checkpoints/format/load.h"
 #include "comm/value_exchange.h"
 #include "io/paths.h"
 #include "libtrain/checkpoints/checkpoint.h"
@@ -88,7 +90,7 @@ void require_same_tokenizer(Run& run) {
 Run::Run(Resolved resolved_, const World& world, nn::Model& model, BatchSource* given)
     : resolved(std::move(resolved_)), world(world), control(world.group().duplicate("trainer")), model(model) {
   stage_done("model");
-  StepOptions options;
+  EngineOptions options;
   collectively(control, [&] {
     options = step_options_of_rank(resolved, world);
     plan = make_plan(model, resolved, world.size(), PlanMachine{.ranks_per_node = world.info().local_size});

@@ -1,5 +1,5 @@
-// An open training run: its folder, model, engine, data and log. Every check that can fail runs while the run opens,
-// before the first step, and fails on all ranks together.
+// An open training run: its folder, model, engine, data and log. All checks run while the run opens, before the first
+// step. If one fails, it fails on all ranks.
 #pragma once
 
 #include <chrono>
@@ -28,21 +28,22 @@ struct StartStage {
 };
 
 struct Run {
-  // All ranks must call it. Leaves the engine in the state of `from`. `given` replaces the files of the configuration;
-  // null: those files. World, model and `given` must outlive the run. Throws UsageError and DataError.
+  // Opens the run and loads the state `from` into the engine. `given` replaces the configuration's training files;
+  // null: uses those files. World, model and `given` must outlive the run. All ranks must call it. Throws UsageError
+  // and DataError.
   Run(Resolved resolved_, const World& world, nn::Model& model, BatchSource* given);
 
   Size steps_done() const { return engine->steps_done(); }
   bool begins_from_other_run() const { return std::holds_alternative<FromOtherRun>(from.start); }
   Device device() const { return engine->options().device; }
-  // Whether it keeps copies of its state in the hosts' memory.
+  // True if the run keeps copies of its state in the hosts' memory.
   bool copies_to_memory() const { return resolved.checkpoint.memory_every > 0 && !lost_timeline; }
   // Model FLOPs utilization of a rank; negative if the device's peak is unknown.
   double mfu(double tokens_per_s_per_rank) const;
 
   Resolved resolved;
   const World& world;
-  const Group control;  // for times, decisions and checkpoints, apart from the gradients' collectives
+  const Group control;  // for times, decisions and checkpoints, separate from the gradients' groups
   nn::Model& model;
   Plan plan;
   std::unique_ptr<Engine> engine;
@@ -50,7 +51,7 @@ struct Run {
   std::unique_ptr<profile::KernelProfile> kernels;  // null without record.profile_steps
   RunFolder folder;
   FoundStart from;
-  bool lost_timeline = false;  // the folder kept an earlier timeline, so this start makes no copies in memory
+  bool lost_timeline = false;  // true: run.json could not be updated, so this start makes no copies in memory
   recorder::RunLog log;
   std::vector<StartStage> start_stages;
   std::optional<double> eval_loss;  // set if this run has evaluated the current state

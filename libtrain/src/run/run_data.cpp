@@ -1,4 +1,4 @@
-// Opens the loaders and the tokenizer of a run, and compares them with its model and with each other.
+// Opens the loaders and the tokenizer of a run, and checks that they match the model and each other.
 #include "run/run_data.h"
 
 #include <fmt/format.h>
@@ -62,7 +62,7 @@ void require_fitting(const Resolved& resolved) {
 }
 
 void open_files(RunData& data, const Resolved& resolved, const World& world, const nn::Model& model) {
-  const StepOptions& step = resolved.step;
+  const EngineOptions& step = resolved.step;
   const std::vector<DataSource>& sources = resolved.data.sources;
   DataOptions options{.vocab = model.facts(step.seq).vocab};
   if (resolved.data.documents == Documents::mask && !sources.empty()) {

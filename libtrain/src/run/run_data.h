@@ -1,4 +1,4 @@
-// What a run reads: batches for training and for validation, and the tokenizer of their tokens.
+// The data that a run reads: batches for training and for validation, and the tokenizer of their tokens.
 #pragma once
 
 #include <map>
@@ -17,18 +17,18 @@
 namespace lt::run {
 
 struct RunData {
-  BatchSource* batches = nullptr;           // null if nothing is given and no files are named
-  const TokenLoader* loader = nullptr;      // `batches`, if they come from token files
+  BatchSource* batches = nullptr;           // training batches; null if there is no source
+  const TokenLoader* loader = nullptr;      // `batches`, if they are read from token files; otherwise null
   std::vector<checkpoint::DataFile> files;  // of `loader`
   std::vector<ValidationSet> validation;    // one for each entry of data.val; empty without evaluations
-  std::string tokenizer_text;               // of tokenizer.json in the folder of the training data; empty: no such file
+  std::string tokenizer_text;               // tokenizer.json in the folder of the training data; empty: no such file
   std::map<std::string, std::string> tokenizer_files;  // other files of the tokenizer, as in checkpoint::RunState
-  std::unique_ptr<Tokenizer> tokenizer;                // null if missing or unreadable for this version
-  std::unique_ptr<TokenLoader> opened;                 // the files of the configuration
+  std::unique_ptr<Tokenizer> tokenizer;                // null if missing or not supported by this version
+  std::unique_ptr<TokenLoader> opened;                 // owns the loader of the configuration's files
 };
 
-// Opens and checks everything. `given` replaces the files of the configuration; null: those files. All ranks must call
-// it. Throws UsageError and DataError.
+// Opens and checks everything. `given` replaces the configuration's training files; null: uses those files. All ranks
+// must call it. Throws UsageError and DataError.
 RunData open_data(const Resolved& resolved, const World& world, const Group& control, const nn::Model& model,
                   BatchSource* given);
 

@@ -1,4 +1,4 @@
-// Replaces whole files.
+// Writes files under temporary names and renames them.
 #include "run/run_files.h"
 
 #include <filesystem>

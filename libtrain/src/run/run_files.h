@@ -1,4 +1,5 @@
-// The files of a run's folder that say what the run is, written before its first step.
+// The files that describe a run, written to its folder before its first step: run.json, config.toml, env.json,
+// arena.svg.
 #pragma once
 
 #include <string>
@@ -11,11 +12,11 @@
 
 namespace lt::run {
 
-// Call it before any other file is written to the folder: a folder with files and no run.json is no run's. Returns
-// false if the file of an earlier start stays.
+// Call it before any other file is written to the folder, because a folder with files but without run.json is not
+// treated as a run's. Returns false if run.json of an earlier start could not be replaced.
 bool write_run_json(const std::string& run_dir, const saver::RunIdentity& identity);
-// Writes config.toml, env.json and, for the training step among `plans`, arena.svg. Like run.json, each file is written
-// under a temporary name and renamed. Both throw DataError, but a continued run keeps a file that cannot be replaced
+// Writes config.toml, env.json and, for the training step among `plans`, arena.svg. Both functions write each file
+// under a temporary name and rename it. They throw DataError, but a continued run keeps a file that cannot be replaced
 // and prints a warning.
 void write_run_files(const Resolved& resolved, const saver::RunIdentity& identity, const World& world,
                      const std::string& command, const std::vector<const MemoryPlan*>& plans);

@@ -12,8 +12,10 @@
 #include <fstream>
 
 #include "checkpoints/format/files.h"
+#include "checkpoints/format/find.h"
 #include "checkpoints/format/folder_lock.h"
 #include "checkpoints/format/layout.h"
+#include "checkpoints/format/load.h"
 #include "checkpoints/format/retention.h"
 #include "checkpoints/format/run_id.h"
 #include "config/config_schema.h"
@@ -209,13 +211,9 @@ void require_no_other_checkpoints(const Resolved& resolved, const saver::RunIden
   if (!identity.folder.path.empty() && !identity.checkpoints.empty()) {  // in the folder, which may have been moved
     places.push_back(io::moved_path(identity.checkpoints, identity.folder.path, resolved.run.dir));
   }
-  const std::string file = resolved.run.dir + "/config.toml";
-  if (fs::exists(file)) {  // of an earlier version, whose run.json names no place
-    places.push_back(config_from_toml(config::read_text(file), file, resolved.config.models).checkpoint.dir);
-  }
   for (const std::string& place : places) {
     if (place.empty() || io::canonical_path(place) == io::canonical_path(resolved.checkpoint.dir)) continue;
-    const auto candidates = checkpoint::candidates(place, saver::checkpoints_of(resolved.run.dir, place, identity));
+    const auto candidates = checkpoint::candidates(place, saver::checkpoints_of(place, identity));
     const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
     if (newest == nullptr) continue;
     throw UsageError("config",
@@ -250,7 +248,7 @@ bool goes_on(const Resolved& resolved) {
   };
   if (resolved.resume == Resume::folder) return has_any(resolved.checkpoint.resume, checkpoint::kAnyRun);
   const saver::RunIdentity identity = saver::identity_of(resolved.run.dir, resolved.checkpoint.dir);
-  return has_any(resolved.checkpoint.dir, saver::checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, identity)) ||
+  return has_any(resolved.checkpoint.dir, saver::checkpoints_of(resolved.checkpoint.dir, identity)) ||
          (!identity.begun_from.empty() && has_any(identity.begun_from, checkpoint::kAnyRun));
 }
 
@@ -263,8 +261,8 @@ RunFolder examine_run_folder(const Resolved& resolved, const std::vector<checkpo
   found.lock = lock_folder(dir, patience);
   if (resolved.resume == Resume::automatic) {
     found.identity = saver::identity_of(resolved.run.dir, resolved.checkpoint.dir);
-    found.candidates = checkpoint::candidates(
-        resolved.checkpoint.dir, saver::checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, found.identity));
+    found.candidates =
+        checkpoint::candidates(resolved.checkpoint.dir, saver::checkpoints_of(resolved.checkpoint.dir, found.identity));
     const checkpoint::Listing* const newest = checkpoint::newest_valid(found.candidates);
     const checkpoint::RunState state =
         newest == nullptr ? checkpoint::RunState{} : checkpoint::read_state(newest->path);
@@ -283,8 +281,7 @@ RunFolder examine_run_folder(const Resolved& resolved, const std::vector<checkpo
   // Checkpoints that are moved aside with the folder cannot conflict.
   if (!found.moves_aside || !io::is_within(resolved.checkpoint.dir, dir)) {
     checkpoint::require_no_other_run(resolved.checkpoint.dir,
-                                     saver::checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, found.identity),
-                                     "checkpoint.dir");
+                                     saver::checkpoints_of(resolved.checkpoint.dir, found.identity), "checkpoint.dir");
   }
   return found;
 }
@@ -339,8 +336,7 @@ void remove_leftovers_of(const Resolved& resolved, const saver::RunIdentity& ide
   const std::string& dir = resolved.checkpoint.dir;
   try {
     const auto lock = checkpoint::try_lock_folder(dir);
-    if (lock)
-      checkpoint::remove_leftovers(dir, saver::checkpoints_of(resolved.run.dir, resolved.checkpoint.dir, identity));
+    if (lock) checkpoint::remove_leftovers(dir, saver::checkpoints_of(resolved.checkpoint.dir, identity));
   } catch (const std::exception&) {
     return;
   }

@@ -2,9 +2,9 @@
 // first one, and the ranks agree on the step after which they stop. SIGPIPE is ignored, because the reader of the
 // console may go away.
 //
-// The threads that compute block the signals, and a thread of its own reads them from a file: oneDNN's generated code
-// keeps values below its stack pointer, which a handler's frame would overwrite (seen with oneDNN 2.6). A handler runs
-// only on threads of other libraries, which block nothing.
+// Threads that compute block the signals, and a separate thread reads them from a signalfd: oneDNN's generated code
+// keeps values below its stack pointer, which a handler's frame would overwrite (seen with oneDNN 2.6). Handlers run
+// only on threads of other libraries, which do not block the signals.
 #pragma once
 
 #include <csignal>
@@ -17,8 +17,8 @@
 namespace lt::run {
 
 // Handles the signals during its lifetime and then restores the earlier handlers. Construct it on the thread that
-// trains: that thread, its team of kernels and all threads that they start later block the signals. At most one object
-// per process may exist. A second SIGINT ends the process at once with code 130. If SIGINT was ignored it stays
+// trains: that thread, its kernel threads and all threads that they start later block the signals. At most one object
+// per process may exist. A second SIGINT ends the process at once with code 130. If SIGINT was ignored, it stays
 // ignored, because a shell starts background jobs that way.
 class RunSignals {
  public:
@@ -33,7 +33,7 @@ class RunSignals {
  private:
   struct sigaction before_[5];
   sigset_t mask_before_;
-  io::Descriptor end_;  // tells the receiver to end
+  io::Descriptor end_;  // an eventfd that tells the receiver to end
   std::thread receiver_;
 };
 

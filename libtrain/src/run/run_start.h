@@ -1,8 +1,9 @@
-// From what a run goes on: one of five things, which find_start() decides once.
+// The state from which a run starts or continues: one of five kinds, which find_start() decides once.
 #pragma once
 
 #include <variant>
 
+#include "checkpoints/format/load.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/dtype.h"
 
@@ -16,20 +17,20 @@ struct FromDisk {
   checkpoint::Loaded checkpoint;
 };
 
-// The copies of its state in the hosts' memory, newer than any checkpoint.
+// The copies of the run's state in the hosts' memory. They are newer than any of its checkpoints.
 struct FromMemory {
   Size step = 0;
-  Size newest_on_disk = -1;    // step of its newest valid checkpoint; -1: none
-  checkpoint::RunState state;  // step and data_tokens; on rank 0 also what the newest checkpoint says of all steps
+  Size newest_on_disk = -1;    // step of the run's newest valid checkpoint; -1: none
+  checkpoint::RunState state;  // step and data_tokens; on rank 0 also the newest checkpoint's config_hash and tokenizer
 };
 
 // Another run's checkpoint: checkpoint.resume names it, or the run began from it and has saved nothing since.
 struct FromOtherRun {
   checkpoint::Loaded checkpoint;
-  bool begins_data = false;  // its position is of other data, which is read from the first sample on
+  bool begins_data = false;  // true: the run has other data, and reads it from the first sample on
 };
 
-// The run's checkpoint of the last step or a later one.
+// The run's checkpoint of the last step or of a later step.
 struct Complete {
   checkpoint::Loaded checkpoint;
 };

@@ -1,4 +1,4 @@
-// Decides by their bytes whether two starts of a run have the same training data, however its files are spelled.
+// Decides by hashes of the bytes, not by file names, whether two starts of a run have the same training data.
 #pragma once
 
 #include <optional>
@@ -12,26 +12,27 @@
 
 namespace lt::run {
 
-// The loader's files, which `key` names. The ranks of a host divide the reading. All ranks must call it. Throws
-// DataError, also where hosts have files of other bytes, such as an old copy on a local disk.
+// Returns the loader's files with their digests. `key`: the configuration key of the files, for errors. The ranks of a
+// host share the reading. All ranks must call it. Throws DataError, also if the hosts' files differ, such as an old
+// copy on a local disk.
 std::vector<checkpoint::DataFile> identify_files(const std::string& key, const TokenLoader& data,
                                                  const LaunchInfo& info, const Group& group);
 
-// 16 hexadecimal digits that stand for the bytes of all files; empty if there are none.
+// Returns a hash of all files' sizes and digests, 16 hexadecimal digits; empty if there are no files.
 std::string digest_of(const std::vector<checkpoint::DataFile>& files);
 
-// What an earlier start knew of its data. Checkpoints from before `files` and run.json from before `digest` lack them.
+// An earlier start's description of its data. Old checkpoints lack `files`, and old run.json files lack `digest`.
 struct EarlierData {
   std::vector<checkpoint::DataFile> files;
   std::string digest;
 };
 
-// Whether the files are known to be those of the earlier start.
+// True if the data of the earlier start is known and equal.
 bool is_same_data(const std::vector<checkpoint::DataFile>& now, const EarlierData& earlier);
 struct DataDifference {
   std::string expected, found;
 };
-// The first difference; nullopt if none is known.
+// Returns the first difference; nullopt if the data are equal or the earlier data is unknown.
 std::optional<DataDifference> difference_of(const std::vector<checkpoint::DataFile>& now, const EarlierData& earlier);
 
 }  // namespace lt::run

@@ -48,7 +48,7 @@ void require_same_run(const Config& complete, const std::string& earlier, const 
       "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside";
   Config earlier_config;
   try {
-    earlier_config = config::with_derived(config_of_start(earlier, where, complete.models));
+    earlier_config = config::with_derived(config_from_toml(earlier, where, complete.models));
   } catch (const UsageError& error) {  // another program wrote it, with models that this one does not have
     throw UsageError("config",
                      fmt::format("run.dir {}: expected a run of this program, found one that it cannot read: {}",

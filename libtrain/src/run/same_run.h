@@ -8,12 +8,12 @@
 
 namespace lt::run {
 
-// Throws UsageError that names the deciding keys whose values differ. `earlier` is the configuration of the run in
-// `where`, as TOML. With `same_files`, the names of the training files may differ, as their bytes are the same.
+// Throws UsageError that names the deciding keys whose values differ. `earlier`: the configuration of the run in
+// `where`, as TOML. With `same_files`, the names of the training files may differ, because their bytes are the same.
 void require_same_run(const Config& complete, const std::string& earlier, const std::string& where,
                       bool same_files = false);
 
-// What decides, beside the files and train.seq, which sample comes when, and differs: a line each, for the
+// Lists the settings, besides files and train.seq, that affect sample order and have changed, one per line, for the
 // announcement.
 std::vector<std::string> order_changes(const Config& earlier, const Config& now);
 

@@ -1,4 +1,4 @@
-// What a saver takes of a run.
+// Collects the parts of a run that a saver needs.
 #include "run/saved_run.h"
 
 #include <filesystem>

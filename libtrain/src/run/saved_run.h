@@ -1,4 +1,4 @@
-// What a saver takes of a run.
+// Makes a saver's view of a run.
 #pragma once
 
 #include "run/run.h"

@@ -18,13 +18,13 @@ struct IssuedStep {
   double waiting_ms = 0;  // time that the host waited for other ranks
 };
 
-// Takes the times and counts since the last call.
+// Returns the step with the times and counts since the last call.
 IssuedStep issued_step(const Run& run, const StepResult& result, double lr, profile::ActivityClock& clock);
 
 // Times are this rank's; slowest and mean times and the memory peak are over all ranks.
 struct FinishedStep {
   recorder::StepRecord record;
-  int stop_signal = 0;  // of the lowest rank that received one; 0: none. All ranks get the same
+  int stop_signal = 0;  // of the lowest rank that received one; 0: none. Equal on all ranks
 };
 
 // Waits until the device has finished the step. All ranks of run.control must call it. Throws UsageError on all ranks

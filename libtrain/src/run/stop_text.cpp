@@ -1,4 +1,4 @@
-// Finds stop texts in a text that comes piece by piece.
+// Finds stop texts, also across pieces.
 #include "run/stop_text.h"
 
 #include <algorithm>

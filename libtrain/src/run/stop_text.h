@@ -1,5 +1,5 @@
-// Ends a text that comes piece by piece before the first of several stop texts. A piece that may begin a stop text is
-// held back until it is clear.
+// Ends a text that arrives in pieces before the first of several stop texts. Text that may begin a stop text is held
+// back until the next pieces decide.
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@ namespace lt::run {
 
 class StopText {
  public:
-  // `stops` are not empty texts.
+  // No text in `stops` may be empty.
   explicit StopText(std::vector<std::string> stops) : stops_(std::move(stops)) {}
 
-  // Adds a piece and returns what can be shown. Must not be called once the text has stopped.
+  // Adds a piece and returns the text that can be shown. Must not be called after has_stopped().
   std::string push(const std::string& piece);
-  // The text ended by itself: returns what was held back.
+  // Call it if the text ended without a stop text. Returns the text that was held back.
   std::string finish() { return std::exchange(pending_, {}); }
-  // The same where tokens made the text: with what `stream` still holds. Empty once the text has stopped.
+  // Like finish(), but first adds the rest of `stream`, which decodes the tokens. Returns empty text if has_stopped().
   std::string finish(TextStream& stream) {
     if (has_stopped_) return {};
     std::string text = push(stream.finish());

@@ -1,5 +1,5 @@
-// Writes to <run.dir>/trace the timeline of the steps that record.trace_steps asks for, with kernels for the steps of
-// record.profile_steps.
+// Writes the timeline of record.trace_steps steps to <run.dir>/trace, with kernels for the first record.profile_steps
+// steps.
 #pragma once
 
 #include <memory>
@@ -11,19 +11,19 @@
 
 namespace lt::run {
 
-// All ranks must call it around every step. The first step of a start is a warm-up and is left out. Time spent in
-// before_step() and after_step() does not belong to a step; they return whether they spent any.
+// All ranks must call it around every step. The first step of a start is a warm-up and is not recorded. before_step()
+// and after_step() return true if they took time; that time does not belong to a step.
 class Trace {
  public:
   explicit Trace(Run& run);
 
   bool before_step(Size step);
-  // One step after the last recorded one, when the collectives in flight have finished, rank 0 writes rank-R.json for
-  // each rank and all.json for all of them. If that fails, it logs a warning and there is no trace.
+  // Rank 0 writes the files one step after the last recorded step, when that step's collectives have finished:
+  // rank-R.json for each rank R, and all.json for all ranks. If that fails, it logs a warning and there is no trace.
   bool after_step(Size step);
   // Stops recording. Call it when no more steps follow.
   void stop();
-  // Stops recording. If no trace was written yet, writes the recorded steps or logs that there are none.
+  // Stops recording. If no trace was written yet, writes the recorded steps or logs that there are no recorded steps.
   void finish();
 
  private:

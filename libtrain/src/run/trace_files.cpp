@@ -1,4 +1,4 @@
-// Writes each piece of events to two files: its rank's and the common one.
+// Writes each piece of events to two files: its rank's file and all.json.
 #include "run/trace_files.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Writes the files of a trace while the ranks' events arrive: rank-R.json for each rank and all.json for all, in
-// <run.dir>/trace. The trace of an earlier start moves to <run.dir>/trace/old-K, K = 1, 2, ...
+// Writes the files of a trace while the ranks' events arrive, in <run.dir>/trace: rank-R.json for each rank R, and
+// all.json for all ranks. Moves the trace of an earlier start to <run.dir>/trace/old-K, K = 1, 2, ...
 #pragma once
 
 #include <optional>
@@ -14,11 +14,11 @@
 
 namespace lt::run {
 
-// Used on the rank that writes the files. A failure is kept until commit(), because the other ranks keep sending.
+// For the rank that writes the files. Keeps a failure until commit(), because the other ranks continue to send.
 class TraceFiles {
  public:
   explicit TraceFiles(const recorder::RunLog& log);
-  // Adds the next piece of the events of `rank`. Ranks come in the order 0, 1, ..., each with at least one piece.
+  // Adds the next piece of the events of `rank`. Call it for ranks 0, 1, ... in this order, at least once for each.
   void add(int rank, std::string_view piece);
   // Gives the files their final names and returns the path of all.json. Throws DataError if anything failed.
   std::string commit();

@@ -1,4 +1,4 @@
-// The public forms of a run: of any model by options, and of the configuration's model.
+// The public entry points of a run: for any model with options, and for the configuration's model.
 #include "libtrain/run/trainer.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Opens loaders as a configuration says, and relates the size of the data to steps.
+// Opens loaders, and relates the size of the data to steps.
 #include "run/training_data.h"
 
 #include <fmt/format.h>

@@ -11,19 +11,19 @@
 
 namespace lt::run {
 
-// What a run needs beside its configuration.
+// The inputs of a run besides its configuration.
 struct TrainingParts {
   nn::Model& model;
-  BatchSource* batches = nullptr;      // null: the files of the configuration
-  Trainer::StepCallback on_step = {};  // on every rank
+  BatchSource* batches = nullptr;      // training batches; null: the configuration's files
+  Trainer::StepCallback on_step = {};  // called on every rank
   std::string command = {};            // for env.json
 };
 
-// `resolved` comes from resolve_run(), and the caller holds a RunSignals. All ranks must call it. It throws what
-// train() throws.
+// `resolved` must be the result of resolve_run(). The caller must hold a RunSignals. All ranks must call it. Throws the
+// errors of train().
 ExitCode run_training(const Resolved& resolved, const World& world, const TrainingParts& parts);
 
-// resolve() with the number of steps that follows from data.epochs. Throws UsageError and DataError.
+// Like resolve(), but also sets the number of steps from data.epochs. Throws UsageError and DataError.
 Resolved resolve_run(const Config& given, int ranks);
 
 }  // namespace lt::run

@@ -1,4 +1,4 @@
-// Runs saves one after the other on a background thread while training goes on.
+// Runs saves one after the other on a background thread while training continues.
 #pragma once
 
 #include <functional>
@@ -18,22 +18,22 @@ struct SaveOutcome {
   std::string path;            // of the checkpoint; empty if none was written
   std::optional<Error> error;  // the same on all ranks
   double seconds = 0;          // from begin to end
-  double stall_seconds = 0;    // training waited this long
+  double stall_seconds = 0;    // time that training waited
 };
 
 class BackgroundSaves {
  public:
-  // Returns the checkpoint's path, or an empty one if the save was given up. Throws on all ranks alike, as a save does.
-  // May outlive this object, like any job of a BackgroundThread.
+  // Must return the checkpoint's path, or an empty one if the save was given up. If it throws, it must throw on all
+  // ranks. It may outlive this object, like any job of a BackgroundThread.
   using Job = std::function<std::string()>;
 
   BackgroundSaves();
 
   // Queues the save of `step`. Training has already waited `stall_seconds` for it.
   void add(Size step, double stall_seconds, Job job);
-  // Added and not taken yet.
+  // The number of saves that were added and not taken yet.
   int outstanding() const { return outstanding_; }
-  // Finished and not taken yet.
+  // The number of saves that are finished and not taken yet.
   int finished() const;
   // Waits for the oldest save to end and returns its outcome.
   SaveOutcome take();

@@ -14,8 +14,9 @@
 
 namespace lt::saver {
 
-// All ranks of `group` must call it with the same `bytes`; `copy` is null on all ranks but `root`. On every rank it
-// calls take(at, piece) for each piece in payload order; `at` is the offset of the piece in bytes.
+// On every rank, calls take(at, piece) for each piece in payload order; `at` is the piece's offset in bytes. All ranks
+// of `group` must call it with the same `bytes`. `copy` must be null on all ranks except `root`. Throws InternalError
+// if a piece has the wrong size.
 template <class Take>
 void broadcast_payload(const Group& group, int root, const checkpoint::MemoryCopy* copy, Size bytes, Take&& take) {
   constexpr Size kPiece = Size{4} << 20;  // bytes per message

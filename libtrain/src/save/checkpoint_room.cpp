@@ -1,4 +1,4 @@
-// Counts the bytes of checkpoints and asks the file system for its free ones.
+// Counts the bytes of checkpoints and reads the free bytes of the file system.
 #include "save/checkpoint_room.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Whether the disk has room for the checkpoints that a run will write, which is known before its first step.
+// Checks before the first step whether the disk has enough free space for the checkpoints that a run will write.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace lt::saver {
 
-// Bytes of a checkpoint: its values, and for each range of them 1 KiB for the file's and the manifest's description.
-// All ranks of `group` must call it.
+// The bytes of a checkpoint: its values, and 1 KiB for each range of values, for its description in the file and the
+// manifest. All ranks of `group` must call it.
 Size checkpoint_bytes(const Engine& engine, const Group& group);
 
-// How many checkpoints a run in its state after `steps_done` steps adds, at most, to the `present` ones of its own
-// before it removes any.
+// The largest number of checkpoints that a run adds after `steps_done` steps to its `present` ones before it removes
+// any.
 Size most_new_checkpoints(const CheckpointConfig& checkpoint, Size steps, Size steps_done, Size present);
 
-// Compares the free bytes where checkpoint.dir is with those of `count` checkpoints of `bytes` each. Returns a warning
-// if they do not fit, otherwise an empty text. Throws DataError if a run that `is_new` has no room for one of them. A
-// run that goes on only warns, because its saves are tried again and there may be room by then.
+// Compares the free bytes of checkpoint.dir's file system with `count` checkpoints of `bytes` each. Returns a warning
+// if they do not fit, otherwise an empty text. If `is_new`, throws DataError if not even one checkpoint fits. A
+// continued run only gets a warning, because failed saves are retried and space may be freed by then.
 std::string require_room(const std::string& dir, Size bytes, Size count, bool is_new);
 
 }  // namespace lt::saver

@@ -1,4 +1,4 @@
-// Creates the files of the two copies and picks the one to overwrite next.
+// Creates the files of the two copies and selects the one to overwrite next.
 #include "save/copy_slots.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Two copies of a rank's state that take turns. While one is overwritten, the other is complete.
+// Two copies of a rank's state, used alternately. While one is overwritten, the other one is complete.
 #pragma once
 
 #include <array>
@@ -19,12 +19,12 @@ class CopySlots {
   CopySlots(const std::string& name, const checkpoint::CopyOwner& owner,
             const std::vector<checkpoint::CopyRange>& layout);
 
-  // Whether files of an earlier start are there that the constructor would reuse.
+  // True if there are files of an earlier start that the constructor would reuse.
   static bool exist(const std::string& name, const checkpoint::CopyOwner& owner,
                     const std::vector<checkpoint::CopyRange>& layout);
 
   const std::string& name() const { return name_; }
-  // The copy to overwrite next: the one that is not sealed, or the older one.
+  // The copy to overwrite next: one that is not sealed, otherwise the older one.
   checkpoint::MemoryCopy& next() const;
   const std::array<std::unique_ptr<checkpoint::MemoryCopy>, kMemorySlots>& both() const { return slots_; }
   // Invalidates copies of other timelines and of later steps.

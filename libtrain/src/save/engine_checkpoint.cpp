@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "checkpoints/format/find.h"
+#include "checkpoints/format/load.h"
 #include "checkpoints/format/model_json.h"
 #include "checkpoints/format/transfer.h"
 #include "checkpoints/hugging_face/base_weights.h"
@@ -117,7 +119,7 @@ std::string save(Engine& engine, const std::string& directory, const Group& grou
   state.seed = engine.options().seed;
   state.tokenizer = tokenizer;
   state.model = config::model_description(engine.model(), engine.options().seq);
-  return checkpoint::save(directory, engine.shard_map(), state, group, {.keep = keep, .version_1 = true});
+  return checkpoint::save(directory, engine.shard_map(), state, group, {.keep = keep});
 }
 
 bool load(Engine& engine, const std::string& directory, const Group& group) {

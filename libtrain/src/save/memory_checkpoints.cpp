@@ -1,4 +1,4 @@
-// Handles one copy at a time: it is copied, sealed, sent to the next host and checksummed.
+// Handles one copy at a time: copies the state, seals the copy, sends it to the next host, and adds checksums.
 #include "save/memory_checkpoints.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // In-memory checkpoints (checkpoint.memory_every): copies of the state in the hosts' shared memory. They outlive the
-// processes, so a run that restarts on the same hosts loses at most one copy.
+// processes, so a run that restarts on the same hosts loses only the steps since the last complete copy.
 #pragma once
 
 #include <future>
@@ -16,26 +16,26 @@
 
 namespace lt::saver {
 
-// Every call is collective: all ranks must make it alike.
+// Every call is a collective: all ranks must make the same calls.
 class MemoryCheckpoints {
  public:
   // Allocates the copies for this run and timeline, and removes all other copies of the run from these hosts. `copy`
-  // and the engine must outlive this object. A copy becomes valid once its step is `recorded`. Throws DataError after
-  // freeing what it allocated.
+  // and the engine must outlive this object. A copy becomes valid once its step is `recorded`. If it throws DataError,
+  // it has freed its allocations.
   MemoryCheckpoints(Engine& engine, const StateCopy& copy, const Group& group, const RunIdentity& identity,
                     Size data_tokens, std::shared_ptr<RecordedSteps> recorded);
-  // Whether the constructor would keep the copies that each rank made in an earlier start until newer ones are sealed.
-  // Otherwise it removes them, because ranks have moved to other hosts, or hold other parts of the state.
+  // True if the constructor would keep the copies of an earlier start until newer ones are sealed. Otherwise it removes
+  // them, because some ranks have moved to other hosts or hold other parts of the state.
   static bool keeps_copies(const StateCopy& copy, const Group& group, const RunIdentity& identity);
-  // Waits for the copy in flight, as a BackgroundThread does. The caller must have recorded its step or closed
-  // `recorded` before.
+  // Waits for the copy in flight, as a BackgroundThread does. The caller must record that copy's step, or close
+  // `recorded`, before.
   ~MemoryCheckpoints();
 
   bool is_mirrored() const;
-  // Copies the state after the last step, once the previous copy is complete. On a GPU the copy runs beside the next
-  // step.
+  // Copies the state after the last step. Waits until the previous copy is complete. On a GPU the copy runs during the
+  // next step.
   void copy();
-  // Removes the copies. Call it when their state is saved elsewhere or no longer needed.
+  // Removes the copies. Call it when their state is saved elsewhere or not needed.
   void remove();
 
  private:

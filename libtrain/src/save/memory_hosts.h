@@ -1,4 +1,4 @@
-// Finds out which ranks share the memory that holds copies of the state.
+// Finds the ranks that share the memory for copies of the state.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace lt::saver {
 
-// Ranks with the same /dev/shm count as one host: the ranks of a container, or of a machine without containers.
+// Ranks with the same /dev/shm are on one host here: the ranks of a container, or of a machine without containers.
 struct MemoryHosts {
   std::vector<std::vector<int>> ranks;  // by host; hosts are numbered in the order of their first ranks
   std::vector<int> host_of;             // by rank
-  std::vector<int> place_of;            // by rank: its index among the ranks of its host
+  std::vector<int> place_of;            // by rank: index among the ranks of its host
 
   int count() const { return static_cast<int>(ranks.size()); }
 };

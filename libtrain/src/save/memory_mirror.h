@@ -12,7 +12,7 @@
 
 namespace lt::saver {
 
-// File names of a rank's own copies, and of the copies of `rank` that another rank keeps.
+// File names of a rank's own copies, and of the copies of `rank` on the next host.
 std::string slots_name(int rank);
 std::string mirror_name(int rank);
 // The rank whose copies `rank` keeps. Returns -1 on a single host, or if hosts have different numbers of ranks.
@@ -20,15 +20,16 @@ int mirrored_rank(const MemoryHosts& hosts, int rank);
 
 class MemoryMirror {
  public:
-  // All ranks of `group` must make it alike. Throws DataError.
+  // All ranks of `group` must construct it with the same hosts. Throws DataError.
   MemoryMirror(const Group& group, const MemoryHosts& hosts, const checkpoint::CopyOwner& owner,
                const std::vector<checkpoint::CopyRange>& layout);
 
   // False on a single host, or if hosts have different numbers of ranks.
   bool exists() const { return !exchanges_.empty(); }
-  // The copies of a peer that are kept here; null if this rank keeps none.
+  // The copies that this rank keeps for a peer; null if it keeps none.
   const CopySlots* kept() const;
-  // Sends a sealed copy and keeps the peer's. All ranks must call it. It may run on a background thread.
+  // Sends a sealed copy, and receives and keeps the peer's copy. All ranks must call it. It may run on a background
+  // thread.
   void exchange(const checkpoint::MemoryCopy& copy) const;
 
  private:

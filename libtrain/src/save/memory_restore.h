@@ -15,15 +15,15 @@ namespace lt::saver {
 
 class StateParts;
 
-// Every call is collective: all ranks of the run must make it alike.
+// Every call is a collective: all ranks of the run must make the same calls.
 class MemoryRestore {
  public:
   // Looks for copies of this run and timeline, written by the same number of ranks, and verifies them.
   MemoryRestore(const Group& group, const std::string& run, const std::string& timeline);
 
-  // The newest step for which some host holds an intact copy of each rank; 0: none.
+  // The newest step for which the hosts together hold an intact copy of every rank; 0: none.
   Size step() const { return step_; }
-  // Puts the engine into the state of step(). State that is not on a rank's host comes from another host. Throws
+  // Puts the engine into the state of step(). State that is not on a rank's host is sent by another host. Throws
   // DataError if the copies belong to another model.
   checkpoint::CopySeal load(Engine& engine) const;
 

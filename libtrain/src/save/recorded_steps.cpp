@@ -1,4 +1,4 @@
-// Implements waiting for the newest recorded step.
+// Waits with a condition variable for a step's record.
 #include "save/recorded_steps.h"
 
 namespace lt::saver {

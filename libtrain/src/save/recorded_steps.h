@@ -1,5 +1,5 @@
-// Tracks which steps have a row in the record. A thread that keeps a state waits for the row of the state's step, so no
-// restart leaves a gap in the record, and the state of a step that ended the run is not kept.
+// Tracks which steps have a row in the record. A thread that saves a state waits for the row of its step. So a restart
+// leaves no gap in the record, and the state of a step that ended the run is not saved.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +18,7 @@ class RecordedSteps {
   void add(Size step);
   // Call it when no further rows will be written.
   void close();
-  // Waits until the row of `step` is written or close() is called. Returns whether the row was written.
+  // Waits until the row of `step` is written or close() is called. Returns true if the row was written.
   bool wait_for(Size step);
 
  private:

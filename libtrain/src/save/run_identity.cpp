@@ -12,11 +12,10 @@
 #include <set>
 #include <system_error>
 #include <utility>
-#include <variant>
 
+#include "checkpoints/format/find.h"
 #include "checkpoints/format/run_id.h"
 #include "config/config_schema.h"
-#include "config/config_toml.h"
 #include "io/file.h"
 #include "io/json_depth.h"
 #include "io/paths.h"
@@ -84,28 +83,6 @@ RunIdentity parse_identity(const std::string& run_dir) {
   return identity;
 }
 
-// The text that config.toml of the folder states for a key; empty if it states none.
-std::string stated(const std::string& run_dir, const char* key) {
-  const std::string path = run_dir + "/config.toml";
-  try {
-    for (const config::TomlEntry& entry : config::parse_toml(io::read_file(path, true).text, path)) {
-      const auto* const text = std::get_if<std::string>(&entry.value);
-      if (entry.name == key && text != nullptr) return *text;
-    }
-  } catch (const UsageError&) {  // what is wrong there is said elsewhere
-  }
-  return {};
-}
-
-// Earlier versions kept no places in run.json. Their config.toml states the folders of the last start.
-RunIdentity with_places(const std::string& run_dir, RunIdentity kept) {
-  if (!kept.folder.path.empty()) return kept;
-  const std::string folder = stated(run_dir, "run.dir"), checkpoints = stated(run_dir, "checkpoint.dir");
-  if (!folder.empty()) kept.folder = {io::canonical_path(folder), place_of(run_dir).inode};
-  if (!checkpoints.empty()) kept.checkpoints = io::canonical_path(checkpoints);
-  return kept;
-}
-
 bool is_copy(const std::string& run_dir, const RunIdentity& kept) {
   const FolderPlace here = place_of(run_dir);
   const std::string& there = kept.folder.path;
@@ -137,7 +114,6 @@ std::string moved_with(const std::string& run_dir, const std::string& there, con
 RunIdentity read_identity(const std::string& run_dir) {
   RunIdentity kept = parse_identity(run_dir);
   if (kept.id.empty()) return kept;
-  kept = with_places(run_dir, std::move(kept));
   kept.begun_from = moved_with(run_dir, kept.folder.path, kept.begun_from);
   return is_copy(run_dir, kept) ? identity_of_copy(kept) : kept;
 }
@@ -179,9 +155,8 @@ void write_identity(const std::string& run_dir, const RunIdentity& identity) {
                        json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-checkpoint::RunFilter checkpoints_of(const std::string& run_dir, const std::string& checkpoint_dir,
-                                     const RunIdentity& identity) {
-  checkpoint::RunFilter runs{identity.id, keeps_its_checkpoints(run_dir, checkpoint_dir)};
+checkpoint::RunFilter checkpoints_of(const std::string& checkpoint_dir, const RunIdentity& identity) {
+  checkpoint::RunFilter runs{identity.id};
   const std::string dir = io::canonical_path(checkpoint_dir);
   for (const CopiedRun& run : identity.copied_from) {
     if (dir != run.checkpoints) runs.copied_from.push_back(run.id);
@@ -189,13 +164,11 @@ checkpoint::RunFilter checkpoints_of(const std::string& run_dir, const std::stri
   return runs;
 }
 
-checkpoint::SaveOptions save_options(const std::string& run_dir, const CheckpointConfig& checkpoint,
-                                     const RunIdentity& identity) {
-  const checkpoint::RunFilter runs = checkpoints_of(run_dir, checkpoint.dir, identity);
+checkpoint::SaveOptions save_options(const CheckpointConfig& checkpoint, const RunIdentity& identity) {
+  const checkpoint::RunFilter runs = checkpoints_of(checkpoint.dir, identity);
   return {.keep = static_cast<int>(checkpoint.keep),
           .keep_every = checkpoint.keep_every,
           .best = checkpoint.best,
-          .version_1 = runs.version_1,
           .copied_from = runs.copied_from};
 }
 

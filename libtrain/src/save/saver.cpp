@@ -1,4 +1,4 @@
-// Saves by cadence and in the background, and retries failed saves.
+// Schedules saves and retries, and runs them here or in the background.
 #include "save/saver.h"
 
 #include <fmt/format.h>
@@ -156,7 +156,7 @@ SaveOutcome Saver::save_now(Size step) {
   run_.log.sync();  // the rows that led to the checkpoint
   try {
     outcome.path = checkpoint::save(run_.policy.dir, saved_state(run_.engine), run_.state(run_.engine.loss_scale()),
-                                    run_.control, save_options(run_.run_dir, run_.policy, run_.identity));
+                                    run_.control, save_options(run_.policy, run_.identity));
   } catch (const DataError& error) {
     outcome.error = error;
   }
@@ -193,7 +193,7 @@ void Saver::save_in_background(Size step) {
   // Capture everything by value: during stack unwinding the thread may outlive this object.
   background_->saves.add(step, stall_seconds,
                          [copied = copy.copied, recorded = recorded_, dir = run_.policy.dir,
-                          options = save_options(run_.run_dir, run_.policy, run_.identity), state = std::move(state),
+                          options = save_options(run_.policy, run_.identity), state = std::move(state),
                           map = std::move(map), group = background_->group, rows = run_.log.row_files()] {
                            copied.synchronize();
                            if (!recorded->wait_for(state.step)) return std::string();

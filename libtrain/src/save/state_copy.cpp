@@ -1,4 +1,4 @@
-// Plans and runs the transfers that bring each range to its place in a copy.
+// Plans and runs the transfers of ranges to their places in a copy.
 #include "save/state_copy.h"
 
 #include <algorithm>
@@ -82,7 +82,7 @@ Event StateCopy::start(void* to) const {
 }
 
 LossScale StateCopy::loss_scale() const {
-  const StepOptions& options = engine_.options();
+  const EngineOptions& options = engine_.options();
   return options.dtype == DType::f16 || options.ignored_targets ? engine_.loss_scale() : first_loss_scale_;
 }
 

@@ -1,5 +1,5 @@
-// Copies ranges of an engine's state to host memory. Only the update changes them, so on a GPU a copy runs on its own
-// stream beside the next forward and backward pass.
+// Copies ranges of an engine's state to host memory. Only the update changes the state, so on a GPU a copy runs on its
+// own stream during the next forward and backward pass.
 #pragma once
 
 #include <memory>
@@ -19,14 +19,14 @@ class StateCopy {
   // The place of each range in a copy, and the size of a copy.
   const std::vector<checkpoint::CopyRange>& layout() const { return layout_; }
   Size bytes() const { return checkpoint::payload_bytes_of(layout_); }
-  // The number of transfers of a copy; adjacent ranges share one. A waiting stream queues some 1,000 of them. With
-  // more, the host would block until the copy is done, and delay the next step.
+  // The number of transfers of a copy; adjacent ranges share one. A waiting stream queues about 1,000 transfers. With
+  // more, the host would block until the copy is done and delay the next step.
   std::size_t transfers() const { return transfers_.size(); }
   // Copies the state after the last step to `to`, which holds bytes() bytes. On the CPU it returns when the copy is
   // complete. On a GPU the event marks completion, and the next update waits for it.
   Event start(void* to) const;
-  // The loss scale of that state. Reading it waits for the last step in f16 and where targets may be ignored; in other
-  // runs the first step without an update is the last one, so it is still that of the constructor.
+  // The loss scale of that state, with the counts of skipped steps. In f16 and with ignored targets it waits for the
+  // last step. Other runs end at the first step without an update, so the constructor's value is still right.
   LossScale loss_scale() const;
   // Returns the same ranges, with `copy` as the memory of their values.
   std::vector<StateRange> ranges_in(const std::shared_ptr<void>& copy) const;

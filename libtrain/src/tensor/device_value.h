@@ -11,7 +11,8 @@
 
 namespace lt::tensor {
 
-// `count` values of T, initially all zero, owned by `workspace` in the ledger. Copies share the values.
+// `count` values of T, initially zero. The ledger (bytes by owner) counts them as MemoryOwner::workspace. Copies share
+// the values.
 template <class T>
 class DeviceValue {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(float) == 0);

@@ -1,4 +1,4 @@
-// The one place that maps a tensor's device to a call of the right back end.
+// Maps a tensor's device to a call of the right back end. Nothing else does that.
 #pragma once
 
 #include "device/build.h"
@@ -6,7 +6,8 @@
 
 namespace lt::tensor {
 
-// Calls launch(stream) with the stream type of `device`'s back end. Nothing runs on meta.
+// Calls launch(stream) with the stream type of `device`'s back end. Does nothing on meta. Throws UsageError for a CUDA
+// device in a build without CUDA.
 template <class Launch>
 void dispatch(Device device, Launch&& launch) {
   switch (device.type) {
@@ -21,7 +22,7 @@ void dispatch(Device device, Launch&& launch) {
   }
 }
 
-// Does the same on `stream`.
+// Like dispatch() above, but on `stream`. Does nothing for a CUDA device in a build without CUDA.
 template <class Launch>
 void dispatch(const Stream& stream, Launch&& launch) {
   switch (stream.device().type) {

@@ -1,4 +1,4 @@
-// Allocates and wraps host memory that no ledger counts.
+// Allocates host memory, and wraps it as tensors, outside of the ledger.
 #include "tensor/host_memory.h"
 
 #include <utility>

@@ -14,9 +14,10 @@ class HostStage {
   void* data() const { return memory_.get(); }
   Size bytes() const { return bytes_; }
   // Enqueues a copy of the first bytes to `to`, a contiguous tensor on the device. It runs in the order of the compute
-  // stream, so the caller must wait for that stream before writing the memory again. Does nothing on meta.
+  // stream, so the caller must wait for that stream before it writes the memory again. Does nothing on meta.
   void send(const Tensor& to) const;
-  // Enqueues a copy of `from`'s values to the first bytes, likewise.
+  // Enqueues a copy of `from`'s values to the first bytes, in the same order. The caller must wait before it reads
+  // them.
   void receive(const Tensor& from) const;
 
  private:

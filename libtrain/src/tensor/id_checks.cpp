@@ -1,4 +1,4 @@
-// Names a bad id, and keeps the checks of each CUDA device.
+// Formats the error of a bad id, and keeps the checks of each CUDA device.
 #include "tensor/id_checks.h"
 
 #include <algorithm>

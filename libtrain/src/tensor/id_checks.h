@@ -1,6 +1,6 @@
-// Ids outside the table that an operation looks them up in. On the CPU operations look at ids before they run. On a GPU
-// kernels skip bad ids and record the first one in a word of device memory; the error comes when the host next reads
-// values of that device, or the results of the step.
+// Finds bad ids: ids outside the table in which an operation looks them up. On the CPU operations check ids before they
+// run. On a GPU kernels skip bad ids and record the first one in a word of device memory. The error is thrown when the
+// host next reads values of that device, or the results of the step.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace lt::tensor {
 
-// The ids that are one argument of an operation.
+// One use of ids: an argument of an operation.
 struct IdUse {
   std::string_view operation, argument;  // string literals
   Size V = 0;                            // ids are in [0, V)
-  Size row = 0;                          // ids of a sample's last dimension; 0: fewer than two dimensions
-  bool one_a_sample = false;             // as it seems: one dimension, and as many ids as samples
+  Size row = 0;                          // size of the ids' last dimension; 0: fewer than two dimensions
+  bool one_a_sample = false;             // true: one dimension, with as many ids as samples
   bool operator==(const IdUse&) const = default;
 };
 class IdChecks;
@@ -28,27 +28,29 @@ IdUse use_of(std::string_view operation, std::string_view argument, const Tensor
 // Throws UsageError that names operation, argument, range, id and position.
 [[noreturn]] void refuse_id(const IdUse& use, Size position, std::int32_t id);
 
-// The checks that share a word. An engine has its own, each CUDA device one for all other work.
+// The checks that share a word. Each engine has its own; each CUDA device has one for all other work.
 class IdChecks {
  public:
-  // `word` is on the CUDA device `device`, initially 0. On other devices there is none, and checks are the caller's.
+  // `word` is on the CUDA device `device`, initially 0. On other devices it is null, and the caller checks ids.
   explicit IdChecks(Device device, std::uint64_t* word = nullptr) : device_(device), word_(word) {}
-  // The checks of the thread's context if it has any on `device`, otherwise those of the device. Null unless on CUDA.
+  // Returns the checks of the thread's context if they are on `device`, otherwise the device's checks. Null unless
+  // `device` is a CUDA device.
   static IdChecks* on(Device device);
 
   const std::uint64_t* word() const { return word_; }
-  // Later checks are of `samples` samples from `first` on, in the rank's batch. Positions count from there, if the ids
-  // have a dimension of samples: the first of several, or the only one where it has `samples` ids.
+  // Declares that later checks are of samples [first, first + samples) of the rank's batch. Positions in errors are
+  // relative to the batch if the ids have a dimension of samples: the first of several dimensions, or the only one if
+  // it has `samples` ids.
   void begin_at_sample(Size first, Size samples) { first_sample_ = first, samples_ = samples; }
   bool has_one_a_sample(const Tensor& ids) const;
   Size position_of(const Tensor& ids) const;
 
-  // What a kernel needs to check `ids`. The last kMostIdChecks different uses are known; an error may name a wrong one
-  // if more are under way.
+  // Returns the arguments with which a kernel checks `ids`. Remembers the last kMostIdChecks different uses; if more
+  // are in flight, an error may name a wrong use.
   kernels::IdCheck add(const IdUse& use, const Tensor& ids);
-  // Enqueues a copy of the word to `to`, unless nothing was added since the last call.
+  // Enqueues a copy of the word to `to`, unless no use was added since the last call.
   void receive(std::uint64_t& to);
-  // Throws UsageError for the bad id of `word`, unless it is 0.
+  // Throws UsageError for the bad id in `word`, unless `word` is 0.
   void require_none(std::uint64_t word) const;
   // Forgets the bad id.
   void reset();
@@ -57,10 +59,10 @@ class IdChecks {
   Device device_;
   std::uint64_t* word_;
   Size first_sample_ = 0, samples_ = 0;
-  mutable std::mutex mutex_;  // for the members below; operations of several threads share those of a device
-  std::vector<IdUse> uses_;   // by kernels::IdCheck::check
-  std::size_t oldest_ = 0;    // of these, once there are kMostIdChecks
-  bool is_new_ = false;       // added since receive()
+  mutable std::mutex mutex_;  // guards the members below; several threads may share a device's checks
+  std::vector<IdUse> uses_;   // indexed by kernels::IdCheck::check
+  std::size_t oldest_ = 0;    // index of the oldest use, once there are kMostIdChecks
+  bool is_new_ = false;       // true: a use was added since receive()
 };
 
 }  // namespace lt::tensor

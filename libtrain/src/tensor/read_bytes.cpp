@@ -1,4 +1,4 @@
-// Copies to the host and reports a bad id that a kernel met before.
+// Copies to the host, and throws if an earlier kernel has met a bad id.
 #include "tensor/read_bytes.h"
 
 #include <cstdint>

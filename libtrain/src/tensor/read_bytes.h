@@ -6,7 +6,7 @@
 
 namespace lt::tensor {
 
-// The bytes have arrived when it returns. Throws UsageError if a kernel before met a bad id.
+// Returns when the bytes have arrived. Throws UsageError if an earlier kernel has met a bad id (tensor/id_checks.h).
 void read_bytes(Device device, void* to, const void* from, Size bytes);
 
 }  // namespace lt::tensor

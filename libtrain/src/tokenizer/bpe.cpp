@@ -1,4 +1,4 @@
-// Merges the tokens of words.
+// Merges the tokens of a word: short words by repeated search, long ones with a heap.
 #include "tokenizer/bpe.h"
 
 #include <fmt/format.h>

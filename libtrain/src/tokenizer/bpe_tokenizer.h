@@ -1,8 +1,8 @@
-// Byte pair encoding as a tokenizer: added tokens, normalization, words, merges, and back.
+// Byte pair encoding as a tokenizer: finds added tokens, normalizes, cuts words, merges; and decodes.
 //
-// Long texts are cut into stretches for several threads. A stretch begins where a word probably begins; where it turns
-// out that the word before ends elsewhere, the stretch is encoded again from there, so the tokens do not depend on the
-// number of threads.
+// Long texts are cut into stretches for several threads. A stretch begins where a word probably begins. If the previous
+// word turns out to end elsewhere, the stretch is encoded again from there. So the tokens do not depend on the number
+// of threads.
 #pragma once
 
 #include <memory>
@@ -41,35 +41,35 @@ class BpeTokenizer final : public Tokenizer {
   std::string to_json() const override { return json_; }
 
  private:
-  // What a thread needs to encode.
+  // The scratch data with which one thread encodes.
   struct Worker;
   class WorkerLoan;
 
   struct Manner {
     bool on_all_threads = false;
-    TokenSearch* search = nullptr;  // on one thread alone
-    bool continues = false;         // the text continues one that was cut at a place where it may be cut
+    TokenSearch* search = nullptr;  // only without on_all_threads
+    bool continues = false;         // true: the text continues an earlier one that was cut at a valid place
   };
-  // Appends the tokens of text[0, stop), valid UTF-8, as they are in the whole text. Returns false if a token may not
-  // end at `stop`; then the tokens are of no use.
+  // Appends the tokens of text[0, stop) as part of the whole `text`, which must be valid UTF-8. Returns false if
+  // possibly no token ends at `stop`; the caller must then discard the tokens.
   bool encode_until(std::size_t stop, std::string_view text, const Manner& manner, Ids& ids) const;
   Ids encode(std::string_view text, const Manner& manner) const;
   bool encode_prepared(std::size_t stop, std::string_view text, const Manner& manner, Ids& ids) const;
-  // Appends the tokens of the words that begin in text[begin, end), and returns where the last one ends.
+  // Appends the tokens of the words that begin in text[begin, end). Returns the end of the last word.
   std::size_t encode_words(Worker& worker, std::string_view text, std::size_t begin, std::size_t end, Ids& ids,
                            TokenSearch* search) const;
-  // Where the word that begins at `begin` ends, if no pattern says so.
+  // Returns the end of the word that begins at `begin`, for tokenizers without patterns.
   std::size_t end_of_plain_word(std::string_view text, std::size_t begin) const;
 
   Bpe bpe_;
-  AddedTokens raw_added_, normalized_added_;  // those looked for in the raw and in the normalized text
+  AddedTokens raw_added_, normalized_added_;  // searched for in the raw text, and in the normalized text
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
   TokenDecoder decoder_;
   bool cuts_between_neighbours_;
-  bool may_be_cut_ = true;         // no replaced text and no single word has a place inside where texts are cut, and no
-                                   // pattern looks behind such a place
-  std::size_t longest_added_ = 0;  // bytes of an added token
+  bool may_be_cut_ = true;          // false if a replaced text or a single-word token has a cut place inside
+                                    // (cut_places.h), or a pattern looks behind
+  std::size_t longest_added_ = 0;   // bytes of the longest added token
   std::vector<std::string> bytes_;  // by id
   std::vector<bool> is_special_;    // by id
   std::unordered_map<std::string, std::uint32_t> added_;

@@ -1,4 +1,4 @@
-// The alphabet of byte-level tokenizers.
+// Tables of the byte alphabet in both directions.
 #include "tokenizer/byte_alphabet.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// The byte tokenizer.
+// Implements the byte tokenizer.
 #include "tokenizer/byte_tokenizer.h"
 
 namespace lt::tokenizer {

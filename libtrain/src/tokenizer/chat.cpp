@@ -1,4 +1,4 @@
-// The table of chat templates, and conversations by one of its rows.
+// The table of chat templates, and the encoding of conversations by one of its rows.
 #include "libtrain/tokenizer/chat.h"
 
 #include <fmt/format.h>

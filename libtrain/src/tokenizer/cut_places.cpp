@@ -1,4 +1,4 @@
-// Looks for the places where texts are cut.
+// Searches for cut places byte by byte.
 #include "tokenizer/cut_places.h"
 
 namespace lt::tokenizer {

@@ -1,4 +1,4 @@
-// Normalization by utf8proc, with a fast path for text that is already normal.
+// Normalization by utf8proc, with a fast path for text that is already normal. No other file includes utf8proc.
 #include "tokenizer/normalize.h"
 
 #include <utf8proc.h>

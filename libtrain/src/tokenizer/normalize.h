@@ -1,4 +1,4 @@
-// Unicode's normalization form C. The only file that sees utf8proc.
+// Unicode's normalization form C.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace lt::tokenizer {
 
-// `text`, valid UTF-8, in normalization form C (Unicode Standard Annex 15). Text before and after an ASCII character
-// can be normalized apart.
+// Returns `text`, which must be valid UTF-8, in normalization form C (Unicode Standard Annex 15). Text before and after
+// an ASCII character can be normalized separately.
 std::string nfc(std::string_view text);
 
 }  // namespace lt::tokenizer

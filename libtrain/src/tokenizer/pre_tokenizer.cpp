@@ -1,4 +1,4 @@
-// Normalizes and cuts text.
+// Normalizes text and cuts it split by split.
 #include "tokenizer/pre_tokenizer.h"
 
 #include <algorithm>

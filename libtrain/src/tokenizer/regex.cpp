@@ -1,4 +1,4 @@
-// Regular expressions by PCRE2, compiled to machine code where PCRE2 can.
+// Regular expressions by PCRE2, compiled to machine code if PCRE2 supports that. No other file includes PCRE2.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer/regex.h"
 

@@ -1,4 +1,4 @@
-// Regular expressions over UTF-8 text, as tokenizers use them. The only file that sees PCRE2.
+// Regular expressions over UTF-8 text, as tokenizers use them.
 #pragma once
 
 #include <cstddef>
@@ -13,26 +13,26 @@ struct RegexMatch {
   std::size_t begin, end;  // bytes
 };
 
-// A compiled pattern in the syntax that tokenizers have in common, with Unicode's classes: \s is White_Space, \p{L} the
-// letters. Other escapes than \s \S \d \p \P \r \n \t \x and those of punctuation are refused, and so are anchors,
-// nested classes other than plain ones, {n}? {n,m}+ {,n}, the option m, and patterns that can match without a
-// character, because libraries read them differently. Copies share the pattern.
+// A compiled pattern in the common syntax of tokenizers, with Unicode's classes: \s is White_Space, \p{L} the letters.
+// Rejects syntax that libraries read differently: escapes other than \s \S \d \p \P \r \n \t \x and escaped
+// punctuation, anchors, nested classes other than plain ones, {n}? {n,m}+ {,n}, the option m, and patterns that can
+// match the empty text. Copies share the pattern.
 class Regex {
  public:
-  // Throws UsageError that says what is wrong with the pattern, and where.
+  // Throws UsageError that names the error in the pattern and its position.
   explicit Regex(const std::string& pattern);
 
   const std::string& pattern() const;
-  // Whether a match may depend on characters before it.
+  // True if a match may depend on characters before it.
   bool looks_behind() const;
   bool operator==(const Regex& other) const { return pattern() == other.pattern(); }
 
-  // Finds matches. Each thread needs a matcher of its own.
+  // Finds matches. Not thread-safe: each thread needs its own.
   class Matcher {
    public:
     explicit Matcher(const Regex& regex);
-    // The first non-empty match that begins at `from` or later. `text` must be valid UTF-8. Throws DataError if the
-    // pattern's matching exceeds its limits.
+    // Returns the first non-empty match that begins at or after `from`; nullopt if there is none. `text` must be valid
+    // UTF-8. Throws DataError if matching exceeds PCRE2's limits.
     std::optional<RegexMatch> find(std::string_view text, std::size_t from);
 
    private:

@@ -1,4 +1,4 @@
-// Compares tokenizers by what decides about ids; decoders and post-processors do not.
+// Compares the parts of tokenizers that determine ids. Ignores decoders and post-processors.
 #include "tokenizer/same_tokenizer.h"
 
 #include <algorithm>

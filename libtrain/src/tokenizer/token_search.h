@@ -1,5 +1,5 @@
-// Finds the tokens that hold given byte positions of a text, while the text is encoded section by section. The
-// positions of a section are mapped to the text that it becomes.
+// Finds the tokens that hold given byte positions of a text while the text is encoded section by section. Positions of
+// a section are mapped to positions in its normalized text.
 #pragma once
 
 #include <string_view>
@@ -15,11 +15,12 @@ class TokenSearch {
   TokenSearch(std::vector<std::size_t> positions, std::vector<TokenRange>& tokens)
       : positions_(std::move(positions)), tokens_(tokens) {}
 
-  // The positions before `end` are in the token of this number.
+  // Records that the remaining positions before `end` are in token number `token`.
   void found(std::size_t end, std::size_t token) {
     for (; is_before(end); ++next_) tokens_.push_back({token, token + 1});
   }
-  // The positions in a word, which `tokens_before` tokens precede. Those before it are in words that were dropped.
+  // Finds the positions in a word that begins at `begin` and follows `tokens_before` tokens. Positions before the word
+  // are in dropped words, so they get an empty range.
   void find_in(const Bpe& bpe, std::string_view word, std::size_t begin, std::size_t tokens_before) {
     for (; is_before(begin); ++next_) tokens_.push_back({tokens_before, tokens_before});
     for (; is_before(begin + word.size()); ++next_) {
@@ -27,13 +28,14 @@ class TokenSearch {
       tokens_.push_back({tokens_before + found.begin, tokens_before + found.end});
     }
   }
-  // The positions that are left are in no token, because normalization removed what stood there to the end, or a split
-  // dropped it.
+  // Records that the remaining positions are in no token, because normalization or a split has removed the end of the
+  // text.
   void finish(std::size_t tokens_before) {
     for (; next_ < positions_.size(); ++next_) tokens_.push_back({tokens_before, tokens_before});
   }
-  // The positions of section [begin, end), with `map` applied to the text between its begin and a position. What is put
-  // before a section belongs to its first byte.
+  // Returns a search for the positions in a section that begins at `begin`. Applies `map` to the section's text before
+  // each position; the length of the result is the new position. Text that is inserted before a section belongs to its
+  // first byte.
   template <class Map>
   TokenSearch within(std::string_view section, std::size_t begin, Map&& map) {
     std::vector<std::size_t> mapped;

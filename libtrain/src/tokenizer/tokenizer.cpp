@@ -1,4 +1,4 @@
-// Makes tokenizers by name and from files.
+// Makes tokenizers from names and from files.
 #include "libtrain/tokenizer/tokenizer.h"
 
 #include <fmt/format.h>

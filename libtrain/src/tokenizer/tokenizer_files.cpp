@@ -1,4 +1,4 @@
-// Finds and reads the files beside a tokenizer.json.
+// Finds and reads the files in the folder of a tokenizer.json.
 #include "tokenizer/tokenizer_files.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Reads the parts of a tokenizer.json one after another. Whatever would change the tokens and is not supported is
-// refused.
+// Reads the parts of a tokenizer.json one after another. Rejects every unsupported field that would change the tokens.
 #include "tokenizer/tokenizer_json.h"
 
 #include <fmt/format.h>

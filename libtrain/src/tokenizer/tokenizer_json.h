@@ -11,15 +11,15 @@
 
 namespace lt::tokenizer {
 
-// How tokens become text again.
+// How tokens are decoded to text.
 struct TokenDecoder {
-  bool bytes = true;  // tokens are bytes; false: text in which U+2581 stands for a space, and <0x0A> for a byte
-  bool first_without_spaces = false;  // spaces of the first token are left out
-  bool strip_first_space = false;     // one space at the beginning of the text is left out
+  bool bytes = true;                  // tokens are bytes; false: text in which U+2581 is a space, and <0x0A> a byte
+  bool first_without_spaces = false;  // drops the leading spaces of the first token
+  bool strip_first_space = false;     // drops one space at the beginning of the text
 };
 
 struct TokenizerDescription {
-  Bpe::Tokens vocabulary;  // with bytes instead of the byte alphabet where BpeOptions::by_bytes
+  Bpe::Tokens vocabulary;  // with BpeOptions::by_bytes, as bytes instead of the byte alphabet
   Bpe::Merges merges;
   BpeOptions bpe;
   std::vector<AddedToken> added;
@@ -28,17 +28,18 @@ struct TokenizerDescription {
   TokenDecoder decoder;
 };
 
-// The JSON of a file's text; not an object if the text is invalid or nests deeper than a tokenizer file does.
+// Parses a file's text. The result is not an object if the text is invalid JSON or nests too deeply for a tokenizer
+// file.
 nlohmann::json parsed_tokenizer(const std::string& text);
-// The same. Throws DataError, which names the text by `where`, unless it is that of a Hugging Face tokenizer or of the
-// byte tokenizer.
+// Like parsed_tokenizer(), but throws DataError unless the text is of a Hugging Face tokenizer or of the byte
+// tokenizer. `where` names the text in the error.
 nlohmann::json checked_tokenizer(const std::string& text, const std::string& where);
 bool is_hugging_face_tokenizer(const nlohmann::json& json);
-// The same for a file's text, which may be anything.
+// Like is_hugging_face_tokenizer() above, for the text of a file, which may be invalid.
 bool is_hugging_face_tokenizer(const std::string& text);
-// Reads byte-level BPE (GPT-2, Llama 3, Qwen) and BPE over characters with U+2581 for spaces (Llama 2, Mistral). The
-// post-processor is not read: it adds tokens to a sequence, which this library's documents do not have. Throws
-// UsageError that names the field, what is supported and what was found for every other kind, and DataError for a
+// Reads byte-level BPE (GPT-2, Llama 3, Qwen) and BPE over characters with U+2581 for spaces (Llama 2, Mistral). Does
+// not read the post-processor, which adds tokens to a sequence, because this library's documents have no such tokens.
+// Throws UsageError for every other kind, naming the field, the supported values and the found one, and DataError for a
 // broken file.
 TokenizerDescription read_tokenizer_json(const nlohmann::json& json, const std::string& where);
 

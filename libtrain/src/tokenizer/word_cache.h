@@ -1,4 +1,4 @@
-// Remembers the tokens of words, since most words of a text come again. A word replaces an older one at its place.
+// Caches the tokens of words, because most words of a text are repeated. A word replaces an older one in its entry.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace lt::tokenizer {
 
 class WordCache {
  public:
-  // Appends the tokens of `word` to `ids`; `encode(word, ids)` makes them where they are not known.
+  // Appends the tokens of `word` to `ids`. Calls encode(word, ids) if the cache lacks them.
   template <class Encode>
   void append(std::string_view word, std::vector<std::uint32_t>& ids, Encode&& encode) {
     if (word.size() > kLongestWord) return encode(word, ids);

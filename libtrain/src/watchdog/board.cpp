@@ -1,5 +1,5 @@
-// Makes boards from the counters of the process, and converts them to bytes: integers little-endian, each text preceded
-// by one byte of length.
+// Makes rank statuses from the counters of the process, and converts them to bytes: integers little-endian, each text
+// preceded by one byte of length.
 #include "watchdog/board.h"
 
 #include <bit>

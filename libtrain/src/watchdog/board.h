@@ -1,4 +1,4 @@
-// A board is a rank's report on itself. Boards are plain values, and the diagnosis is a function of them.
+// Rank status: a rank's report on itself, as a plain value. The diagnosis is a function of the statuses of all ranks.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,30 @@
 
 namespace lt::watchdog {
 
-// A collective on a board.
+// A collective in a rank status.
 struct Call {
   std::uint64_t sequence = 0;
   CollectiveOp op = CollectiveOp::exchange;
   std::string name;
-  std::uint64_t whole = 0;  // bytes of the whole tensor, the same on all ranks
+  std::uint64_t whole = 0;  // bytes of the full tensor, the same on all ranks
   bool ended = false;
   bool operator==(const Call&) const = default;
 };
 
 // A group's newest calls on one rank.
 struct GroupBoard {
-  std::uint64_t id = 0;  // the same on its ranks
-  // Its ranks: first, first + stride, ...; with a stride of 0, the ranks that have the group on their boards.
+  std::uint64_t id = 0;  // equal on all ranks of the group
+  // Its ranks: first, first + stride, ...; if `stride` is 0, the ranks that have the group in their statuses.
   std::uint32_t first = 0, stride = 1, size = 1;
   std::string name;
   std::uint32_t launch = 0;  // number of graph launches if a graph makes the calls, because each launch repeats them
-  std::uint64_t begun = 0;   // calls that the rank has reached
+  std::uint64_t begun = 0;   // number of calls that the rank has begun
   std::vector<Call> calls;   // oldest first
   bool operator==(const GroupBoard&) const = default;
 };
 
 struct Board {
-  std::uint64_t count = 0;  // changes with progress
+  std::uint64_t count = 0;  // changes when the rank makes progress
   Phase phase = Phase::none;
   std::int64_t step = 0;
   double slowest_step_s = 0;
@@ -44,13 +44,13 @@ struct Board {
   bool operator==(const Board&) const = default;
 };
 
-// How many calls of a group a board carries.
+// How many calls of a group a rank status holds.
 inline constexpr std::size_t kCallsOnBoard = 8;
 
-// Makes boards from the activity of this process. Only one thread may use it.
+// Makes rank statuses from the activity of this process. Only one thread may use it.
 class BoardReader {
  public:
-  // `seconds` have passed since the last call. `paused`: the process did not run meanwhile, so they do not count.
+  // `seconds`: the time since the last call. `paused`: the process did not run meanwhile, so the time is not counted.
   Board read(double seconds, bool paused);
 
  private:
@@ -58,12 +58,12 @@ class BoardReader {
   double still_s_ = 0;
 };
 
-// The board of a process that is leaving. Other ranks may still be in a call of a group that has ended here. So it
-// counts the calls of ended groups too, and has none of the calls themselves.
+// Returns the status of a process that is about to end. Other ranks may still be in a call of a group that was
+// destroyed here. So it includes destroyed groups. It has the numbers of calls, but not the calls themselves.
 Board last_board();
 
 std::string encode(const Board& board);
-// Empty if the bytes are not a board.
+// Returns nullopt if the bytes are not a valid rank status.
 std::optional<Board> decode(std::string_view bytes);
 
 }  // namespace lt::watchdog

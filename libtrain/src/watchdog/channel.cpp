@@ -1,4 +1,4 @@
-// Carries frames of comm/tcp. An invalid one ends the connection.
+// Sends and receives frames of comm/tcp. An invalid frame ends the connection.
 #include "watchdog/channel.h"
 
 #include <poll.h>

@@ -1,4 +1,5 @@
-// Connections that never block. They carry frames (comm/tcp/tcp_frames.h), kept until the peer takes them.
+// Non-blocking connections between watchdogs. They carry frames (comm/tcp/tcp_frames.h), which wait until the peer
+// reads them.
 #pragma once
 
 #include <chrono>
@@ -14,10 +15,10 @@ namespace lt::watchdog {
 using Clock = std::chrono::steady_clock;
 
 enum class Notice : std::uint32_t {
-  board,    // a rank's beat
-  pulse,    // a monitor's beat
-  verdict,  // message: the run ends
-  told,     // the answer: the rank has written its report
+  board,    // a rank's periodic message: its status
+  pulse,    // a monitor's periodic message
+  verdict,  // the message with which the run ends
+  told,     // answer to a verdict: the rank has written its report
   goodbye,  // "done" or "failed": the connection is about to close
 };
 
@@ -35,19 +36,19 @@ class Channel {
   int descriptor() const { return handle_.get(); }
   void close() { handle_ = io::Descriptor(); }
 
-  // Drops the message if more than kMostWaiting bytes would then wait: the peer is stopped or gone, which the
-  // watchdog's limits decide.
+  // Drops the message if more than kMostWaiting bytes would wait then. The peer is stopped or gone in that case; the
+  // watchdog's limits decide which.
   void send(Notice kind, const std::string& bytes = {});
-  // All frames that have arrived. Closes the channel if the peer has closed it or sent an invalid frame.
+  // Returns all frames that have arrived. Closes the channel if the peer has closed it or sent an invalid frame.
   std::vector<Message> receive();
-  // Waits for the end of the connection, at most until the deadline, and discards what arrives meanwhile.
+  // Waits for the end of the connection, at most until the deadline, and discards incoming frames.
   void await_end(Clock::time_point deadline);
-  // Waits until everything is handed to the system, at most until the deadline.
+  // Waits until the system has taken all bytes, at most until the deadline.
   void flush(Clock::time_point deadline);
 
  private:
   void wait_for(short events, Clock::time_point deadline) const;
-  // Returns false if the peer has gone, which receive() sees too.
+  // Returns false if the peer is gone, which receive() notices too.
   bool push();
 
   static constexpr std::uint64_t kLongestFrame = 256 << 10, kMostWaiting = 1 << 20;  // bytes

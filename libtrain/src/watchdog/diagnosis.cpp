@@ -1,5 +1,5 @@
-// The rules, the surest first. A rank is not blamed for waiting, unless ranks wait for each other: only a rank that
-// waits for nobody can hold up the rest.
+// The rules, the most certain first. A rank that waits for others is not blamed, unless ranks wait for each other: only
+// a rank that waits for no other rank can hold up the rest.
 #include "watchdog/diagnosis.h"
 
 #include <fmt/format.h>

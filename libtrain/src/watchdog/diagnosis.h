@@ -1,4 +1,4 @@
-// Finds the fault of a run from the reports of its ranks. A pure function: no sockets, no clocks.
+// Finds the fault of a run from the statuses of its ranks. A pure function: it uses no sockets and no clocks.
 #pragma once
 
 #include <optional>
@@ -13,19 +13,19 @@ enum class Link : std::uint8_t {
   open,
   closed,  // without a goodbye
   done,    // said goodbye at the end of its run
-  failed,  // said goodbye during stack unwinding; it prints the error itself
+  failed,  // said goodbye during stack unwinding; the rank prints its own error
 };
 
-// A rank as an observer knows it.
+// An observer's knowledge of one rank.
 struct Peer {
   int rank = 0;
   std::string host;
   long pid = 0;
   Link link = Link::open;
-  double silent_s = 0;     // since it was last heard from; once it has left, since its goodbye
-  std::string state;       // its process's, if the observer can see it: "stopped by a signal"
-  bool is_traced = false;  // a debugger holds it, so its silence means nothing
-  Board board;             // the last one
+  double silent_s = 0;     // seconds since its last message, or since its goodbye if it has left
+  std::string state;       // of its process, if the observer can see it: "stopped by a signal"; otherwise empty
+  bool is_traced = false;  // true: a debugger holds it, so its silence is not a fault
+  Board board;             // last status
 };
 
 struct Limits {
@@ -36,22 +36,22 @@ enum class Fault : std::uint8_t { gone, silent, mismatch, ended, hang, deadlock 
 
 struct Verdict {
   Fault fault = Fault::hang;
-  std::vector<int> ranks;  // those to blame
+  std::vector<int> ranks;  // the ranks to blame
   std::string message, hint;
 };
 
-// Empty if all is well, or may be.
-//   gone, silent  a connection closed without a goodbye, or nothing heard for heartbeat_s
+// Returns nullopt if there is no fault, or it is not certain yet. Faults:
+//   gone, silent  a connection closed without a goodbye, or no message for heartbeat_s
 //   mismatch      ranks whose calls of the same number in a group differ, once one has waited for heartbeat_s
-//   ended         a rank has waited for heartbeat_s for one that said goodbye at least as long ago; both at least 10 s
-//                 if that one failed
-//   hang          a rank that waits for nobody makes no progress for limit_s(); at least that of a save if it may wait
-//                 for a rank that is no peer
+//   ended         a rank has waited for heartbeat_s for a rank whose goodbye was at least as long ago; if that rank
+//                 failed, both times are at least 10 s
+//   hang          a rank that waits for no other rank makes no progress for limit_s(); at least for the limit of a save
+//                 if it may wait for a rank outside `peers`
 //   deadlock      ranks wait for each other
 std::optional<Verdict> diagnose(const std::vector<Peer>& peers, const Limits& limits);
 
-// How long a rank may go without progress: patience(phase) * collective_s, and at least ten times the slowest step that
-// any rank has seen.
+// How long a rank may be without progress, in seconds: patience(phase) * collective_s, and at least ten times
+// `slowest_step_s`, the slowest step of any rank.
 double limit_s(const Board& board, double slowest_step_s, const Limits& limits);
 
 }  // namespace lt::watchdog

@@ -1,4 +1,4 @@
-// The text of a verdict.
+// Formats ranks, calls and steps, each in a bounded length.
 #include "watchdog/diagnosis_text.h"
 
 #include <fmt/format.h>

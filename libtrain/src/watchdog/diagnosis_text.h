@@ -1,4 +1,4 @@
-// The text of a verdict.
+// Formats the parts of a verdict's message.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,11 @@ std::string text_of(const Peers& peers);
 std::string ranks_text(const Peers& peers);
 // `reduce_scatter "blocks.3 gradients" (#812 of group reduce, 24 MiB)`
 std::string text_of(const GroupBoard& group, const Call& call);
-// " at step 41, in forward". The board may be older than those of the ranks that wait for this one; then the step is
-// theirs. If nobody waits and `newest_step`, that of any rank, is later: " at about step 41".
+// " at step 41, in forward". If ranks that wait for `peer` report a later step, uses that one. Otherwise, if
+// `newest_step` (of any rank) is later: " at about step 41".
 std::string place_of(const Peer& peer, const std::vector<IncompleteCall>& incomplete, std::int64_t newest_step = 0);
-// `; ranks 0, 1, 3 wait for it in ...`, for the two calls in which most ranks wait for `awaited`; empty if nobody does.
+// `; ranks 0, 1, 3 wait for it in ...`, for the two calls in which most ranks wait for `awaited`; empty if no rank
+// waits.
 std::string waiters_of(const Peers& awaited, const std::vector<IncompleteCall>& incomplete);
 
 }  // namespace lt::watchdog

@@ -1,4 +1,4 @@
-// Prints, writes files and exits. Nothing here waits for a lock that another thread may hold for ever.
+// Prints, writes files and exits, without waiting for a lock that another thread may hold for ever.
 #include "watchdog/leaving.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// Ranks exchange places, and the monitors' tokens and addresses, over the group at the start, then connect to the
-// monitors.
+// At the start the ranks exchange their hosts and processes, and the monitors' tokens and addresses, over the group.
+// Then they connect to the monitors.
 #include "watchdog/meeting.h"
 
 #include <fmt/format.h>

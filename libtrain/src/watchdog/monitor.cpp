@@ -1,4 +1,4 @@
-// Greets ranks that know the token, reads boards, and keeps the time since each rank was last heard from.
+// Greets ranks that know the token, reads rank statuses, and keeps the time of each rank's last message.
 #include "watchdog/monitor.h"
 
 #include <algorithm>

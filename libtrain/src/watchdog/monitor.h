@@ -1,4 +1,4 @@
-// A monitor: the connections of all other ranks to this one, and each rank's last report.
+// A monitor: the connections of all other ranks to this one, and each rank's last status.
 #pragma once
 
 #include <cstdint>
@@ -17,30 +17,31 @@ class Monitor {
  public:
   explicit Monitor(Meeting& meeting);
 
-  // The listener's descriptor; -1 while there is no room for strangers, and after admit_no_more().
+  // The listener's descriptor; -1 while too many strangers are connected, and after admit_no_more().
   int listener() const;
-  // Call it once all ranks know that they are connected. Until then a rank may come again.
+  // Call it once all ranks know that they are connected. Until then a rank may connect again.
   void admit_no_more();
-  // Takes connections, greetings and boards; never blocks.
+  // Accepts connections, greetings and rank statuses; never blocks.
   void receive(Clock::time_point now);
   void set_own(const Board& board) { peer(meeting_.rank).board = board; }
   void set_own_step(std::int64_t step) { peer(meeting_.rank).board.step = step; }
-  // Call it when this process did not run for a while: silence in that time means nothing.
+  // Call it if this process was stopped for a while: the silence of ranks in that time is not a fault.
   void forgive(Clock::time_point now);
   void send_to_all(Notice kind, const std::string& bytes = {});
   void flush(Clock::time_point deadline);
-  // The peers as of `now`. Inspects the processes of ranks on this machine that were silent for `suspicious_s`.
+  // Returns the peers at time `now`. Inspects the processes of local ranks that were silent for `suspicious_s` seconds.
   const std::vector<Peer>& peers(Clock::time_point now, double suspicious_s);
-  // The verdict of a rank that found no monitor watching, and its connection; call it after receive().
+  // Returns the verdict of a rank that judged for itself because no monitor did, and its connection. Call it after
+  // receive().
   std::optional<std::pair<std::string, Channel*>> verdict_of_other();
-  // Whether every rank except `silent` has answered a verdict or gone.
+  // True if every rank except `silent` has answered a verdict or is gone.
   bool all_told(const std::vector<int>& silent) const;
 
  private:
   struct Entry {
     Channel channel;
-    Clock::time_point heard;   // when it was last heard from
-    Clock::time_point closed;  // when its connection was seen closed
+    Clock::time_point heard;   // time point of its last message
+    Clock::time_point closed;  // time point at which its connection was found closed
     bool connected = false, told = false;
     std::optional<std::string> verdict = {};
   };
@@ -52,7 +53,7 @@ class Monitor {
   Meeting& meeting_;
   std::vector<Peer> peers_;
   std::vector<Entry> entries_;          // by rank
-  std::vector<comm::Guest> strangers_;  // that have not proved yet that they know the token
+  std::vector<comm::Guest> strangers_;  // have not yet proved that they know the token
 };
 
 }  // namespace lt::watchdog

@@ -1,4 +1,4 @@
-// A rank's host and process, and the state of a process as its host reports it.
+// A rank's host and process, and the state of a process from /proc.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ struct Place {
 };
 Place own_place();
 
-// Numeric addresses of this host's interfaces that are up, without loopback and link-local ones.
+// Returns the numeric addresses of this host's active interfaces, without loopback and link-local ones.
 std::vector<std::string> own_addresses();
 
-// The state of a process of this machine, from /proc: "stopped by a signal"; empty if nothing is unusual.
+// The state of a process on this machine, from /proc. `text`: "stopped by a signal"; empty if nothing is unusual.
 struct ProcessState {
   std::string text;
   bool is_traced = false;  // by a debugger

@@ -1,4 +1,5 @@
-// A rank waits for members of a group that have not reached its oldest open call. Everything is linear in the ranks.
+// A rank waits for members of a group that have not reached its oldest open call. All functions take time linear in the
+// number of ranks.
 #include "watchdog/waits.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Who waits for whom, and in which collective.
+// Finds the ranks that wait for other ranks, and the collectives in which they wait.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@ namespace lt::watchdog {
 
 using Peers = std::vector<const Peer*>;  // in rank order
 
-// Ranks that are in one call of a group, and the group's ranks that have not reached it.
+// A call of a group that some ranks are in (`waiting`) and other ranks of the group have not reached (`missing`).
 struct IncompleteCall {
   const GroupBoard* group;
   const Call* call;
@@ -17,9 +17,9 @@ struct IncompleteCall {
   std::size_t known = 0;  // the group's ranks among the peers
 };
 
-// The oldest call in flight; null if there is none.
+// Returns the group's oldest call in flight; null if there is none.
 const Call* open_call(const GroupBoard& group);
-// The same in any of the peer's groups; sets `group` to the group of the call.
+// Returns such a call of the peer's first group that has one, and sets `group` to that group.
 const Call* open_call(const Peer& peer, const GroupBoard*& group);
 
 // Considers only connected peers that make no progress.

@@ -1,5 +1,6 @@
-// The watchdog thread of a rank: it sends beats and listens, and on the two monitors it checks all ranks. Rank 0's
-// monitor decides. The other one speaks only if rank 0 cannot. If neither watches, each other rank speaks for itself.
+// The watchdog thread of a rank. It sends beats and receives messages; on the two monitors it also checks all ranks.
+// Rank 0's monitor decides about the run, and the other one only if rank 0 cannot. If no monitor watches, each rank
+// decides for itself.
 #include "libtrain/watchdog/watchdog.h"
 
 #include <fmt/format.h>

@@ -6,12 +6,10 @@
 // Every rank writes what it owns. A folder without a valid manifest counts as missing.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "libtrain/api.h"
@@ -65,26 +63,13 @@ struct RunState {
 // An id for a new run: UTC time and 64 random bits, "20240501T165500Z-9f3c2a10b4d5e6f7".
 std::string draw_run_id();
 
-// Selects checkpoints of a folder: one run's, or any run's.
-struct RunFilter {
-  std::string run;                            // the id; empty: any run's
-  bool version_1 = false;                     // version 1 has no ids; its checkpoints count as the run's
-  std::vector<std::string> copied_from = {};  // ids of other runs whose checkpoints count as the run's
-
-  bool includes(const std::string& id) const {
-    return run.empty() || id == run || (id.empty() && version_1) ||
-           std::ranges::find(copied_from, id) != copied_from.end();
-  }
-};
-inline const RunFilter kAnyRun;
-
 // One step folder, as `list` and resuming see it.
 struct Listing {
   std::string path;
   Size step = -1;
   bool valid = false;
   std::string reason;  // why it is not valid: file, field, expected, actual
-  std::string run;     // the id of its run, if valid; empty in version 1
+  std::string run;     // the id of its run, if valid
   std::optional<double> eval_loss = std::nullopt;
 };
 
@@ -93,8 +78,7 @@ struct SaveOptions {
   int keep = 3;                               // how many of the run's newest checkpoints stay, at least 2
   Size keep_every = 0;                        // checkpoints at multiples of this step stay too; 0: none
   bool best = false;                          // the one with the lowest evaluation loss stays too
-  bool version_1 = false;                     // checkpoints without an id count as this run's
-  std::vector<std::string> copied_from = {};  // and those with these ids
+  std::vector<std::string> copied_from = {};  // ids of other runs whose checkpoints count as this run's
 };
 
 // Saves step `state.step` of the run `state.run` under `directory`. All ranks of `group` must call it. Order: write and
@@ -107,43 +91,17 @@ struct SaveOptions {
 std::string save(const std::string& directory, const ShardMap& shards, const RunState& state, const Group& group,
                  const SaveOptions& options = {});
 
-// The newest valid step's folder of `path`: a step's folder, a `checkpoints` folder or a run's folder. Appends to
-// `notes` why it skipped newer ones. Returns nullopt if none is valid. Verifies manifests and file sizes, and with
-// `checksums` every byte.
-std::optional<std::string> find_newest(const std::string& path, const RunFilter& runs, std::vector<std::string>* notes,
-                                       bool checksums);
-
-// The candidates of `path` for load_newest(), newest first: the valid checkpoints of `runs`, and every invalid folder
-// with its `reason`. Reads manifests and file sizes. With the id of a run, `path` is the directory that it saves to.
-std::vector<Listing> candidates(const std::string& path, const RunFilter& runs);
-// The first valid one; null if there is none.
-const Listing* newest_valid(const std::vector<Listing>& candidates);
-// The first of their files that the system does not let this process open, or begin to read, and its reason. Such a
-// checkpoint may be whole. Nullopt if there is none; a file that is missing does not count.
-std::optional<std::string> first_unreadable(const std::vector<Listing>& candidates);
-
-// The newest checkpoint in the directory `path` that belongs to none of `runs` and is valid by manifest and file sizes.
-std::optional<Listing> find_other(const std::string& path, const RunFilter& runs);
-// Throws UsageError, which names both runs, if such a checkpoint exists. `named` is the configuration key that gave the
-// path, or empty.
-void require_no_other_run(const std::string& path, const RunFilter& runs, const std::string& named = "");
-
-// The newest checkpoint of any run, with every byte verified. Throws DataError if none is valid, with the reason for
-// each. `named` is the messages' name for the path: a configuration key, or empty.
-std::string newest(const std::string& path, std::vector<std::string>* notes = nullptr, const std::string& named = "");
+// Returns the newest valid step folder of `path`, which is a step folder, a `checkpoints` folder or a run's folder, and
+// verifies every byte of it. Appends to `notes` why it skipped newer ones. Throws DataError with the reason for each
+// step folder if none is valid.
+std::string newest(const std::string& path, std::vector<std::string>* notes = nullptr);
 
 // The step folders of `path`, oldest first. Throws DataError if `path` does not exist.
 std::vector<Listing> list(const std::string& path, bool checksums);
-// The step folders in the directory that a run saves to, by manifests and file sizes, oldest first.
-std::vector<Listing> saved_in(const std::string& directory);
-
 // Each reads the manifest of one step's folder.
 RunState read_state(const std::string& step_directory);
 std::vector<ParameterInfo> read_parameters(const std::string& step_directory);
 int read_world_size(const std::string& step_directory);
-
-// Throws DataError, which names the first difference, unless the checkpoint's parameters are these.
-void require_parameters(const std::string& step_directory, const std::vector<ParameterInfo>& parameters);
 
 // Fills every range of `shards.needed` from the files that hold it, whatever rank count and strategy wrote them. All
 // ranks of `group` must call it. Each rank checks what it reads, and a share of what no rank reads, so that on return
@@ -151,24 +109,6 @@ void require_parameters(const std::string& step_directory, const std::vector<Par
 // all ranks alike, that names file, dataset, expected and actual; the tensors' contents are then undefined.
 RunState load(const std::string& step_directory, const ShardMap& shards, const Group& group = Group());
 
-struct Loaded {
-  std::string folder;  // empty: no candidate was valid
-  RunState state;
-  bool tried = false;  // at least one; if none was valid, the tensors' contents are undefined
-};
-// Loads the first valid one of rank 0's `candidates`. Appends to rank 0's `notes` why it skipped others. Throws
-// DataError for a checkpoint of another model or optimizer.
-Loaded load_newest(const std::vector<Listing>& candidates, const ShardMap& shards, const Group& group,
-                   std::vector<std::string>* notes);
-// The error for a path without a valid checkpoint: the reason for each, and what `path` should hold. `named` as in
-// newest().
-DataError no_valid_checkpoint(const std::string& path, const std::vector<std::string>& notes,
-                              const std::string& named = "");
-// The kind that holds the `weights`, kMaster or kAverage, of each parameter, by parameter name. Frozen parameters have
-// no average; their masters replace it. Throws DataError if the checkpoint lacks that kind, or lacks it for a parameter
-// that has other states, and for an average before the first update.
-std::unordered_map<std::string, std::string> weight_kinds(const std::string& step_directory,
-                                                          const std::string& weights);
 // One parameter's whole state, as f32, flat.
 std::vector<float> read_tensor(const std::string& step_directory, const std::string& parameter,
                                const std::string& kind = kMaster);

@@ -1,5 +1,5 @@
-// The frame of a program on several ranks: they meet, each runs the body, and a failure becomes one message and an exit
-// code.
+// The main function of a program on one or more ranks: the ranks meet, each runs the body, and a failure becomes one
+// message and an exit code.
 #pragma once
 
 #include <functional>
@@ -9,10 +9,13 @@
 
 namespace LT_API lt {
 
-// For main(), which returns its result. Calls init() and then `body` with the world, on every rank. Prints what either
-// throws on standard error, "error: [component] rank R: message" and a "hint:" line: once for an error that all ranks
-// share; if ranks fail to meet, each rank prints its own. The exit code is the Error's, or 1 for any other exception.
-// If one rank fails while the others go on, this calls World::abort() and does not return; that rank ends within 10 s.
+// Call it from main() and return its result. Calls init(), and then `body` with the world, on every rank. Returns the
+// result of `body`. If either throws, the exit code is that of the Error, 3 for std::filesystem::filesystem_error, or 1
+// for any other exception.
+// Errors go to standard error: "error: [component] rank R: message", and a "hint:" line if there is a hint. "rank R:"
+// is omitted for a UsageError and for a single rank. An error that all ranks share is printed once. If the ranks fail
+// to meet, each rank prints its own error; under an MPI launcher, only the first rank of each host prints a CommError.
+// If one rank fails while the others continue, it calls World::abort() and ends within 10 s.
 int run_program(int argc, char** argv, const std::function<int(const World&)>& body,
                 const MeetingOptions& meeting = {});
 

@@ -1,6 +1,6 @@
-// The configuration of a run: one struct per section, bound to key names by one table (config/config_schema.cpp).
-// Later layers override earlier ones: defaults, TOML file, environment (LTRAIN_SECTION_KEY), command line
-// (--section.key=value).
+// The configuration of a run: one struct per section. One table (config/config_schema.cpp) binds the members to key
+// names; docs/configuration.md explains every key. Later layers override earlier ones: defaults, TOML file, environment
+// (LTRAIN_SECTION_KEY), command line (--section.key=value).
 #pragma once
 
 #include <cstdint>
@@ -26,71 +26,70 @@ namespace LT_API lt {
 
 using nn::Recompute;
 
-// The keys of [model] that do not depend on the model.
+// The keys of [model] that every model has.
 struct WeightsConfig {
-  std::string from = {};                 // initial weights: a checkpoint, or for a transformer a Hugging Face folder
-  std::vector<std::string> freeze = {};  // patterns of parameters that are not trained
+  std::string from = {};                 // initial weights: a checkpoint or, for a transformer, a Hugging Face folder
+  std::vector<std::string> freeze = {};  // name patterns of parameters that are not trained
 };
 
-// Unset fields of a transformer take the values of the preset.
+// An unset field of a transformer takes the value of model.from or of the preset.
 struct ModelConfig : nn::TransformerSpec, WeightsConfig {
   ModelConfig() { family.clear(); }
 
   std::string preset = "gpt-tiny";
-  ModelValues own = {};  // the fields of all rows of the program's table
+  ModelValues own = {};  // values of the fields of all ModelTable::rows, by name
 };
 
 enum class Documents {
-  cross,  // a sample is read across the ends of documents
+  cross,  // a sample may span several documents, like one text
   mask,   // attention, positions and targets stay inside a document
 };
 
 struct DataConfig {
-  std::vector<std::string> train = {}, val = {};
-  std::vector<DataSource> sources = {};  // in place of train
+  std::vector<std::string> train = {}, val = {};  // token files or glob patterns
+  std::vector<DataSource> sources = {};           // replaces `train`: token files mixed by weight
   Documents documents = Documents::cross;
-  double epochs = 0;  // in place of train.steps, which follows; 0: train.steps counts
+  double epochs = 0;  // passes over the data; replaces train.steps; 0: train.steps decides
   std::uint64_t seed = 1337;
   bool shuffle = true;
   TokenFormat format = TokenFormat::automatic;
 };
 
-// The library of the collectives.
+// The library that runs the collectives.
 enum class CommBackend { automatic, mpi, nccl };
 
 struct ParallelConfig {
   Strategy strategy = Strategy::ddp;
-  Size shard_size = 0;  // 0: all ranks
+  Size shard_size = 0;  // ranks per shard group; 0: all ranks
   Recompute recompute = Recompute::none;
-  Size recompute_every = 1;
-  DType reduce_dtype = DType::f32;               // f32 or bf16
-  CommBackend backend = CommBackend::automatic;  // nccl on cuda, mpi on cpu
+  Size recompute_every = 1;                      // recomputes every n-th block
+  DType reduce_dtype = DType::f32;               // of gradients in transit: f32 or bf16; sums are f32
+  CommBackend backend = CommBackend::automatic;  // automatic: nccl on cuda, mpi on cpu
 };
 
-// The dtype of a computation. fp8: bf16, with the products of blocks in e4m3.
+// The dtype of the computation. fp8: bf16, with the matmuls of blocks in e4m3.
 enum class Precision { f32, bf16, f16, fp8 };
 
 struct TrainConfig {
   Size steps = 1000;
-  double max_minutes = 0;                             // 0: no limit
-  Size micro_batch = 8, accum = 1, global_batch = 0;  // global_batch 0: ranks x micro_batch x accum
-  Size seq = 0;                                       // 0: max_seq of the model
+  double max_minutes = 0;                             // of training, per start; 0 disables the limit
+  Size micro_batch = 8, accum = 1, global_batch = 0;  // global_batch: samples; 0: ranks x micro_batch x accum
+  Size seq = 0;                                       // tokens per sample; 0: max_seq of a transformer, else 1
   Precision dtype = Precision::f32;
-  std::optional<DeviceType> device = std::nullopt;  // none: cuda if this build and this machine have it, else cpu
+  std::optional<DeviceType> device = std::nullopt;  // nullopt: cuda if build and machine have it, else cpu
   std::uint64_t seed = 1337;
   bool deterministic = false;
-  Size eval_every = 0, eval_tokens = 0;  // eval_tokens 0: the whole set
-  Size eval_steps = 0;                   // deprecated: of global batches; 0: by eval_tokens
-  Size sample_every = 0;
-  std::optional<bool> cuda_graph = std::nullopt;  // none: true on GPUs, but not with parallel.backend=mpi
+  Size eval_every = 0, eval_tokens = 0;           // steps, 0: never; tokens, 0: all of data.val
+  Size sample_every = 0;                          // steps; 0: never
+  std::optional<bool> cuda_graph = std::nullopt;  // nullopt: true on cuda unless parallel.backend=mpi
   bool tf32 = false;
   double z_loss = 0, label_smoothing = 0;
 };
 
-// Settings for the parameters that `match` selects by name.
+// Settings of the parameters whose names match.
 struct OptimGroupConfig {
-  std::string match;  // * stands for any text
-  double lr_scale = 1;
+  std::string match;         // pattern of names; * matches any text
+  double lr_scale = 1;       // multiplies the learning rate
   double weight_decay = -1;  // negative: optim.weight_decay
   std::string optimizer;     // empty: optim.name
 };
@@ -98,40 +97,41 @@ struct OptimGroupConfig {
 struct OptimConfig {
   std::string name = "adamw";
   double lr = 3e-4, min_lr = -1;  // min_lr < 0: lr / 10
-  Size warmup = 0;
+  Size warmup = 0;                // steps
   Decay schedule = Decay::cosine;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, momentum = 0.95, clip = 1.0;
   DType state_dtype = DType::f32;             // f32 or bf16
-  std::optional<DType> master = DType::f32;   // f32, or none: bf16 weights alone
-  double ema = 0;                             // decay of the weights' moving average; 0: none
-  std::vector<OptimGroupConfig> groups = {};  // a parameter belongs to the first that matches it
+  std::optional<DType> master = DType::f32;   // f32, or nullopt: bf16 weights without master weights
+  double ema = 0;                             // decay of the moving average of the weights; 0 disables it
+  std::vector<OptimGroupConfig> groups = {};  // the first match decides; other parameters use the keys above
 };
 
 struct CheckpointConfig {
-  std::string dir = {};  // empty: <run.dir>/checkpoints
-  Size every = 0;        // 0: at the end only
-  double every_minutes = 0;
-  Size keep = 3;
-  Size keep_every = 0;  // 0: none
-  bool best = false;
-  bool async = false;
-  Size memory_every = 0;  // 0: none
-  std::string resume = "auto";
+  std::string dir = {};         // empty: <run.dir>/checkpoints
+  Size every = 0;               // steps; 0: at the end only
+  double every_minutes = 0;     // 0: by steps only
+  Size keep = 3;                // number of newest checkpoints kept; at least 2
+  Size keep_every = 0;          // also keeps steps that are multiples of it; 0 disables it
+  bool best = false;            // also keeps the checkpoint with the lowest evaluation loss
+  bool async = false;           // writes while training continues
+  Size memory_every = 0;        // steps between copies in host memory; 0: never
+  std::string resume = "auto";  // "auto", "never" or a folder: see Resume
 };
 
 struct RecordConfig {
-  Size every = 10;
-  Size trace_steps = 0, profile_steps = 0;
+  Size every = 10;                          // steps between console lines
+  Size trace_steps = 0, profile_steps = 0;  // number of steps in the trace, and of these with GPU kernels
   bool tensorboard = false, csv = false;
 };
 
+// Limits in seconds: for the silence of a rank, for a collective without progress, for the meeting of all ranks.
 struct WatchdogConfig {
   double heartbeat_s = 5, collective_s = 60, init_s = 120;
 };
 
 struct RunConfig {
   std::string dir = "runs/default", name = {};
-  bool force = false;
+  bool force = false;  // moves an existing run aside if a fresh one is requested
 };
 
 struct Config {
@@ -145,43 +145,43 @@ struct Config {
   WatchdogConfig watchdog;
   RunConfig run;
 
-  // Which keys [model] has. Configurations of other tables come from default_config() and load_config().
+  // Decides which keys [model] has. default_config() and load_config() make a configuration for another table.
   Models models = transformer_models();
-  std::map<std::string, std::string> origins;  // by key that a layer set, for errors: "from run.toml:3"
-  std::set<std::string> derived;               // keys that no layer set, whose value resolve() derived from others
+  std::map<std::string, std::string> origins;  // for each key that a layer set, for errors: "from run.toml:3"
+  std::set<std::string> derived;               // keys that no layer set and that resolve() derived from others
 };
 
 // One key, as `--help` shows it.
 struct ConfigKey {
   std::string name;                  // "train.micro_batch"
-  std::string fallback;              // the default, as TOML text
+  std::string fallback;              // default, as TOML text
   std::string help;                  // meaning, unit, choices
-  std::vector<std::string> choices;  // the only values; empty: others too
+  std::vector<std::string> choices;  // the allowed values; empty: not restricted to a list
 };
+// Returns all keys, in the order of `--help`.
 std::vector<ConfigKey> config_keys(const Models& models = transformer_models());
 
-// All keys at their defaults.
+// Returns a configuration with all keys at their defaults.
 Config default_config(const Models& models);
-// The program's row that model.family names; null for a transformer, and for a model that no row describes.
+// Returns the row of config.models that model.family names; null if there is none, as for a built-in transformer.
 const ModelRow* own_row(const Config& config);
-// Builds a configuration from its layers. `file` may be empty; if it is the config.toml of a run's folder, run.dir is
-// that folder, wherever it is now; `command_line` holds ("section.key", "value") pairs in the order given. Throws
-// UsageError (component "config") for an unknown key (with the nearest valid one), a wrong type or value, or broken
-// TOML (file and line). Every layer is checked, even if a later one overrides it.
+// Builds a configuration from its layers. `file` may be empty. `command_line` holds ("section.key", "value") pairs in
+// the order given. If `file` is the config.toml of a run's folder, run.dir becomes that folder, even if it was moved,
+// and the file's checkpoint.resume and run.force are ignored. Throws UsageError (component "config") for an unreadable
+// file, broken TOML (with file and line), an unknown key (with the nearest valid one), and a wrong type or value.
+// Checks every layer, even if a later one overrides it.
 Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line,
                    const Models& models = transformer_models());
 
-// Reads `text`, as written by to_toml(). Errors name it `source`.
+// Reads `text`, as to_toml() writes it, without environment and command line. Errors name it `source`. Throws
+// UsageError as load_config() does.
 Config config_from_toml(const std::string& text, const std::string& source,
                         const Models& models = transformer_models());
 
-// The same for text that a start wrote, in which earlier versions left a cleared key empty.
-Config config_of_start(const std::string& text, const std::string& source, const Models& models);
-
-// The whole configuration as TOML. load_config() reads it back as the same configuration. A derived key stays as it was
-// given, with its value in a comment: `min_lr = -1.0  # = 3e-05`. So it follows again when the file is read.
+// Returns the whole configuration as TOML. load_config() reads it back as the same configuration. A derived key keeps
+// its default, with the derived value in a comment, `min_lr = -1.0  # = 3e-05`, so a reader derives it again.
 std::string to_toml(const Config& config);
-// Values by "section.key", as TOML text, those of derived keys too.
+// Returns the value of each key, derived ones included, as TOML text by "section.key".
 std::map<std::string, std::string> flatten(const Config& config);
 
 }  // namespace lt

@@ -1,4 +1,5 @@
-// The models that a program offers: rows of its own, the built-in transformers, or both. The keys of [model] follow.
+// The models that a program offers: user-defined rows, the built-in transformers, or both. They decide which keys
+// [model] has.
 #pragma once
 
 #include <functional>
@@ -19,44 +20,46 @@
 namespace LT_API lt {
 
 using ModelValue = std::variant<bool, Size, double, std::string>;
-using ModelValues = std::map<std::string, ModelValue>;  // by the names of fields
+using ModelValues = std::map<std::string, ModelValue>;  // by field name
 
-// A key of [model]. Rows may share it if all its members are equal.
+// A key of [model]. Several rows may have a field of the same name if all its members are equal.
 struct ModelField {
-  std::string name;
-  ModelValue fallback;
+  std::string name;     // lower-case letters, digits and _
+  ModelValue fallback;  // default; its type is the type of the key
   std::string help;
-  // Bounds of a number, both included. A Size is also within 0 and 2^31 - 1.
+  // Inclusive bounds of a number. A Size must also lie in [0, 2^31 - 1].
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices = {};  // the only values of a text; empty: any
+  std::vector<std::string> choices = {};  // allowed values of a text; empty: any text
 
   bool operator==(const ModelField&) const = default;
 };
 
-// A model of the program's own. An exception of `make` or `batches` that is no lt::Error becomes a UsageError.
+// A user-defined model. If `make` or `batches` returns null or throws an exception other than lt::Error, the caller
+// gets a UsageError.
 struct ModelRow {
-  std::string name;  // the value of model.family that chooses it
+  std::string name;  // the value of model.family that selects it; lower-case letters, digits and _
   std::vector<ModelField> fields;
   std::function<std::unique_ptr<nn::Model>(const ModelValues&)> make;
-  // This rank's training batches; empty: those of data.train. Evaluation reads the token files of data.val in either
-  // case.
+  // Makes this rank's training batches. Empty: training reads the configured token files. Evaluation always reads the
+  // token files of data.val.
   std::function<std::unique_ptr<BatchSource>(const ModelValues&, const BatchShape&)> batches = {};
 };
 
 struct ModelTable {
-  std::vector<ModelRow> rows = {};  // without transformers, the first is the default
-  bool transformers = false;        // the built-in families and presets too
-  std::string program = "ltrain";   // whose help lists the keys, for hints; cli() sets it
+  std::vector<ModelRow> rows = {};  // without transformers, the first row is the default
+  bool transformers = false;        // adds the built-in families and presets
+  std::string program = "ltrain";   // name in hints such as `ltrain train --help`; cli() sets it
 };
 using Models = std::shared_ptr<const ModelTable>;
 
-// The built-in families alone, as in `ltrain`.
+// Returns the table of `ltrain`: the built-in families without rows.
 inline const Models& transformer_models() {
   static const Models models = std::make_shared<const ModelTable>(ModelTable{.transformers = true});
   return models;
 }
 
-// A field that is a member of S: a bool, Size, double or std::string. Its initial value is the key's default.
+// A field whose value goes to a member of S: a bool, Size, double or std::string. The member's initial value is the
+// default of the key.
 template <class S>
 class MemberField {
  public:
@@ -81,7 +84,7 @@ class MemberField {
   std::function<void(S&, const ModelValue&)> fill_;
 };
 
-// A row whose values fill an S.
+// Makes a row that passes its values to `make` and `batches` as an S.
 template <class S>
 ModelRow model_row(std::string name, const std::vector<MemberField<S>>& fields,
                    std::function<std::unique_ptr<nn::Model>(const S&)> make,

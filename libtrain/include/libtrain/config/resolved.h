@@ -1,5 +1,5 @@
-// What a run does: the second stage of a configuration, with every value decided and in the type that uses it. What the
-// run alone knows follows when it opens: a rank's device, and the number of steps of data.epochs.
+// What a run does: the stage after Config, with every value decided and in the type that uses it. Two values are
+// decided later, when the run opens: the index of a rank's device, and the number of steps under data.epochs.
 #pragma once
 
 #include <memory>
@@ -19,65 +19,67 @@
 
 namespace LT_API lt {
 
-// The training data and the files of evaluations.
+// The training data, and the files for evaluation.
 struct DataSpec {
-  std::vector<DataSource> sources;  // empty: none named
-  std::string key;                  // that names the sources: data.train or data.sources
-  std::vector<std::string> val;
+  std::vector<DataSource> sources;  // empty: no training files are configured
+  std::string key;                  // the key that set `sources`: data.train or data.sources
+  std::vector<std::string> val;     // token files or glob patterns
   Documents documents = Documents::cross;
-  double epochs = 0;  // 0: the number of steps is given
+  double epochs = 0;  // passes over the data; 0: the number of steps is given
   std::uint64_t seed = 1337;
   bool shuffle = true;
   TokenFormat format = TokenFormat::automatic;
 };
 
 struct EvaluationSpec {
-  Size every = 0;              // steps; 0: never
-  Size tokens = 0, steps = 0;  // the extent of one: tokens, or global batches; both 0: all samples
+  Size every = 0;   // steps between evaluations; 0: never
+  Size tokens = 0;  // tokens of one evaluation; 0: all of data.val
 };
 
-// From what a start goes on.
+// The state from which a start continues.
 enum class Resume {
-  automatic,  // the newest valid state of the run, if it has one
-  never,      // nothing: it begins
-  folder,     // that of checkpoint.resume, which may be another run's
+  automatic,  // the run's newest valid state; a new run if it has none
+  never,      // no state: always a new run
+  folder,     // the checkpoint that checkpoint.resume names, even if it belongs to another run
 };
 
 // Made by resolve().
 struct Resolved {
-  Config config;                                   // its text: with every derived value, and the origins
-  std::optional<nn::TransformerSpec> transformer;  // whole; none: a model of the program's own
+  Config config;                                   // complete: with all derived values
+  std::optional<nn::TransformerSpec> transformer;  // complete; nullopt for a user-defined model
   WeightsConfig weights;
   DataSpec data;
   ParallelOptions parallel;
   CommBackend backend = CommBackend::automatic;
   Precision precision = Precision::f32;
-  StepOptions step;  // on device 0; a rank of several on a host takes its own
+  EngineOptions step;  // for device index 0; each rank of a host sets its own index
   OptimizerGroups optimizers{{}, 0, 0};
   Schedule schedule;
-  double max_minutes = 0;  // 0: no limit
+  double max_minutes = 0;  // minutes of training, per start; 0 disables the limit
   EvaluationSpec evaluation;
-  Size sample_every = 0;        // 0: never
-  CheckpointConfig checkpoint;  // of a run whose folder is known: `dir` is not empty
+  Size sample_every = 0;        // steps; 0: never
+  CheckpointConfig checkpoint;  // `dir` is not empty
   Resume resume = Resume::automatic;
   RecordConfig record;
   WatchdogOptions watchdog;
   RunConfig run;
 
   bool has_adapters() const { return transformer && transformer->lora.rank > 0; }
-  // The steps of the whole run. data.epochs decides them when the files are open.
+  // Steps of the whole run. With data.epochs, known only when the run has opened its files.
   Size steps() const { return schedule.steps; }
   void set_steps(Size steps) { schedule.steps = config.train.steps = steps; }
   BatchShape batch_shape(int rank, int ranks) const { return {step.micro_batch, step.accum, step.seq, rank, ranks}; }
 };
 
-// Decides what `config` leaves open for this number of ranks: the model's numbers from the preset or model.from,
-// train.accum from train.global_batch, and every other value that follows from keys or, as train.device=auto does, from
-// the machine (`automatic`). Throws UsageError that names the key (component "config").
+// Decides every value that `config` leaves open, for this number of ranks: the shape of the model from model.from or
+// the preset, train.accum from train.global_batch, other values from other keys, and train.device=auto from
+// `automatic`, the device of the machine. Throws UsageError (component "config") that names the key, and DataError for
+// a broken folder in model.from.
 Resolved resolve(const Config& config, int ranks, DeviceType automatic);
 inline Resolved resolve(const Config& config, int ranks) { return resolve(config, ranks, best_device()); }
 
-// The model of the row that the configuration names, or the transformer. Throws UsageError.
+// Makes the model of the row that the configuration names, or else the transformer. Throws UsageError if the row's
+// function fails.
 std::unique_ptr<nn::Model> make_model(const Resolved& resolved);
 
 }  // namespace lt

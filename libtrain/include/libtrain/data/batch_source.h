@@ -1,4 +1,4 @@
-// Where a run's training batches come from.
+// The source of a run's training batches.
 #pragma once
 
 #include "libtrain/api.h"
@@ -6,22 +6,22 @@
 
 namespace LT_API lt {
 
-// Each rank has its own source, which gives that rank's rows of every step. Batches must be a function of the position
-// alone: then a resumed run sees the samples that an unbroken one sees.
+// Each rank has its own source, which returns that rank's rows of every step. A batch must depend on the position
+// alone, so that a resumed run sees the same samples as an uninterrupted one.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
 
-  // This rank's rows of the next step: BatchShape::samples() rows, from sample position + rank * samples() of the run
-  // on. The position is that of the last seek(), or 0, and each call adds the samples of a step. The caller uses the
-  // rows until the next call. What this throws ends the run.
+  // Returns this rank's rows of the next step: BatchShape::samples() rows. The first row is sample p + rank * samples()
+  // of the run, where p is the position: the argument of the last seek(), or 0. Each call advances it by the samples of
+  // a step over all ranks. The rows must stay valid until the next call. An exception ends the run.
   virtual Batch next() = 0;
-  // `samples` of the run, over all ranks, are consumed: next() goes on behind them. A run calls this before each
-  // next(), so it must cost nothing where the position is the same.
+  // Sets the position: `samples` samples of the run, over all ranks, are consumed. A run calls this before each next(),
+  // so it must cost nothing if the position does not change.
   virtual void seek(Size samples) = 0;
-  // Tokens, or other units, in all data. A run refuses to go on with another number. 0: unknown.
+  // Tokens, or other units, in all data; 0: unknown. Resuming a run throws UsageError if it has changed.
   virtual Size tokens() const = 0;
-  // Whether any target of a batch may be kIgnoredTarget; then targets are i32.
+  // True if targets of a batch may be kIgnoredTarget. Targets are then i32.
   virtual bool has_ignored_targets() const { return false; }
 };
 

@@ -1,4 +1,4 @@
-// Token files, the order of samples, and the loader that gives each rank its share of every batch.
+// Token files, the order of samples, and the loader that reads each rank's share of every batch.
 #pragma once
 
 #include <cstdint>
@@ -25,33 +25,33 @@ enum class TokenFormat {
   raw16,      // headerless uint16
 };
 
-// A token file NAME.bin, read by ranges, and the mask of its targets, NAME.mask, if there is one. docs/data.md
-// describes the formats. Several threads may read at once.
+// A token file NAME.bin, and its mask NAME.mask if there is one. The mask says which tokens are targets. docs/data.md
+// describes both formats. Ranges are read on demand. Several threads may read at once.
 class TokenFile {
  public:
-  // Throws DataError naming file, offset, expected and actual for anything that is not a whole token file, or a mask of
-  // another number of tokens.
+  // Opens the file and reads its header. Throws DataError, which names file, offset, expected and actual, for a file
+  // that is not a complete token file, and for a mask with another number of tokens.
   TokenFile(const std::string& path, TokenFormat format);
 
   const std::string& path() const;
   Size tokens() const;
   Size bytes() const;
-  // Hashes the size, head, tail and samples of the file, and of its mask, to 16 hexadecimal digits. Files with equal
-  // bytes have equal digests wherever they are.
+  // A hash in 16 hexadecimal digits: of the size, of the first and last 4 KiB and of 14 pieces of 4 KiB between them,
+  // of the file and of its mask. It does not depend on the path. Throws DataError if they can no longer be read.
   std::string digest() const;
-  // The functions that take a range throw InternalError for one that is not within the tokens, and DataError if the
-  // file or its mask cannot be read any more.
+  // The functions below throw InternalError if the range is not within the tokens, and DataError if the file or its
+  // mask can no longer be read.
 
-  // out[0..count) = tokens [begin, begin + count); a token of 2^31 or more is negative there.
+  // out[0..count) = tokens [begin, begin + count). A token of 2^31 or more becomes negative.
   void read(Size begin, Size count, std::int32_t* out) const;
   bool has_mask() const;
-  // targets[i] = kIgnoredTarget where the mask says that token begin + i is no target, for i in [0, count). Others, and
-  // all without a mask, stay as they are.
+  // For i in [0, count): targets[i] = kIgnoredTarget if the mask says that token begin + i is no target. Other elements
+  // stay as they are, and all of them if there is no mask.
   void ignore_masked(Size begin, Size count, std::int32_t* targets) const;
-  // Whether one of the tokens [begin, end) is a target by the mask; without one all are. Reads up to the first one.
+  // True if at least one of the tokens [begin, end) is a target. Without a mask all tokens are targets.
   bool has_targets(Size begin, Size end) const;
-  // Throws DataError for the first token of [begin, end) that is not below `vocab`: file, byte offset, expected,
-  // actual.
+  // Throws DataError, which names file, byte offset, expected and actual, for the first token of [begin, end) that is
+  // not below `vocab`.
   void require_below(std::int64_t vocab, Size begin, Size end) const;
 
  private:
@@ -59,44 +59,47 @@ class TokenFile {
   std::shared_ptr<const Content> content_;
 };
 
-// Writes a token file in the format of llm.c: 256 little-endian int32 (magic, version, count), then uint16, or uint32
-// if a token needs it. Written under another name and renamed, so a reader sees the whole file or none. Throws
-// DataError for 2^31 tokens or more, and if the file cannot be written.
+// Writes a token file in the format of llm.c: 256 little-endian int32 (magic, version, count), then one uint16 for each
+// token, or one uint32 if a token needs it. A temporary file is renamed when it is complete, so a reader sees the whole
+// file or none. Throws DataError for 2^31 tokens or more, and if the file cannot be written.
 void write_token_file(const std::string& path, const std::vector<std::uint32_t>& tokens);
 
-// Element i of a keyed permutation of [0, n): a pure function of (key, i, n). A Feistel network of Philox words with
-// cycle walking (Black & Rogaway 2002). Throws InternalError unless 0 <= i < n.
+// Returns element i of a keyed permutation of [0, n): a pure function of (key, i, n). Uses a Feistel network of Philox
+// words with cycle walking (Black & Rogaway 2002). Throws InternalError unless 0 <= i < n.
 Size permuted(std::uint64_t key, Size i, Size n);
 
 struct DataOptions {
   std::uint64_t seed = 1337;
-  bool shuffle = true;  // false: blocks in file order
+  bool shuffle = true;  // false: samples in file order
   TokenFormat format = TokenFormat::automatic;
-  // Tokens must be below it; otherwise DataError, when a file is opened and, if it is overwritten later, when it is
-  // read. 0: only the range of i32 is checked. A model on a CPU refuses a token outside its vocabulary; on a GPU its
-  // behaviour is then undefined.
+  // All tokens must be below it. A loader throws DataError for another token when it opens a file, or when it reads one
+  // that was overwritten later. 0: only the range of i32 is checked. A model then throws UsageError for a token outside
+  // of its vocabulary: on a CPU before the operation runs, on a GPU when the host reads the results of the step.
   Size vocab = 0;
-  // The token that ends a document. With it batches say where documents begin, and a target whose input is this token
-  // is ignored: the first token of the next document is no target.
+  // The token that ends a document. If given, batches say where documents begin, and the target at this token is
+  // ignored, because it is the first token of the next document.
   std::optional<std::uint32_t> document_end = {};
 };
 
-// Samples of `seq` tokens in all files, which are an epoch. Reads headers only. Throws UsageError for less than one
-// token or no files, and DataError for a file that cannot be read or is too short for one sample.
+// Returns the number of samples of `seq` tokens in an epoch, which is all files. Reads only headers. Throws UsageError
+// if `seq` is below 1 or a source has no files, and DataError for a file that cannot be read or is too short for one
+// sample.
 Size count_samples(const std::vector<DataSource>& sources, Size seq, TokenFormat format);
 
-// Hands out batches. Step n (from 1) of B = ranks * accum * micro_batch samples consumes samples [(n-1)B, nB) of the
-// continuous sequence of epochs, and rank r takes the r-th contiguous share. Sample i of an epoch starts at token
-// perm(i) * seq of its file. A file of n tokens has floor((n-1)/seq) blocks; blocks do not span files. Targets are the
-// next tokens, or kIgnoredTarget where the file's mask says so. From the first next() on, threads read the coming
-// steps.
+// Reads the batches of a run. The samples of a run are a continuous sequence of epochs. A step consumes B = ranks *
+// accum * micro_batch samples: step n, from 1, consumes samples [(n-1)B, nB), and rank r takes the r-th contiguous
+// share. A sample is a block of seq tokens. A file of n tokens has floor((n-1)/seq) blocks; no block spans files.
+// Sample i of an epoch is block permuted(key, i, blocks) of all files, with a key for each epoch; without shuffle, it
+// is block i. Targets are the next tokens, or kIgnoredTarget for tokens that the file's mask excludes. From the first
+// next() on, threads read the following steps ahead.
 class TokenLoader : public BatchSource {
  public:
-  // `files` are paths or glob patterns, taken in order. Each rank scans its share of every file for tokens outside the
-  // vocabulary. Throws DataError.
+  // `files` are paths or glob patterns, read in order. Each rank scans its share of every file for tokens outside of
+  // the vocabulary. Throws UsageError for an invalid shape or no files, and DataError for files that are unreadable,
+  // invalid or too short.
   TokenLoader(const std::vector<std::string>& files, const BatchShape& shape, const DataOptions& options = {});
-  // Several sources by weight. Of the first n samples each source has its share of n, less or more by less than one
-  // sample. Each has epochs of its own. Throws UsageError for weights that docs/data.md does not allow.
+  // A loader that mixes several sources by weight. Of the first n samples, each source has its share of n, to within
+  // one sample. Each source has its own epochs. Also throws UsageError for weights that docs/data.md does not allow.
   static TokenLoader mix(const std::vector<DataSource>& sources, const BatchShape& shape,
                          const DataOptions& options = {});
 
@@ -104,27 +107,29 @@ class TokenLoader : public BatchSource {
   TokenLoader(TokenLoader&&) noexcept;
   TokenLoader& operator=(TokenLoader&&) noexcept;
 
-  // This rank's rows of the next step, on the CPU. The next call overwrites them. Throws DataError if a file cannot be
-  // read any more.
+  // Returns this rank's rows of the next step, on the CPU. The next call overwrites them. Throws DataError if a file
+  // can no longer be read, or was overwritten with a token outside of the vocabulary.
   Batch next() override;
-  // Samples of the run consumed before next(), which makes a resume with another batch size exact.
+  // Samples of the run, over all ranks, that are consumed before next(). A position in samples makes a resume exact
+  // even with another batch size.
   Size position() const { return position_; }
   void seek(Size samples) override { position_ = samples; }
   Size samples_per_epoch() const;  // blocks in all files
   Size tokens() const override;    // in all files
   Size sources() const;
-  // The source, from 0, that files()[file] belongs to.
+  // The index of the source to which files()[file] belongs.
   Size source_of(Size file) const;
-  // The first sample of the run that a source, from 0, gives for a second time.
+  // The index of the first sample of the run that the source with index `source` repeats.
   Size first_repeat(Size source) const;
-  // Whether any target of a batch may be kIgnoredTarget.
+  // True if a file has a mask, or if DataOptions::document_end is given.
   bool has_ignored_targets() const override;
-  // The batch's rows with samples [first, end), on the CPU, or the first batch_rows() of them. Rows beyond them are
-  // filling: tokens 0, whose targets are all ignored. The next call, or next(), overwrites them. Throws as next() does.
+  // Returns a batch of samples [first, end) of the run, on the CPU, but at most batch_rows() of them. Remaining rows
+  // are padding: tokens 0, all targets ignored. The next call of rows() or next() overwrites them. Does not move
+  // position(). Throws like next().
   Batch rows(Size first, Size end);
   Size batch_rows() const { return shape_.samples(); }
-  // Reads sample `index` of the run, at least 0, into `tokens`, i32[seq + 1]: seq input tokens and the one after.
-  // Throws DataError if a file cannot be read any more, or was overwritten with a token outside the vocabulary.
+  // Reads sample `index` >= 0 of the run into `tokens`, i32 [seq + 1]: seq input tokens and the token after them.
+  // Throws like next(), and InternalError for a negative index.
   void read_sample(Size index, std::int32_t* tokens) const;
   const std::vector<TokenFile>& files() const;
 

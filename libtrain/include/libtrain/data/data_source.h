@@ -1,4 +1,4 @@
-// A source of training data, which is mixed with others by weight.
+// A source of training data. Several sources are mixed by weight.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 namespace LT_API lt {
 
 struct DataSource {
-  std::vector<std::string> files;  // paths or glob patterns, taken in order
-  double weight = 1;               // share of the samples, relative to the other sources'; at most six decimals
+  std::vector<std::string> files;  // paths or glob patterns, read in order
+  double weight = 1;               // share of the samples, relative to other weights; above 0, at most six decimals
 };
 inline constexpr std::size_t kMaxDataSources = 64;
 

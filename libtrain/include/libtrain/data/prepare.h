@@ -12,59 +12,62 @@
 
 namespace LT_API lt {
 
-// How far the work is.
+// How much of the work is done.
 struct PrepareProgress {
-  bool resumed = false;               // this process continues another's work
-  Size text_bytes = 0;                // encoded since it began
-  Size stored_bytes = 0;              // of the files that have been read
-  std::optional<Size> stored_in_all;  // unknown with standard input
+  bool resumed = false;               // this call continues the work of a killed one
+  Size text_bytes = 0;                // bytes of text that this call has encoded
+  Size stored_bytes = 0;              // bytes of the input files, as stored, that have been read
+  std::optional<Size> stored_in_all;  // bytes of all input files; nullopt if one is not a regular file
 };
 
 struct PrepareOptions {
-  // Paths or glob patterns, or "-" for standard input. A name ending in .gz or .zst is read as compressed; a name
-  // ending in .jsonl or .ndjson before that as JSON lines, and so is every input with `chat`, and standard input with
-  // `field`. Letters of endings count in either case.
+  // Paths or glob patterns, or "-" for standard input. The ending of a name, in upper or lower case, says how it is
+  // read: .gz and .zst as compressed, .jsonl and .ndjson (before .gz or .zst) as JSON lines, any other as text.
+  // With `chat`, all inputs are JSON lines. With `field` and without `text_separator`, so is standard input.
   std::vector<std::string> inputs{};
   std::string tokenizer = "byte";  // or a tokenizer.json, or a folder that holds one
   std::string out{};               // folder; created if missing
-  double val_fraction = 0.1;       // share of tokens, or with `pack` of blocks, from the end, in [0, 1); 0: no val.bin
-  std::optional<std::string> field{};           // of each JSON line; "text" if not given
-  std::optional<std::string> text_separator{};  // between the documents of a text file
+  double val_fraction = 0.1;       // share of the tokens (with `pack`: blocks), from the end; in [0, 1); 0: no val.bin
+  std::optional<std::string> field{};           // field of a JSON line that holds the text; nullopt: "text"
+  std::optional<std::string> text_separator{};  // text between the documents of a text file
   std::optional<std::string> chat{};            // a template of libtrain/tokenizer/chat.h
-  Size pack = 0;                                // tokens of a block into which documents are packed; 0: none are
-  Size max_file_tokens = 2147483647;            // of an output file
-  Size batch_bytes = Size{16} << 20;            // of text in memory, unless a line or a document is longer
-  double save_seconds = 5;                      // between the states from which a killed run goes on
-  bool overwrite = true;                        // token files in `out`; false: refuses them
-  std::function<void(const PrepareProgress&)> on_progress{};  // at the beginning and after each batch
+  Size pack = 0;                                // tokens of a block into which documents are packed; 0 disables it
+  Size max_file_tokens = 2147483647;            // tokens in an output file at most; up to 2^31 - 1
+  Size batch_bytes = Size{16} << 20;            // bytes of text in memory, unless a line or document is longer
+  double save_seconds = 5;                      // seconds between saved states, from which a killed call is resumed
+  bool overwrite = true;                        // overwrites token files in `out`; false: refuses to
+  std::function<void(const PrepareProgress&)> on_progress{};  // called at the beginning and after each batch
 };
 
 struct PrepareResult {
-  Size files = 0, bytes = 0;  // of text
+  Size files = 0, bytes = 0;  // input files, and bytes of text in them
   Size train_tokens = 0, val_tokens = 0;
-  Size masked_tokens = 0;  // of all: those that are no targets
-  bool resumed = false;    // from the state that a killed run left
-  // With `chat`: how many there are, and those that train nothing, because no message of the assistant counts.
+  Size masked_tokens = 0;  // tokens in train and val files that are no targets
+  bool resumed = false;    // continued the work of a killed call
+  // With `chat`: the conversations, and those without a trained message of the assistant, which train nothing.
   Size conversations = 0, untrained_conversations = 0;
-  // With `chat`: how many conversations have a value in a field that has no effect ("tools"), and how many messages
-  // ("messages[].name").
+  // With `chat`: for each field that has no effect, the number of conversations ("tools") or messages
+  // ("messages[].name") that have a value in it.
   std::map<std::string, Size> unused_fields{};
 };
 
-// Writes train.bin, val.bin and tokenizer.json into `out`: the tokens of all files one after another. A text file is
-// one text with nothing after it, unless a separator divides it. A document (a JSON line, or what a separator ends)
-// ends with the tokenizer's end-of-text token, unless the tokenizer is that of bytes. train-00001.bin and so on follow
-// where a file would exceed max_file_tokens. Beside a .bin stands a .mask where some of its tokens are no targets. The
-// files that belong to a tokenizer.json and stand beside it are copied: class, special tokens, chat templates,
-// vocabularies. `out` must not hold such files, or without a train.bin a tokenizer.json, of another tokenizer. Without
-// `overwrite` it must not hold token files either, except where a call goes on.
+// Writes the tokens of all inputs, one after another, to train.bin and val.bin in `out`, and tokenizer.json with them.
+// If a file would exceed max_file_tokens, train-00001.bin and so on follow. If some tokens of NAME.bin are no targets,
+// NAME.mask marks them.
+// A document is a JSON line, or the text between separators. It ends with the tokenizer's end-of-text token, except
+// with the tokenizer `byte`. A text file without a separator is one text; no token is added after it, except with
+// `pack`. Other files of the tokenizer in the folder of tokenizer.json (class, special tokens, chat templates,
+// vocabularies) are copied too. `out` must not hold such files of another tokenizer. It may hold another tokenizer.json
+// only if it also holds a train.bin. Without `overwrite`, `out` must not hold token files either, unless the call
+// resumes a killed one.
 //
-// Memory does not grow with the input, but with its longest line, document or word. A text that a tokenizer gives no
-// place to cut, as docs/data.md says, is one word. While it works, `out` holds a folder prepare.tmp; if the process is
-// killed, or the system fails (a full disk, an input that cannot be read, no memory), the next call with the same
-// options and unchanged inputs goes on from there, which gives the same files. All files are whole on disk before the
-// first gets its name. Throws UsageError, or DataError that names file, line and field, also if no token of all
-// conversations counts. Input that begins as no text in UTF-8 does is a DataError.
+// Memory does not grow with the input, but with its longest line, document or word. A text that the tokenizer does not
+// allow to be cut (see docs/data.md) is one word. During the work, `out` holds a folder prepare.tmp. If the process is
+// killed, or the system fails (a full disk, an unreadable input, no memory), the next call with the same options and
+// unchanged inputs continues from that folder and writes the same files; with standard input it begins anew. All files
+// are complete on disk before the first one gets its final name.
+// Throws UsageError for invalid options. Throws DataError, which names file, line and field, for invalid input, for
+// input whose beginning is not UTF-8 text, and if no token of any conversation is a target.
 PrepareResult prepare(const PrepareOptions& options);
 
 }  // namespace lt

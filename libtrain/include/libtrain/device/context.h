@@ -1,6 +1,7 @@
-// The context of a thread: the destinations of its spans, times, counts and memory, its tape, and its kernel settings.
-// The engine runs a step with the recorders of its caller's context and its own kernel settings, and a rehearsal under
-// a silent one, so the engines of one process do not affect each other.
+// The context of a thread: where it records spans, times and counts, where it takes memory from, its tape (operations
+// recorded for the backward pass), and its kernel settings.
+// The engine runs a step with its caller's recorders and its own kernel settings. It runs a rehearsal (a dry run of the
+// step on shapes only) under a silent context. So the engines of one process do not affect each other.
 #pragma once
 
 #include <memory>
@@ -39,38 +40,39 @@ struct ForwardContext;
 }
 
 struct Context {
-  // Recorders; null records nothing unless stated otherwise.
+  // Recorders. Null: nothing is recorded, unless stated otherwise.
   std::shared_ptr<Timeline> timeline;               // spans
   profile::ActivityClock* clock = nullptr;          // times by activity
-  profile::WorkCount* work = nullptr;               // FLOPs and traffic
+  profile::WorkCount* work = nullptr;               // FLOPs and memory traffic
   std::vector<std::string>* calls = nullptr;        // descriptions of the collectives of meta groups
-  std::vector<std::string>* notices = nullptr;      // messages to the user, such as that a slower kernel runs and why
+  std::vector<std::string>* notices = nullptr;      // messages to the user, for example why a slower kernel runs
   comm::CollectiveRecorder* collectives = nullptr;  // null: the process's totals (libtrain/profile/collectives.h)
+  // True: the ledger (bytes by owner) counts this thread's memory; the totals count its collectives.
   bool counts_memory = true, counts_collectives = true;
 
-  // For buffers that the thread allocates.
+  // Memory that the thread allocates.
   MemoryOwner owner = MemoryOwner::activations;
-  std::shared_ptr<memory::BlockSource> blocks;  // source of buffers on blocks_device; null: the device's allocator
+  std::shared_ptr<memory::BlockSource> blocks;  // allocates on blocks_device; null: the device's allocator does
   Device blocks_device;
-  std::string_view operation;         // the running operation, for messages
-  bool* makes_host_values = nullptr;  // if not null: set when values of the host become a tensor on a device
-  tensor::IdChecks* ids = nullptr;    // records ids outside their table; null: CUDA kernels use their device's
+  std::string_view operation;         // name of the running operation, for messages
+  bool* makes_host_values = nullptr;  // set to true when host values become a tensor on a device; may be null
+  tensor::IdChecks* ids = nullptr;    // records out-of-range ids; null: CUDA kernels use their device's recorder
 
-  // Operations.
-  Tape* tape = nullptr;  // null: records nothing
-  const nn::ForwardContext* forward = nullptr;
+  // For operations.
+  Tape* tape = nullptr;                         // null: nothing is recorded for the backward pass
+  const nn::ForwardContext* forward = nullptr;  // options of the forward pass; null: the defaults
   KernelSettings kernels;
-  bool in_block = false;                    // a block of a model runs
-  const void* model = nullptr;              // whose unit's body runs
-  std::string_view unit;                    // the unit's name
-  comm::GraphCalls* graph_calls = nullptr;  // of the CUDA graph that is captured (comm/call_log.h); null: none is
+  bool in_block = false;                    // true while a block of a model runs
+  const void* model = nullptr;              // the model whose unit runs
+  std::string_view unit;                    // name of that unit
+  comm::GraphCalls* graph_calls = nullptr;  // of the CUDA graph in capture (comm/call_log.h); null: no capture
 
-  // Adds a message to `notices` unless it is already there.
+  // Adds a message to `notices`, unless it is there already or `notices` is null.
   void give_notice(std::string text) const;
 
-  // The context of the calling thread. A new thread's context has no recorders; it counts memory and collectives.
+  // The context of the calling thread. A new thread's context has no recorders, but counts memory and collectives.
   static Context& current();
-  // Records and counts nothing.
+  // A context that records and counts nothing.
   static Context silent() {
     Context context;
     context.counts_memory = context.counts_collectives = false;
@@ -78,7 +80,7 @@ struct Context {
   }
 };
 
-// Sets the thread's context, and restores the previous one at the end of the scope.
+// Replaces the thread's context. The destructor restores the previous one.
 class ContextScope {
  public:
   explicit ContextScope(Context context) : previous_(std::exchange(Context::current(), std::move(context))) {}
@@ -90,7 +92,7 @@ class ContextScope {
   Context previous_;
 };
 
-// Sets one member of the context for the scope.
+// Replaces one member of the thread's context. The destructor restores its previous value.
 template <auto kMember>
 class ContextMemberScope {
  public:

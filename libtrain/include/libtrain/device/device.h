@@ -1,5 +1,5 @@
-// Devices, streams and events. Work on one stream runs in order; an event orders work across streams.
-// On the CPU and on `meta` there is one stream, program order, so events hold at once.
+// Devices, streams and events. Work on one stream runs in order; an event orders work across streams. The CPU and
+// `meta` have one stream, which runs in program order, so their events are reached at once.
 #pragma once
 
 #include <chrono>
@@ -28,12 +28,12 @@ struct Device {
 inline constexpr Device kCpu{DeviceType::cpu, 0};
 inline constexpr Device kMeta{DeviceType::meta, 0};
 
-// The meta device for planning work on `device`. Its index is the device type that it stands for, since kernels of each
-// type need different workspaces. kMeta stands for the CPU.
+// The meta device for planning work on `device`. Its index holds the planned device type, because kernels of each type
+// need different workspaces. kMeta plans work on the CPU.
 constexpr Device meta_for(Device device) {
   return device.is_meta() ? device : Device{DeviceType::meta, static_cast<int>(device.type)};
 }
-// The type of device that kernels run on; for meta, the type that it stands for.
+// The device type whose kernels run; for meta, the planned type.
 constexpr DeviceType target_of(Device device) {
   return device.is_meta() ? static_cast<DeviceType>(device.index) : device.type;
 }
@@ -41,9 +41,9 @@ constexpr DeviceType target_of(Device device) {
 // "cpu", "cuda:1", "meta".
 std::string to_string(Device device);
 
-// Whether this build has devices of the type.
+// True if this build supports devices of the type.
 bool has_device(DeviceType type);
-// cuda if this build supports it and this machine has such a device, else cpu.
+// cuda if this build and this machine support it, otherwise cpu.
 DeviceType best_device();
 // Throws UsageError unless this build supports the device and this machine has it.
 void require_device(Device device);
@@ -58,22 +58,22 @@ struct CudaStream {
 
 class Event;
 
-// An ordered queue of work on a device. Copies name the same queue.
+// An ordered queue of work on a device. Copies share the queue.
 class Stream {
  public:
-  // Creates a new queue. The CPU and meta have only one, program order.
+  // Creates a queue. On the CPU and meta, all streams are the same one.
   explicit Stream(Device device = kCpu);
-  // The queue on which the operations of `device` run.
+  // The queue on which the operations of `device` run; one for each device.
   static Stream compute(Device device);
-  // A new queue whose kernels get free multiprocessors before those of other queues: for short work that other queues
-  // wait for.
+  // Creates a queue of high priority: its kernels get free multiprocessors before the kernels of other queues. For
+  // short work that other queues wait for.
   static Stream urgent(Device device);
 
   Device device() const { return device_; }
   CudaStream cuda() const { return {handle_.get(), device_.index}; }
-  // Later work of this stream starts after the work that `event` marks.
+  // Makes later work of this stream start after `event` is reached. Does not block.
   void wait(const Event& event) const;
-  // Blocks until all its work is done.
+  // Blocks until all work of the stream is done.
   void synchronize() const;
 
  private:
@@ -81,12 +81,12 @@ class Stream {
   std::shared_ptr<void> handle_;  // null unless on CUDA
 };
 
-// A point in a stream. Before the first record() it counts as reached.
+// A point in a stream, reached when all work before it is done. Before the first record(), an event is always reached.
 class Event {
  public:
-  // Marks the work that `stream` holds now.
+  // Sets the event to the end of the work that `stream` holds now.
   void record(const Stream& stream);
-  // Blocks until it is reached.
+  // Blocks until the event is reached.
   void synchronize() const;
 
  private:
@@ -94,19 +94,20 @@ class Event {
   std::shared_ptr<void> handle_;  // null unless on CUDA
 };
 
-// The time at which a stream finished the work that it held when the time point was made. Copies name the same time.
+// The time at which a stream finishes the work that it holds when on() is called. Copies share the time.
 class TimePoint {
  public:
-  // No time.
+  // An unset time point.
   TimePoint() = default;
+  // The end of the work that `stream` holds now.
   static TimePoint on(const Stream& stream);
-  // Milliseconds from `earlier`, on the same device, to this. Waits until both are reached.
+  // Milliseconds from `earlier`, on the same device, to this time point. Blocks until both are reached.
   double ms_since(const TimePoint& earlier) const;
-  // Whether it is reached. Does not wait.
+  // True if the time point is reached. Does not block.
   bool is_over() const;
 
  private:
-  std::chrono::steady_clock::time_point time_{};  // unless on CUDA
+  std::chrono::steady_clock::time_point time_{};  // not on CUDA
   std::shared_ptr<void> event_;                   // null unless on CUDA
 };
 

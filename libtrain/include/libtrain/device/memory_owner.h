@@ -1,4 +1,4 @@
-// Owners of memory: the purposes of allocations.
+// Owners of memory: the purposes for which the ledger counts allocated bytes.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ enum class MemoryOwner : std::uint8_t {
   communication,
   workspace,
   data,
-  slack,      // bytes of an arena that no block uses at the moment
+  slack,      // bytes of an arena (preallocated step memory) that no block uses now
   constants,  // buffers of modules
 };
 inline constexpr int kMemoryOwners = 9;

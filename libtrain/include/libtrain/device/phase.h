@@ -1,5 +1,7 @@
-// The phase of this process, by which the watchdog knows how long it may be without progress. A program with its own
-// loop should open a PhaseScope around long work without its peers; otherwise the waiting peers count as hung.
+// The phase of this process. It tells the watchdog how long the process may go without progress: collective_s (see
+// libtrain/watchdog/watchdog.h); 10 times as long in evaluation, sampling, save, load and records; 30 times in start.
+// A program with its own training loop should open a PhaseScope around long work that it does without its peers.
+// Otherwise, if peers wait for the rank beyond this limit, the watchdog takes it for hung and ends the run.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +26,8 @@ enum class Phase : std::uint8_t {
   records,
 };
 
-// Puts this thread in `phase` until the scope ends. If several threads are in phases, the process is in the most
-// patient of them. Scopes inside a BackgroundScope, and for work on the meta device, do nothing.
+// Puts this thread in `phase` until the scope ends. If several threads are in phases, the phase with the longest limit
+// applies to the process. A scope inside a BackgroundScope, or for work on the meta device, does nothing.
 class PhaseScope {
  public:
   explicit PhaseScope(Phase phase, Device device = kCpu);
@@ -38,8 +40,8 @@ class PhaseScope {
   bool counts_;
 };
 
-// Excludes this thread's collectives and phases from the progress of the step, for example in a thread that writes
-// checkpoints. They count nevertheless while another thread has an AwaitBackgroundScope.
+// Marks this thread as a background thread, for example one that writes checkpoints. The watchdog does not take its
+// collectives and phases for progress of the process, unless another thread is in an AwaitBackgroundScope.
 class BackgroundScope {
  public:
   BackgroundScope();
@@ -51,7 +53,7 @@ class BackgroundScope {
   bool previous_;
 };
 
-// This thread waits for the threads with a BackgroundScope: while they advance, so does the process.
+// Says that this thread waits for background threads. During the scope, their progress is progress of the process.
 class AwaitBackgroundScope {
  public:
   AwaitBackgroundScope();

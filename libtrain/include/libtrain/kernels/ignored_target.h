@@ -7,7 +7,7 @@
 
 namespace LT_API lt {
 
-// Such a target adds nothing to the loss, to gradients or to the number of counted targets.
+// A target with this value adds nothing to the loss, to gradients or to the number of targets that a mean divides by.
 inline constexpr std::int32_t kIgnoredTarget = -100;
 
 }  // namespace lt

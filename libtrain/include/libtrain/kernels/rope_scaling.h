@@ -1,4 +1,4 @@
-// Scaled rotary positions: how a model that was trained on short sequences is stretched to longer ones.
+// Scaled rotary positions, which extend a model trained on short sequences to longer ones.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@ namespace LT_API lt {
 struct RopeScaling {
   enum class Kind : std::uint8_t {
     none,
-    linear,  // all angles are divided by the factor (Chen et al. 2023)
-    llama3,  // slow rotations are divided by the factor, fast ones are not, between them is a ramp (Llama 3.1)
+    linear,  // divides all angles by `factor` (Chen et al. 2023)
+    llama3,  // divides angles of slow rotations by `factor`, keeps fast ones, interpolates between (Llama 3.1)
   };
   Kind kind = Kind::none;
   double factor = 1;
-  // llama3 only. Rotations that turn fewer than `low` times within `original` positions are slow, those that turn more
-  // than `high` times fast.
+  // llama3 only. A rotation is slow if it turns fewer than `low` times within `original` positions, and fast if it
+  // turns more than `high` times.
   double low = 1, high = 4, original = 8192;
 
   bool operator==(const RopeScaling&) const = default;
 
-  // The angle per position of a pair that turns by `rate` without scaling.
+  // Returns the scaled angle per position, in radians, of a channel pair that turns by `rate` radians without scaling.
   constexpr double scaled(double rate) const {
     if (kind == Kind::none) return rate;
     if (kind == Kind::linear) return rate / factor;

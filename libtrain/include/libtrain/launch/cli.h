@@ -1,4 +1,4 @@
-// The whole program `ltrain`, for models of one's own.
+// The whole program `ltrain`, for user-defined models.
 #pragma once
 
 #include "libtrain/api.h"
@@ -6,10 +6,11 @@
 
 namespace LT_API lt {
 
-// For main(), which returns its result: the program `ltrain` for the models of the table, with its keys, log lines,
-// files and exit codes. `ltrain` is this call with `.transformers = true`. Without transformers a program does not have
-// the commands that need one: sample, eval, `plan --sample`, `bench kernels`, `bench rates`, `checkpoint export` and
-// `checkpoint import`. A table whose rows contradict each other is a usage error.
+// Runs the program `ltrain` with the models of the table, and returns its exit code; main() must return it. Keys,
+// log lines, files and exit codes are those of `ltrain`, which itself calls this with `.transformers = true`. Without
+// transformers, the program lacks the commands that need one: sample, eval, `plan --sample`, `bench kernels`,
+// `bench rates`, `checkpoint export` and `checkpoint import`. If rows of the table contradict each other, it reports a
+// usage error and returns 2.
 int cli(int argc, char** argv, ModelTable models);
 
 }  // namespace lt

@@ -1,6 +1,6 @@
-// The memory of a step (of training, an evaluation, ...): what it allocates, when it frees it, and where each block
-// lies in one arena. Shapes are static, so one run on shapes alone determines all of it, and blocks are placed before
-// anything runs.
+// The memory plan of a step (of training, of an evaluation, ...): the blocks that it allocates, their lifetimes, and
+// the place of each in the arena, one preallocated block that holds all memory of the step. Shapes are static, so a
+// rehearsal (a dry run of the step on shapes only) determines the plan before the step first runs.
 #pragma once
 
 #include <cstdint>
@@ -12,37 +12,37 @@
 
 namespace LT_API lt {
 
-// One block of a step. Times count the step's allocations and frees, in order. Two blocks may share addresses if the
-// time of one ends at or before the other's begins.
+// One block of a step. Times count the allocations and frees of the step, from 0. Two blocks may share addresses if
+// a.end <= b.begin or b.end <= a.begin.
 struct Lifetime {
-  Size bytes = 0;  // a multiple of kAllocationAlignment
-  std::int64_t begin = 0, end = 0;
+  Size bytes = 0;                   // a multiple of kAllocationAlignment
+  std::int64_t begin = 0, end = 0;  // times of allocation and free
   MemoryOwner owner = MemoryOwner::activations;
-  std::string operation;  // what allocated it, for display
+  std::string operation;  // name of the operation that allocated the block, for display
 };
 
-// The blocks that live at the fullest moment, by owner. No arena can be smaller than their total.
+// Returns the live bytes by owner at the moment with the most live bytes. No arena can be smaller than their total.
 MemoryUse fullest_moment(const std::vector<Lifetime>& lifetimes);
-// Its total.
+// Returns fullest_moment(lifetimes).total.
 Size most_live_bytes(const std::vector<Lifetime>& lifetimes);
 
-// The bytes that a caching allocator would take from the system if it kept each freed block for the next request of the
-// same size.
+// Returns the bytes that a caching allocator would take from the system if it reused each freed block only for requests
+// of the same size.
 Size bytes_without_arena(const std::vector<Lifetime>& lifetimes);
 
-// Places every block in one arena so that blocks that live at the same time do not overlap.
+// The place of every block in one arena. Blocks that live at the same time do not overlap.
 struct Packing {
-  std::vector<Size> offsets;  // multiples of kAllocationAlignment
+  std::vector<Size> offsets;  // bytes from the arena's start, one for each lifetime; multiples of kAllocationAlignment
   Size bytes = 0;             // size of the arena
 };
 
-// Greedy placement: each block in turn takes the lowest or the smallest gap that its neighbours in time leave. The
-// smallest arena of several orders wins; the result depends on the lifetimes alone. Finding the optimum is NP-hard
-// (Garey & Johnson 1979, dynamic storage allocation).
+// Places the blocks greedily: each block in turn takes the lowest or the smallest gap between the placed blocks that
+// live at the same time. Tries several orders and returns the smallest arena. The result is a function of the lifetimes
+// only. Finding the optimum is NP-hard (Garey & Johnson 1979, dynamic storage allocation).
 Packing pack(const std::vector<Lifetime>& lifetimes);
 
 struct MemoryPlan {
-  std::string name;
+  std::string name;  // of the step, for messages
   std::vector<Lifetime> lifetimes;
   Packing packing;
 };

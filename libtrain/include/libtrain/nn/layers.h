@@ -1,4 +1,4 @@
-// Layers with parameters: thin modules over ops.
+// Layers: modules that hold the parameters and call the operations of ops.h.
 #pragma once
 
 #include <cmath>
@@ -12,15 +12,16 @@
 namespace lt {
 namespace LT_API nn {
 
-// The low-rank adapters of a linear layer; rank 0: none.
+// The low-rank adapters of a linear layer. Rank 0: no adapters. Empty `shape.ranges`: all rows of the weight.
 struct Adapter {
   Size rank = 0;
   ops::LowRank shape = {};
 };
 
-// y = x W^T + b + residual; weight [out, in], bias [out]. If W holds several matrices, `parts` lists the rows of each.
-// An adapter adds its term to y. Its parameters are lora_A, with the deviation of PEFT's initial values (Kaiming,
-// sqrt(5)), and lora_B, which begins at 0.
+// y = x W^T + b + residual. x is [..., in], weight [out, in], bias [out], y and residual [..., out]. If W holds several
+// matrices, `parts` lists the rows of each; the constructor throws UsageError if they do not add up to `out`.
+// An adapter adds the low-rank term of ops::adapted_linear() to y. Its parameters are lora_A, whose initial values have
+// PEFT's standard deviation (Kaiming, sqrt(5)), and lora_B, initially 0.
 class Linear : public Module {
  public:
   Linear(Size in, Size out, bool bias, Init init, std::vector<Size> parts = {}, Adapter adapter = {})
@@ -52,10 +53,11 @@ class Linear : public Module {
  private:
   Parameter& weight_;
   Parameter* bias_;
-  Parameter *lora_a_ = nullptr, *lora_b_ = nullptr;  // null if it has no adapter
+  Parameter *lora_a_ = nullptr, *lora_b_ = nullptr;  // null without an adapter
   ops::LowRank adapter_;
 };
 
+// ops::layer_norm() of x [..., width]. weight [width] is initially 1, bias [width] 0.
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(Size width, float eps = 1e-5f)
@@ -70,6 +72,7 @@ class LayerNorm : public Module {
   float eps_;
 };
 
+// ops::rms_norm() of x [..., width]. weight [width] is initially 1.
 class RmsNorm : public Module {
  public:
   explicit RmsNorm(Size width, float eps = 1e-5f)
@@ -84,7 +87,7 @@ class RmsNorm : public Module {
   float eps_;
 };
 
-// A table [count, width] of vectors.
+// A table [count, width]. The call maps i32 ids [...] in [0, count) to rows [..., width].
 class Embedding : public Module {
  public:
   Embedding(Size count, Size width, Init init) : weight_(add_parameter("weight", {count, width}, init)) {}

@@ -1,4 +1,4 @@
-// Transformers: the code that all families share, and their factory.
+// Transformers: the code that all model families share, and a factory function.
 #pragma once
 
 #include <functional>
@@ -14,19 +14,20 @@
 namespace lt {
 namespace LT_API nn {
 
-// The keys and values of all layers for generation.
+// The keys and values that all layers have cached during generation, for B sequences.
 struct DecodeState {
   std::vector<ops::KvCache> layers;
-  Size length = 0;  // tokens held, or the most of them
-  Tensor lengths;   // i32 [B]: as KvCache::lengths
+  Size length = 0;  // tokens held per sequence; with `lengths`, the largest of them
+  Tensor lengths;   // i32 [B]: tokens held by each sequence, as in KvCache::lengths; undefined: `length` for all
 
-  // The state of sequence b alone, which shares its memory; without `lengths`.
+  // Returns the state of sequence b alone, without `lengths`. It shares this state's memory.
   DecodeState row(Size b) const;
 };
 
-// A causal language model on token ids. Batch inputs and targets are i32 [B, T] in [0, vocab).
-// With Batch::document_starts, attention and positions stay inside documents. loss() and logits() throw UsageError for
-// more than max_seq tokens, and for none.
+// A causal language model on token ids. B is the number of sequences, T the tokens of each, V the vocabulary size.
+// Batch inputs and targets are i32 [B, T] in [0, V). With Batch::document_starts, attention and positions stay inside
+// documents. loss() and logits() throw UsageError if the tokens have another shape, if there are none, and if T exceeds
+// max_seq.
 class Transformer : public Model {
  public:
   explicit Transformer(const TransformerSpec& spec);
@@ -34,27 +35,30 @@ class Transformer : public Model {
   const TransformerSpec& spec() const { return spec_; }
   Tensor loss(const Batch& batch) override;
   ModelFacts facts(Size seq) const override;
-  // Logits [B, T, V] of tokens [B, T]. Given `state`, the tokens follow those in it, only the last position's logits
-  // [B, 1, V] are computed, and its length advances; `lengths` is the caller's. Records no gradient.
+  // Returns logits [B, T, V] of tokens [B, T]. Records no gradient.
+  // With `state`, the tokens continue its sequences, and the result is [B, 1, V], for the last token only. logits()
+  // adds T to state->length; the caller must update state->lengths. Throws UsageError for a state of another model.
   Tensor logits(const Tensor& tokens, DecodeState* state = nullptr);
+  // Allocates an empty state for `batch` sequences of up to `capacity` tokens, in the parameters' dtype and on their
+  // device. Throws UsageError before the parameters are bound.
   DecodeState decode_state(Size batch, Size capacity) const;
 
-  // FLOPs of training on one token of a sequence of `seq`: 3 * (2 * matmul weights of all blocks + 2 * layers * seq *
-  // heads * head_dim + 2 * width * vocab). A window reduces seq in the second term. Weights that are not trained, which
-  // `is_trained` tells by name, count 2 times and not 3, because they have no gradient. Blocks before the first trained
-  // parameter count once, because they have no backward pass.
+  // FLOPs per token of training on sequences of `seq` tokens: 3 * (2 * matmul weights of all blocks + 2 * layers * seq
+  // * heads * head_dim + 2 * width * vocab). A window reduces seq in the second term. `is_trained` returns true for the
+  // name of a trained parameter. The factor 3 becomes 2 for frozen weights, because they have no gradient, and 1 for
+  // blocks before the first trained parameter, because they have no backward pass.
   double flops_per_token(Size seq, const std::function<bool(const std::string&)>& is_trained) const;
-  // The same where all parameters are trained, or with adapters these alone.
+  // Assumes that all parameters are trained, or only the adapters if the model has any.
   double flops_per_token(Size seq) const;
 
-  // Where the tokens of a forward pass are.
+  // Positions and cached context of the tokens of a forward pass.
   struct Place {
-    Size first = 0;                 // position of the first token: the length of the cache
-    Tensor positions = {};          // i32 [B]: one token for each sequence has this position instead
-    ops::KvCache* cache = nullptr;  // a block's keys and values of earlier tokens, in generation
+    Size first = 0;                 // position of the first token: the number of cached tokens
+    Tensor positions = {};          // i32 [B]: position of each sequence's only token, in place of `first`
+    ops::KvCache* cache = nullptr;  // keys and values of earlier tokens for this block; null in training
     Tensor document_starts = {};    // as in Batch; undefined in generation
   };
-  // The modules in which the families differ.
+  // The modules that differ between families. x is [B, T, width].
   struct Block : Module {
     virtual Tensor forward(const Tensor& x, const Place& place) const = 0;
   };
@@ -65,7 +69,7 @@ class Transformer : public Model {
   struct Head : Module {
     virtual Tensor norm(const Tensor& x) const = 0;
     virtual Tensor logits(const Tensor& x, const Tensor& table) const;  // norm(x) table^T
-    // Undefined if the head uses the embedding's table.
+    // Returns the head's own table [V, width]; undefined if the head uses the embedding's table.
     virtual Tensor weight() const = 0;
   };
 
@@ -73,7 +77,7 @@ class Transformer : public Model {
   void set_parts(Embed& embed, std::vector<Block*> blocks, Head& head);
 
  private:
-  // Without a `state`, the tokens may be of several documents.
+  // Runs the embedding and all blocks. `document_starts` requires that `state` is null.
   Tensor hidden(const Tensor& tokens, DecodeState* state, const Tensor& document_starts = {});
   Tensor head_table() const;
 
@@ -83,14 +87,15 @@ class Transformer : public Model {
   Head* head_ = nullptr;
 };
 
-// Radford et al. 2019: LayerNorm before attention and feed-forward network, learned positions, biases, tanh GELU, tied
-// head.
+// GPT-2 (Radford et al. 2019): LayerNorm before attention and feed-forward network, learned positions, biases, tanh
+// GELU, tied head.
 class Gpt2 : public Transformer {
  public:
   explicit Gpt2(TransformerSpec spec);
 };
 
-// The model of `spec.family`. Throws UsageError.
+// Makes a model of family `spec.family`. Unset members of `spec` get defaults. Throws UsageError as with_defaults() and
+// validate() do.
 std::unique_ptr<Transformer> make_transformer(const TransformerSpec& spec);
 
 }  // namespace nn

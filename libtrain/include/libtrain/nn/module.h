@@ -1,5 +1,5 @@
-// Modules and models. A model is a chain of *units* (embedding, blocks, head), which an engine gathers, frees and
-// recomputes as a whole. A model does not know how it is sharded; it tells an observer when a unit starts and ends.
+// Modules and models. A model is a chain of *units* (embedding, blocks, head). An engine gathers, frees and recomputes
+// each unit as a whole. A model does not know how it is sharded; it tells an observer when a unit starts and ends.
 #pragma once
 
 #include <functional>
@@ -19,33 +19,33 @@
 namespace lt {
 namespace LT_API nn {
 
-// Initial values: normal with this mean and standard deviation. Element i is a pure function of (seed, parameter name,
-// i).
+// Initial values: a normal distribution with this mean and standard deviation. Element i is a pure function of (seed,
+// parameter name, i).
 struct Init {
   float mean = 0, deviation = 0;
   static Init constant(float value) { return {value, 0}; }
   static Init normal(float deviation) { return {0, deviation}; }
 };
 
-// A parameter knows its shape from the start; its tensor exists once the model is bound to a device and dtype.
+// A parameter of a module. It has a shape from the start, and a tensor once the model is bound to a device and dtype.
 class Parameter {
  public:
   Parameter(const Shape& shape, Init init) : shape_(shape), init_(init) {}
 
   const Shape& shape() const { return shape_; }
   Init init() const { return init_; }
-  // Whether weight decay applies: to tensors of two or more dimensions.
+  // True if weight decay applies: the parameter has two or more dimensions.
   bool decays() const { return shape_.dims() >= 2; }
-  // A parameter [rows, columns] may hold several independent matrices, one below the other, such as q, k and v. Returns
-  // the rows of each: by default one entry with all rows, and none for a parameter that is not a matrix.
+  // A parameter [rows, columns] may stack several independent matrices, such as q, k and v. Returns the rows of each:
+  // by default one entry with all rows. Returns an empty vector if the parameter does not have two dimensions.
   std::vector<Size> matrix_rows() const;
-  // Throws UsageError unless the rows add up to the parameter's.
+  // Throws UsageError unless the rows are positive and add up to the parameter's. An empty vector restores the default.
   void set_matrix_rows(std::vector<Size> rows);
-  // Whether it is a matrix of a block (Model::add_block()).
+  // True for a parameter of two dimensions in a block (Model::add_block()).
   bool is_block_matrix() const { return in_block_ && shape_.dims() == 2; }
   void put_in_block() { in_block_ = true; }
-  // Throws UsageError before bind(). Under an engine it has the parameter's values only inside of run() and
-  // with_parameters(). Elsewhere a step may still be writing it, and what is written to it is lost.
+  // Throws UsageError before bind(). Under an engine, the tensor holds the parameter's values only inside Model::run()
+  // and Engine::with_parameters(). Elsewhere a step may still be writing to it, and writes by the caller are lost.
   const Tensor& tensor() const;
   void bind(Tensor tensor) { tensor_ = std::move(tensor); }
 
@@ -62,22 +62,24 @@ struct NamedParameter {
   Parameter* parameter;
 };
 
-// A constant that the constructor of a module makes, such as a table of positions or a mask. It is not trained: no
-// gradient, no optimizer state. Every rank makes and holds the same values, whole, and no checkpoint holds them.
+// A constant that the constructor of a module makes, such as a table of positions or a mask. It is not trained: it has
+// no gradient and no optimizer state. Every rank makes and holds the same values, unsharded. Checkpoints do not contain
+// them.
 class Buffer {
  public:
-  // Copies the values, which are on the CPU. Throws UsageError without them.
+  // Copies `values`. Throws UsageError if they are undefined or not on the CPU.
   Buffer(std::string name, const Tensor& values);
 
-  // A copy on `device`, owned by `constants` in the ledger: floating values rounded to `dtype`, integers as they are.
+  // Returns a copy on `device`. Floating values are rounded to `dtype`; integers keep their dtype. The ledger counts
+  // the copy for the owner `constants`.
   Tensor copy_on(Device device, DType dtype) const;
-  // The copy on the device and in the dtype of the parameters. Throws UsageError before bind().
+  // Returns the copy that has the device and dtype of the parameters. Throws UsageError before bind().
   const Tensor& tensor() const;
   void bind(Tensor tensor) { tensor_ = std::move(tensor); }
 
  private:
   std::string name_;
-  Tensor values_;  // as given; no ledger counts them
+  Tensor values_;  // on the CPU, as given; not in the ledger
   Tensor tensor_;
 };
 
@@ -88,16 +90,17 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  // Its own parameters and its children's, depth first in the order of registration. Names start with `prefix`.
+  // Returns the module's own parameters, then its children's, depth first in order of registration. Names start with
+  // `prefix`.
   std::vector<NamedParameter> parameters(const std::string& prefix = "") const;
-  // Its own buffers and its children's, in the same order.
+  // Returns the module's own buffers, then its children's, in the same order.
   std::vector<Buffer*> buffers() const;
 
  protected:
   Parameter& add_parameter(std::string name, const Shape& shape, Init init);
-  // `values` are on the CPU, of any dtype.
+  // Copies `values` of any dtype. Throws UsageError unless they are on the CPU.
   Buffer& add_buffer(std::string name, const Tensor& values);
-  // Makes a child of type M and owns it.
+  // Makes a child of type M. This module owns it.
   template <class M, class... Args>
   M& add(std::string name, Args&&... args) {
     auto child = std::make_unique<M>(std::forward<Args>(args)...);
@@ -112,15 +115,15 @@ class Module {
   std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;
 };
 
-// How much of a unit's forward pass is kept for its backward pass.
+// How much of a unit's forward pass is recomputed in its backward pass.
 enum class Recompute : std::uint8_t {
-  none,       // everything
-  selective,  // outputs of products and attention; norms and activations are computed again
-  full,       // the unit's inputs; everything is computed again (Chen et al. 2016)
+  none,       // nothing; everything is kept
+  selective,  // norms and activations; outputs of matmuls and attention are kept
+  full,       // everything; only the unit's inputs are kept (Chen et al. 2016)
 };
-inline constexpr std::string_view kRecomputeNames[] = {"none", "selective", "full"};  // of parallel.recompute
+inline constexpr std::string_view kRecomputeNames[] = {"none", "selective", "full"};  // values of parallel.recompute
 
-// Called around the passes of each unit, by its index in Model::units().
+// Model::run() calls these before and after the passes of each unit. `unit` is an index into Model::units().
 class UnitObserver {
  public:
   virtual ~UnitObserver() = default;
@@ -129,51 +132,53 @@ class UnitObserver {
   virtual void before_backward(int unit) = 0;
   virtual void after_backward(int unit) = 0;
   virtual Recompute recompute(int unit) const = 0;
-  // Whether this unit or one before it has parameters that want gradients.
+  // True if this unit or one before it has parameters that want gradients. Otherwise the unit has no backward pass.
   virtual bool wants_backward(int unit) const { return (void)unit, true; }
 };
 
 struct UnitInfo {
   std::string name;
   Module* module;
-  bool is_block;             // one of a series of equal units, to which recomputation applies
-  std::vector<int> borrows;  // units whose parameters this one uses too (tied embeddings)
+  bool is_block;             // one of a series of equal units; only these are recomputed
+  std::vector<int> borrows;  // indices of earlier units whose parameters this unit also uses (tied embeddings)
 };
 
-// What plans, logs and loaders say of a model or take from it. The defaults stand for "unknown".
+// Facts about a model for plans, logs and data loaders. The defaults mean "unknown".
 struct ModelFacts {
-  std::string name;            // in the log: "gpt2 4 layers x 128"; empty: its row's, or "model"
-  std::string details;         // in plans: its whole shape; empty: the name
-  Size vocab = 0;              // tokens of batches must be below it; 0: not checked
-  double flops_per_token = 0;  // of training; 0: no FLOPs utilization is shown
-  Size head_dim = 0;           // for the estimated time of attention
-  bool gated_ffn = false;      // for the choice of measured rates
+  std::string name;            // for the log: "gpt2 4 layers x 128"; empty: the name in the table of models, or "model"
+  std::string details;         // for plans: the whole shape; empty: same as `name`
+  Size vocab = 0;              // upper bound of token ids, exclusive; 0: ids are not checked
+  double flops_per_token = 0;  // FLOPs per token of training; 0: no FLOPs utilization is shown
+  Size head_dim = 0;           // channels per attention head, for the estimate of attention's time
+  bool gated_ffn = false;      // true: plans use measured rates of RMSNorm and SwiGLU; false: of LayerNorm and GELU
 };
 
 class Model : public Module {
  public:
-  // The units in the order in which loss() runs them. Every parameter belongs to exactly one.
+  // Returns the units in the order in which loss() runs them. Every parameter must belong to exactly one unit.
   const std::vector<UnitInfo>& units() const { return units_; }
-  // All parameters with full names, units in order.
+  // Returns all parameters with full names, in order of units.
   std::vector<NamedParameter> all_parameters() const;
-  Size parameter_count() const;
+  Size parameter_count() const;  // elements of all parameters
 
-  // Mean loss of a batch, a scalar. Runs every unit once, in order, through run().
+  // Returns the mean loss of a batch, a scalar. An override must run every unit once, in order, through run().
   virtual Tensor loss(const Batch& batch) = 0;
 
-  // Facts about training on sequences of `seq` tokens. A plan and a run work without them.
+  // Returns facts about training on sequences of `seq` tokens. Plans and runs also work with the defaults.
   virtual ModelFacts facts(Size seq) const { return (void)seq, ModelFacts(); }
-  // A batch of `samples` samples on the meta device, with the shapes and dtypes that loss() takes. A plan and the check
-  // of a run's memory step on it. By default inputs and targets are i32 [samples, seq].
+  // Returns a batch of `samples` samples on the meta device, with the shapes and dtypes that loss() expects. Plans and
+  // a run's memory check rehearse steps on it: a rehearsal is a dry run of a step on shapes only. By default inputs and
+  // targets are i32 [samples, seq].
   virtual Batch batch_on_meta(Size samples, Size seq) const;
 
-  // Allocates all parameters and buffers on a device, for use without an engine, with initial values for `seed`.
+  // Allocates all parameters and buffers on `device`, for use without an engine. Parameters get the initial values for
+  // `seed` and collect gradients. Removes the observer.
   void materialize(Device device, DType dtype, std::uint64_t seed);
-  // Allocates the buffers alone.
+  // Like materialize(), but allocates only the buffers.
   void materialize_buffers(Device device, DType dtype);
   const UnitObserver* observer() const { return observer_; }
   void set_observer(UnitObserver* observer) { observer_ = observer; }
-  // Leaves another observer in its place.
+  // Removes `observer` unless another one has replaced it.
   void remove_observer(const UnitObserver* observer) {
     if (observer_ == observer) observer_ = nullptr;
   }
@@ -192,12 +197,13 @@ class Model : public Module {
     for (const NamedParameter& entry : module.parameters()) entry.parameter->put_in_block();
     return module;
   }
-  // Declares that `user` needs the parameters of `owner` too, such as a head that multiplies by the embedding's table.
-  // Throws UsageError unless `owner` was added before `user`.
+  // Declares that unit `user` also uses the parameters of unit `owner`, as a head that multiplies by the embedding's
+  // table. Throws UsageError unless both are units and `owner` was added before `user`.
   void borrow(const Module& user, const Module& owner);
-  // Runs one unit's forward pass and records its backward pass. Recomputation runs `body` a second time, so `body` must
-  // capture its inputs by value, and only the tensor that it returns may be used outside of it: another one that it
-  // leaves behind has no gradient where it is recomputed. Throws UsageError inside the body of another unit.
+  // Runs one unit's forward pass, records its backward pass, and returns the result of `body`. Recomputation runs
+  // `body` a second time, so `body` must capture its inputs by value. Other code may use only the tensor that `body`
+  // returns: any other tensor made in `body` has no gradient if the unit is recomputed. Throws UsageError if `unit` is
+  // not a unit of this model, inside the body of another unit, and if `body` returns an undefined tensor.
   Tensor run(const Module& unit, const std::function<Tensor()>& body);
 
  private:
@@ -207,22 +213,25 @@ class Model : public Module {
   UnitObserver* observer_ = nullptr;
 };
 
-// Writes to `values`, contiguous and of any floating dtype, elements [begin, begin + values.elements()) of the initial
-// values of parameter `name`, on their device.
+// Writes elements [begin, begin + values.elements()) of the initial values of parameter `name` to `values`, which must
+// be contiguous and of a floating dtype. Runs on the device of `values`.
 void initial_values(const Tensor& values, const std::string& name, Init init, std::uint64_t seed, Size begin);
 
-// The settings of a forward pass, the same for every rank count.
+// The settings of a forward pass. Samples are numbered over the whole run and all ranks, so dropout does not depend on
+// the rank count.
 struct ForwardContext {
-  bool training = false;           // dropout is on
+  bool training = false;           // true: dropout applies
   std::uint64_t seed = 0;          // for dropout
-  std::uint64_t first_sample = 0;  // index of the batch's first sample in the run
+  std::uint64_t first_sample = 0;  // number of the batch's first sample, minus *samples_before
   ops::LossOptions loss = {};      // for cross_entropy() and the head of transformers
-  // In device memory, if not null: a number of samples that adds to `first_sample`.
+  // In device memory: the number of samples before this step, which is added to `first_sample`. Null: 0.
   const std::uint64_t* samples_before = nullptr;
-  Size samples = 0;  // of the batch; 0: unknown
+  Size samples = 0;  // number of samples in the batch; 0: unknown
+  // Returns the context of this thread; outside of any ForwardScope, the defaults.
   static const ForwardContext& current();
 };
 
+// Sets this thread's ForwardContext until the scope ends.
 class ForwardScope {
  public:
   explicit ForwardScope(ForwardContext context) : context_(std::move(context)), current_(&context_) {}
@@ -232,14 +241,14 @@ class ForwardScope {
   const ContextMemberScope<&lt::Context::forward> current_;
 };
 
-// ops::cross_entropy() with the current pass's options: under an engine, the mean counts the targets of the global
-// batch.
+// ops::cross_entropy() with the options of the current forward pass. In an engine's training step, the mean is over the
+// non-ignored targets of the global batch.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
 
-// Dropout of floating x [samples, ...] with probability p in [0, 1) at the place named `site`; x itself outside of an
-// engine's training steps. The mask of a sample depends on (seed, site, its index), so each place in a model needs a
-// name of its own, such as "blocks.3.ffn". Throws UsageError for another p, and for another first dimension, with which
-// samples would share masks.
+// Applies dropout with probability p in [0, 1) to floating x [samples, ...]. Returns x outside an engine's training
+// steps. The mask of a sample depends on (seed, site, number of the sample), so each place in a model needs its own
+// `site`, such as "blocks.3.ffn". In a training step, throws UsageError for another p, and if the first dimension is
+// not the number of samples, because samples would then share masks.
 Tensor dropout(const Tensor& x, double p, std::string_view site);
 
 }  // namespace nn

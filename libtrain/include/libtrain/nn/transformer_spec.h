@@ -1,4 +1,4 @@
-// Describes a transformer; lists the presets.
+// The description of a transformer, and the table of presets.
 #pragma once
 
 #include <optional>
@@ -12,63 +12,66 @@
 namespace lt {
 namespace LT_API nn {
 
-// Low-rank adapters of the projections in all blocks (Hu et al. 2021): W + alpha / rank B A. Only they are trained.
+// Low-rank adapters of projections in all blocks: W + alpha / rank * B A (Hu et al. 2021). Only adapters are trained.
 struct Lora {
   Size rank = 0;                     // 0: the model has no adapters
-  double alpha = 0;                  // 0: rank
-  std::vector<std::string> targets;  // projections, by Hugging Face's names ("q_proj", "attn.c_proj"); empty: all
+  double alpha = 0;                  // 0: same as rank
+  std::vector<std::string> targets;  // Hugging Face names of projections ("q_proj", "attn.c_proj"); empty: all
 
   bool operator==(const Lora&) const = default;
 };
 
-// A member that is zero, empty or unset takes the default of the family (model_family.h).
+// The shape and options of a transformer. with_defaults() completes it: a member that is zero, empty or unset gets the
+// family's default (src/nn/model_family.h).
 struct TransformerSpec {
   std::string family = "gpt2";
-  Size layers = 0, heads = 0;
-  Size kv_heads = 0;  // 0: heads
-  Size width = 0;
-  Size ffn = 0;  // 0: 4 width; if gated, 8/3 width rounded up to a multiple of 32
-  Size vocab = 0, max_seq = 0;
+  Size layers = 0, heads = 0;  // blocks; query heads per block
+  Size kv_heads = 0;           // key and value heads per block; 0: same as heads
+  Size width = 0;              // channels per token
+  // Channels in the feed-forward network; 0: 4 width; if gated, 8/3 width rounded up to a multiple of 32.
+  Size ffn = 0;
+  Size vocab = 0, max_seq = 0;                        // number of token ids; longest sequence in tokens
   std::optional<bool> tie_embeddings = std::nullopt;  // the head uses the embedding's table
-  double dropout = 0;
-  float norm_eps = 0;
-  double rope_base = 0;  // base of rotary positions (Su et al. 2021)
-  Size head_dim = 0;     // 0: width / heads
-  // Stretches rotary positions: "linear:FACTOR", "llama3:FACTOR,LOW,HIGH,ORIGINAL" (RopeScaling); empty: none. All are
-  // above 0 and at most 1e12, FACTOR at least 1, LOW below HIGH, ORIGINAL whole.
+  double dropout = 0;                                 // probability in [0, 1)
+  float norm_eps = 0;                                 // added to the variance in norms
+  double rope_base = 0;                               // base of rotary positions (Su et al. 2021)
+  Size head_dim = 0;                                  // channels per head; 0: width / heads
+  // Stretches rotary positions: "linear:FACTOR" or "llama3:FACTOR,LOW,HIGH,ORIGINAL" (RopeScaling); empty: no scaling.
+  // All numbers are above 0 and at most 1e12. FACTOR is at least 1, LOW is below HIGH, ORIGINAL is whole.
   std::string rope_scaling = {};
-  std::optional<bool> qk_norm = std::nullopt;  // RMSNorm of each query and key head
-  std::optional<bool> qkv_bias = std::nullopt;
-  Size window = 0;  // keys that a query sees, its own included; 0: all up to its own
+  std::optional<bool> qk_norm = std::nullopt;   // RMSNorm of each query and key head
+  std::optional<bool> qkv_bias = std::nullopt;  // biases of queries, keys and values
+  Size window = 0;                              // keys that a query sees, including its own; 0: all up to its own
   Lora lora = {};
 
-  // Only for complete descriptions.
+  // Only for completed descriptions.
   bool tied() const { return tie_embeddings.value(); }
   bool has_qk_norm() const { return qk_norm.value(); }
   bool has_qkv_bias() const { return qkv_bias.value(); }
 };
 
-// Takes the scaling of a preset away, where an empty text means the preset's.
+// The text for "no scaling" in a configuration, in which an empty text means the preset's scaling.
 inline constexpr const char* kNoRopeScaling = "none";
-// The meaning of TransformerSpec::rope_scaling, and its text. Throws UsageError (field "model.rope_scaling").
+// Parses TransformerSpec::rope_scaling; to_string() is the inverse. Throws UsageError (component "model", field
+// "rope_scaling") for invalid text.
 RopeScaling parse_rope_scaling(const std::string& text);
 std::string to_string(const RopeScaling& scaling);
 
-// Completes a description. Throws UsageError for an unknown family.
+// Returns the completed description. Throws UsageError for an unknown family and for a bad rope_scaling.
 TransformerSpec with_defaults(TransformerSpec spec);
-// Throws UsageError (component "config", field "model.*") if a complete description does not make a model.
+// Throws UsageError (component "model", field: the member's name) if a completed description is not a valid model.
 void validate(const TransformerSpec& spec);
 
 struct Preset {
   std::string name;
-  TransformerSpec spec;  // unset members take the family's defaults
+  TransformerSpec spec;  // unset members get the family's defaults
 };
 const std::vector<Preset>& presets();
-// Throws UsageError that lists the presets.
+// Throws UsageError, which lists all presets, if there is no preset `name`.
 const TransformerSpec& preset(const std::string& name);
-// The preset of this shape, ignoring dropout, epsilon and the base of rotary positions; null if there is none.
+// Returns the preset with this shape, or null if there is none. Ignores dropout, norm_eps, rope_base and lora.
 const Preset* preset_of(const TransformerSpec& spec);
-// The name of that preset, or for any other shape family, layers and width: "gpt2-2x32".
+// Returns the name of preset_of(spec). If there is none, returns family, layers and width: "gpt2-2x32".
 std::string model_name(const TransformerSpec& spec);
 
 }  // namespace nn

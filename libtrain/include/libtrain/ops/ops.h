@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "libtrain/api.h"
@@ -16,6 +15,10 @@
 #include "libtrain/kernels/rope_scaling.h"
 #include "libtrain/tensor/autograd.h"
 #include "libtrain/tensor/tensor.h"
+
+namespace lt::ops {
+struct LossPass;
+}
 
 namespace lt {
 namespace LT_API ops {
@@ -91,20 +94,12 @@ struct LossOptions {
   double z_loss = 0;
   // In [0, 1]: the share of the target distribution that is uniform over V (Szegedy et al. 2016, section 7).
   double label_smoothing = 0;
-  // The seed of backward(), if known: from it head_cross_entropy() computes its gradients in the forward pass.
-  std::optional<LossGradient> gradient = {};
-  // If not null: `gradient` counts only while this is true, because parameters have no gradients to add to before.
-  const bool* takes_gradients = nullptr;
-  // If not null: set to the slot of the first loss whose gradients were computed in the forward pass; later ones
-  // compute theirs in the backward pass. They are right only if backward() starts from this loss.
-  Slot* started_from = nullptr;
-  // If not null: set by a loss that takes these options.
-  bool* taken = nullptr;
+  // Set by an engine for the losses of a model: copy it with the other options. Otherwise null.
+  LossPass* pass = nullptr;
 };
 
 // Mean over the counted targets of -log softmax(logits [..., V])[target]; targets i32 [...]. Returns an f32 scalar (f64
 // for f64); 0 if no target counts. A target of kIgnoredTarget is not counted. All others must be in [0, V).
-// `gradient` is not used.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const LossOptions& options = {});
 
 // Inverted dropout. Keeps element i if the uniform number (key, first + i) is >= p, so the mask does not depend on
@@ -197,8 +192,8 @@ Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tens
                                 const Tensor& document_starts = {});
 
 // cross_entropy() of logits = x [..., C] weight[V, C]^T, in chunks of rows, so all logits never exist at once.
-// Given `options.gradient`, the forward pass computes the gradients chunk by chunk while the logits exist; without it,
-// the backward pass computes the logits again. x and weight must be different tensors.
+// In a step of an engine the forward pass computes the gradients chunk by chunk while the logits exist; elsewhere the
+// backward pass computes the logits again. x and weight must be different tensors.
 Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
                           const LossOptions& options = {});
 

@@ -1,5 +1,5 @@
-// Assigns an optimizer to each parameter: that of the first group with a matching pattern. Frozen parameters, and those
-// outside of `trained`, have none: no gradient, no state, no reduction.
+// Assigns each parameter the optimizer of the first group whose pattern matches it. Frozen parameters and parameters
+// outside `trained` have no optimizer: no gradient, no state, no reduction.
 #pragma once
 
 #include <concepts>
@@ -14,39 +14,43 @@
 namespace LT_API lt {
 
 struct OptimizerGroup {
-  std::string match;    // must match a parameter's whole name; * stands for any text
-  Optimizer optimizer;  // its own lr and clip are ignored
-  double lr_scale = 1;  // multiplies the learning rate of the step
+  std::string match;    // pattern for the whole name of a parameter; * matches any text
+  Optimizer optimizer;  // its lr and clip are ignored
+  double lr_scale = 1;  // multiplies the step's learning rate
 };
 
-// The optimizers of an engine. The engine throws UsageError for: lr, clip or lr_scale below 0, not finite or
-// rounded by f32 to infinity or 0, an incomplete row, more than kMaxOptimizerGroups groups, kMaxKinds states or more,
-// masters in some rows only, one state with two dtypes, a pattern without parameters, a group without parameters, a
-// parameter that is neither frozen nor in a group, and no parameter left to train. These groups may stay empty: "*" if
-// it is the last group or has an optimizer of matrices, and one of two neighbours with the same pattern, the first with
-// an optimizer of matrices, if the other is used.
+// The optimizers of an engine. The Engine constructor throws UsageError if
+// - lr, clip or an lr_scale is negative, not finite, or nonzero and outside the range of f32;
+// - there is no group, or there are more than kMaxOptimizerGroups;
+// - an optimizer's row is incomplete;
+// - only some rows have masters, or none has and the compute dtype is not bf16;
+// - the rows have kMaxKinds or more kinds of state, or one kind with two dtypes;
+// - a pattern matches no parameter, or a group gets no parameter;
+// - a parameter is neither frozen nor in a group, or all parameters are frozen.
+// Exceptions: a group "*" may get no parameter if it is the last or has Optimizer::matrices. If two neighbours have the
+// same pattern and the first has Optimizer::matrices, one of them may get no parameter.
 struct OptimizerGroups {
   OptimizerGroups(std::vector<OptimizerGroup> groups_, double lr_, double clip_)
       : groups(std::move(groups_)), lr(lr_), clip(clip_) {}
-  // One optimizer for all parameters, with its own learning rate and bound.
+  // One optimizer for all parameters, with its own lr and clip.
   template <std::convertible_to<Optimizer> T>
   OptimizerGroups(const T& one) : groups{{"*", one}}, lr(groups[0].optimizer.lr), clip(groups[0].optimizer.clip) {}
 
   std::vector<OptimizerGroup> groups;
   std::vector<std::string> frozen = {};   // patterns of parameters that are not trained
-  std::vector<std::string> trained = {};  // patterns of the only parameters that are trained; empty: all
-  double lr;                              // until Engine::set_learning_rate()
-  double clip;                            // bound of the global L2 norm of the mean gradient, 0 = off
+  std::vector<std::string> trained = {};  // if not empty, only parameters that match one of these patterns are trained
+  double lr;                              // initial learning rate; Engine::set_learning_rate() replaces it
+  double clip;                            // upper bound of the mean gradient's global L2 norm; 0 disables it
 };
 
-// A group of an engine, and how much of the model it trains. The engine must outlive it.
+// How much of the model one group of an engine trains. The engine owns `group` and must outlive this.
 struct OptimizerGroupUse {
   const OptimizerGroup* group;
   Size tensors = 0, elements = 0;
-  Size decayed = 0;  // number of elements of tensors of two or more dimensions, on which weight decay acts
+  Size decayed = 0;  // elements with weight decay: those of tensors with two or more dimensions
 };
 
-// Whether `pattern`, in which * stands for any text, matches all of `name`.
+// True if `pattern` matches the whole `name`. A * matches any text, even none.
 bool matches(std::string_view pattern, std::string_view name);
 
 }  // namespace lt

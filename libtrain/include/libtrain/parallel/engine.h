@@ -21,8 +21,9 @@ namespace lt::tensor {
 class IdChecks;
 }
 namespace lt::parallel {
+struct EngineForTests;
 struct StepReport;
-}
+}  // namespace lt::parallel
 
 namespace LT_API lt {
 
@@ -38,7 +39,7 @@ struct ParallelOptions {
   bool deterministic = false;
 };
 
-struct StepOptions {
+struct EngineOptions {
   Size micro_batch = 1, accum = 1, seq = 1;
   // The dtype of parameters in use and of activations: f32, bf16, or f16 with loss scaling. Sums are f32, and so are
   // the masters of optimizers that have them.
@@ -48,13 +49,8 @@ struct StepOptions {
   // False: weights are undefined until they are loaded or Engine::initialise() is called. Saves the time of drawing
   // them.
   bool initial_weights = true;
-  // False: allocates each tensor of a step separately, to find out whether the arena causes a problem.
-  bool arena = true;
-  // Without an arena: false if loss() returns another tensor than the loss of ops::head_cross_entropy(), such as a
-  // multiple of it. With one, the rehearsal of a step finds out.
-  bool gradients_in_forward = true;
   // On CUDA: from the third step on, the whole step, collectives and update included, is one CUDA graph, with the same
-  // bits. It requires an arena. Traced steps, steps beside a copy of the state (hold_update_for()), those with batches
+  // bits. Traced steps, steps beside a copy of the state (hold_update_for()), those with batches
   // on the device, and those of a model whose loss() makes tensors from values of the host run without it. A graph
   // repeats the numbers that loss() gave to operations when it was captured, such as a factor: they must not change.
   bool cuda_graph = false;
@@ -86,7 +82,7 @@ class StepResult {
   float norm() const;
   // The loss scale of the step; 1 unless in f16.
   float loss_scale() const;
-  // The share of the global batch's targets that count; 1 unless StepOptions::ignored_targets.
+  // The share of the global batch's targets that count; 1 unless EngineOptions::ignored_targets.
   double counted_share() const;
 
  private:
@@ -122,7 +118,7 @@ class Engine {
   // for its peers, so threads in different orders could wait for each other forever. A Generator and logits() take
   // turns with engines too; operations that a program calls itself do not, so they belong in the thread that steps.
   Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const OptimizerGroups& optimizers,
-         const StepOptions& step);
+         const EngineOptions& step);
   // During stack unwinding it waits for no peer: its groups refuse further collectives, and host memory that a device
   // uses stays allocated until the process ends.
   ~Engine();
@@ -156,9 +152,6 @@ class Engine {
   // parameters may be lost, depending on strategy and dtype; shard_map() and parameters_changed() set values.
   void with_parameters(const std::function<void()>& body);
 
-  // Steps that this engine ran as a CUDA graph.
-  Size graph_launches() const;
-
   // Steps done and samples consumed, by all ranks; restored by a checkpoint. Neither may be negative (UsageError).
   Size steps_done() const;
   void set_progress(Size steps, Size samples);
@@ -190,13 +183,13 @@ class Engine {
 
   const nn::Model& model() const;
   const ParallelOptions& parallel() const;
-  const StepOptions& options() const;
+  const EngineOptions& options() const;
   // The memory plans of the rehearsals, at most 256, and the size of the arena that they share, which is that of the
   // largest. The pointers are valid until the next rehearsal, step or evaluation.
   std::vector<const MemoryPlan*> memory_plans() const;
   Size arena_bytes() const;
-  // Where peers write: "symmetric windows", "no symmetric windows (NCCL_WIN_ENABLE=0)"; empty without NCCL, without an
-  // arena and on one rank.
+  // Where peers write: "symmetric windows", "no symmetric windows (NCCL_WIN_ENABLE=0)"; empty without NCCL and on
+  // one rank.
   std::string peer_memory() const;
 
   // Elements of all units with alignment: P in the formulas of docs/strategies.md.
@@ -205,6 +198,7 @@ class Engine {
   Size largest_unit() const;
 
  private:
+  friend parallel::EngineForTests;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -1,4 +1,4 @@
-// Losses of evaluations, and their mean.
+// The losses of evaluation batches, and their mean.
 #pragma once
 
 #include <vector>
@@ -7,14 +7,14 @@
 
 namespace LT_API lt {
 
-// The loss of one batch: the mean over its counted targets, and how many they are. For a model whose targets are not
-// i32 each sample counts as one.
+// The loss of one batch: the mean over its non-ignored targets, and the number of these targets. If the targets are not
+// i32, each sample is one target.
 struct BatchLoss {
   double loss = 0, counted = 0;
 };
 
-// The mean over the counted targets of many batches, in nats; 0 if none counts. The same batches in the same order give
-// the same bits.
+// The mean loss over the non-ignored targets of many batches, in nats; 0 if there are none. The same batches in the
+// same order give the same bits.
 class MeanLoss {
  public:
   void add(const BatchLoss& batch) { sum_ += batch.loss * batch.counted, counted_ += batch.counted; }
@@ -26,7 +26,7 @@ class MeanLoss {
   double sum_ = 0, counted_ = 0;
 };
 
-// The mean over the counted targets of all batches.
+// Returns the mean loss over the non-ignored targets of all batches.
 inline double mean_loss(const std::vector<BatchLoss>& batches) {
   MeanLoss mean;
   for (const BatchLoss& batch : batches) mean.add(batch);

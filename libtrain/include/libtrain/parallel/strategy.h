@@ -1,6 +1,5 @@
-// A sharding strategy is three placements, and the time at which gathered parameters are freed. The engine reads these;
-// names carry no meaning.
-// ZeRO: Rajbhandari et al. 2020; FSDP: Zhao et al. 2023.
+// A sharding strategy: three placements, and when gathered parameters are freed. The engine acts on these members; the
+// name carries no meaning. ZeRO: Rajbhandari et al. 2020; FSDP: Zhao et al. 2023.
 #pragma once
 
 #include <string>
@@ -10,14 +9,14 @@
 
 namespace LT_API lt {
 
-// How a group of ranks holds one kind of state: whole on every rank, or one contiguous part on each.
+// How a group of ranks holds one kind of state: a whole copy on every rank, or one contiguous shard on each.
 enum class Placement : unsigned char { replicated, sharded };
 
 struct Strategy {
   std::string_view name;
   Placement parameters, gradients, optimizer;
-  // True: a unit with sharded parameters is freed after its forward pass and gathered again for its backward pass.
-  // False: it stays gathered until then.
+  // True: the engine frees a unit's gathered parameters after its forward pass and gathers them again for its backward
+  // pass. False: they stay gathered until the end of its backward pass. No effect unless parameters are sharded.
   bool reshard_after_forward = true;
 
   bool operator==(const Strategy&) const = default;
@@ -31,7 +30,7 @@ struct Strategy {
 inline constexpr Placement kReplicated = Placement::replicated, kSharded = Placement::sharded;
 // clang-format off
 inline constexpr Strategy kStrategies[] = {
-    // name   parameters   gradients    optimizer state; reshard_after_forward, where it is false
+    // name   parameters   gradients    optimizer state; then reshard_after_forward, if false
     {"ddp",   kReplicated, kReplicated, kReplicated},
     {"zero1", kReplicated, kReplicated, kSharded},
     {"zero2", kReplicated, kSharded,    kSharded},
@@ -41,7 +40,7 @@ inline constexpr Strategy kStrategies[] = {
 inline constexpr Strategy Strategy::ddp = kStrategies[0], Strategy::zero1 = kStrategies[1],
                           Strategy::zero2 = kStrategies[2], Strategy::zero3 = kStrategies[3];
 
-// Throws UsageError that lists the strategies.
+// Returns the strategy of this name. Throws UsageError, with the known names, if there is none.
 const Strategy& find_strategy(std::string_view name);
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// The fastest configuration on each size of a cluster.
+// Finds the fastest configuration for each size of a cluster.
 #pragma once
 
 #include <optional>
@@ -10,15 +10,16 @@
 
 namespace LT_API lt {
 
-// The fastest configuration that fits on a number of nodes.
+// The fastest configuration that fits, for one number of nodes.
 struct ClusterRow {
   int nodes = 1, ranks = 1;
-  std::optional<FitTry> best;  // none: nothing fits, or the global batch does not divide
+  std::optional<FitTry> best;  // nullopt if none fits, or if `ranks` does not divide the global batch
+  // These describe `best`.
   Strategy strategy = Strategy::ddp;
   Recompute recompute = Recompute::none;
   Size accum = 1;
-  double exposed_share = 0;  // of the step: waits for collectives, and work that they slow
-  std::string bound_by;      // as in the plan's JSON
+  double exposed_share = 0;  // share of the step: waits for collectives, and slowdown by them
+  std::string bound_by;      // the name in StepTime::parts() of the largest time
 };
 struct Cluster {
   std::string subject, model_json;  // as in a Fit
@@ -28,12 +29,12 @@ struct Cluster {
   Size seq = 1, global_batch = 0;
   std::vector<ClusterRow> rows;
 };
-// Finds for each number of nodes the strategy, shard size, recomputation and micro-batch of the fastest step. With
-// train.global_batch the batch stays and accum follows; without it the micro-batch is the largest that fits.
-// Rows are in ascending order, each number once. `memory_bytes` as for fit_memory(). Throws UsageError.
+// Finds, for each number of nodes, the strategy, shard size and recomputation with the most tokens/s, each with the
+// largest micro-batch that fits. With train.global_batch, it changes accum to keep the batch. Rows are in ascending
+// order of nodes, without duplicates. `memory_bytes` is that of fit_memory(). Throws UsageError.
 Cluster plan_cluster(const Config& config, std::vector<int> nodes, const PlanMachine& machine, Size memory_bytes);
 std::string to_json(const Cluster& cluster);
 std::string to_text(const Cluster& cluster);
-std::string to_svg(const Cluster& cluster);  // tokens/s of a rank over the ranks
+std::string to_svg(const Cluster& cluster);  // drawing of tokens/s per rank over the number of ranks
 
 }  // namespace lt

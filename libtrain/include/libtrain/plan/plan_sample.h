@@ -1,4 +1,4 @@
-// What generating text takes.
+// Plans the memory of text generation.
 #pragma once
 
 #include <string>
@@ -8,16 +8,18 @@
 
 namespace LT_API lt {
 
-// The memory of `ltrain sample`: the weights, the cache of max_seq tokens for each row, and one arena in which reading
-// a prompt of train.seq tokens and decoding take turns. The peak equals that of the run, without a repetition penalty.
+// The memory of `ltrain sample` for prompts of train.seq tokens: the weights, a cache of model.max_seq tokens for each
+// row, and one arena (a preallocated block) that prefill and decoding use in turn. The peak is exact for a run without
+// a repetition penalty.
 struct SamplePlan {
   std::string model;  // its shape, for display
   std::string dtype;
-  Size rows = 1, prompt_tokens = 1, capacity = 1;  // capacity: tokens of a row in the cache
+  Size rows = 1, prompt_tokens = 1, capacity = 1;  // capacity: tokens per row in the cache
   Size weight_bytes = 0, cache_bytes = 0, prefill_bytes = 0, decode_bytes = 0, arena_bytes = 0, workspace_bytes = 0;
   Size peak_bytes = 0;
 };
-// Throws UsageError.
+// Plans the generation of `rows` sequences at a time. Throws UsageError, and DataError for a broken folder in
+// model.from.
 SamplePlan plan_sample(const Config& config, Size rows, const PlanMachine& machine = {});
 std::string to_json(const SamplePlan& plan);
 std::string to_text(const SamplePlan& plan);

@@ -1,4 +1,5 @@
-// Predicts the needs of a run without running it: one step on the meta device, for any number of ranks, in one process.
+// Predicts what a run needs without running it: one process rehearses the step of one rank (a dry run on shapes only,
+// on the meta device) for any number of ranks.
 #pragma once
 
 #include <array>
@@ -25,30 +26,31 @@ namespace LT_API lt {
 
 struct Resolved;
 
-inline constexpr int kMostRanks = 1 << 20;  // that can be planned
+inline constexpr int kMostRanks = 1 << 20;  // limit of `ranks` in a plan
 
-// The machine for the estimate of a step's time.
+// The machine that a plan is for.
 struct PlanMachine {
-  std::string device = "cpu";  // a row of docs/planning.md's table: h100, h200, a100, cpu
-  int ranks_per_node = 0;      // 0: from the table
-  int cores = 1;               // per rank, for the row cpu
+  std::string device = "cpu";  // a row of the table in docs/planning.md: h100, h200, a100, cpu
+  int ranks_per_node = 0;      // 0: from the table; for cpu all ranks
+  int cores = 1;               // per rank; must be 1 unless device is cpu
   std::shared_ptr<const planner::MeasuredRates> rates =
-      nullptr;  // of this machine, in place of the table's; null: none
-  // Links in place of the table's: GB/s that a rank sends inside its node and to others, and microseconds of a hop.
+      nullptr;  // measured on this machine; they replace the table's; may be null
+  // These replace the links of the table: GB/s that a rank sends inside its node and to other nodes, and microseconds
+  // of a hop (from one rank of a ring to the next) inside a node and between nodes. nullopt: from the table.
   std::optional<double> link_gb_s = std::nullopt, network_gb_s = std::nullopt, hop_us = std::nullopt,
                         network_hop_us = std::nullopt;
-  bool is_given = false;  // also `cpu` then decides whose memory is planned, as GPUs do
+  bool is_given = false;  // true: `device` replaces train.device even if it is cpu; a GPU always does
 };
 
-// The time of a step, estimated from a table of rates. Everything else in a plan is exact.
+// The time of a step, estimated from rates. Memory and traffic in a plan are exact.
 struct StepTime {
-  double products_ms = 0, attention_ms = 0, traffic_ms = 0;  // on the compute stream
-  double contention_ms = 0;                                  // by which collectives beside it slow this work
-  double exposed_local_ms = 0, exposed_network_ms = 0;       // waits for collectives, by their slower link
-  double collectives_ms = 0;                                 // duration of collectives, hidden or not
-  ActivityTimes breakdown_ms{};                              // the same by activity; adds up to the total
+  double products_ms = 0, attention_ms = 0, traffic_ms = 0;  // compute stream: matmuls, attention, memory traffic
+  double contention_ms = 0;                                  // extra time of this work due to concurrent collectives
+  double exposed_local_ms = 0, exposed_network_ms = 0;       // waits for collectives, bound by node links or network
+  double collectives_ms = 0;                                 // duration of all collectives, hidden or not
+  ActivityTimes breakdown_ms{};                              // the total time by activity
 
-  // The first six by name, in that order: what bounds a step is the largest.
+  // The first six members by name, in that order; their sum is the total. The largest one bounds the step.
   std::array<std::pair<const char*, double>, 6> parts() const {
     return {{{"products", products_ms},
              {"attention", attention_ms},
@@ -64,64 +66,67 @@ struct StepTime {
 
 struct Plan {
   std::string model;       // its shape, for display
-  std::string model_json;  // its description, as in a checkpoint's manifest
+  std::string model_json;  // its description in JSON, as in a checkpoint's manifest
   Strategy strategy = Strategy::ddp;
   Recompute recompute = Recompute::none;
   Precision dtype = Precision::f32;
   int ranks = 1, shard_size = 0;
   Size micro_batch = 1, accum = 1, seq = 1;
-  Size steps = 0;       // of the run, as train.steps says
-  Size peak_bytes = 0;  // maximum over ranks
-  std::vector<Size> per_rank;
-  MemoryUse ledger;  // at the peak of the fullest rank
-  // The memory of the GPU, and what CUDA, NCCL and the rounding of blocks to pages take of it (docs/planning.md). 0 on
-  // the CPU, where any amount may be there.
+  Size steps = 0;              // of the run, as in train.steps; 0 if data.epochs replaces it
+  Size peak_bytes = 0;         // maximum over ranks
+  std::vector<Size> per_rank;  // peak bytes of each rank
+  MemoryUse ledger;            // bytes by owner, at the peak of the fullest rank
+  // The memory of the GPU, and the bytes of it that CUDA, NCCL and the rounding of blocks to pages take
+  // (docs/planning.md). Both are 0 on the CPU, whose memory is unknown.
   Size device_bytes = 0, outside_bytes = 0;
-  // Host memory of a rank for the buffers of asynchronous saves and for in-memory checkpoints. On the CPU it adds to
-  // peak_bytes.
+  // Host memory of a rank for the buffers of asynchronous saves and for in-memory checkpoints. peak_bytes does not
+  // include it: on the CPU, a rank needs the sum of both.
   Size host_bytes = 0;
-  // The arena in which steps and evaluations take turns: its size, the most bytes live in it at one time, and the bytes
-  // that the same blocks would take without it.
+  // The arena (one preallocated block) that steps and evaluations use in turn: its size, the most bytes in use at one
+  // time, and the bytes that a caching allocator would take for the same tensors.
   Size arena_bytes = 0, arena_live_bytes = 0, without_arena_bytes = 0;
-  MemoryPlan step_memory;  // a training step in that arena
+  MemoryPlan step_memory;  // of a training step in the arena
   Size parameters = 0;
   double parameters_held = 0,
-         parameters_optimized = 0;  // held by a rank, and with optimizer state there; with alignment
-  double flops_per_token = 0;
+         parameters_optimized = 0;  // elements on a rank, padding included: held; with optimizer state
+  double flops_per_token = 0;       // of training; 0: unknown
   Size tokens_per_step = 0;
-  // Traffic sent by a rank in one step. all_to_all counts rank 0; other ranks may send different amounts.
+  // Traffic that a rank sends in one step. For all_to_all it is rank 0's; other ranks may send other amounts.
   std::vector<CommTotal> comm;
   PlanMachine machine;
   StepTime step_time;
   double tokens_per_s = 0;  // of all ranks, by step_time
-  double mfu = -1;          // by step_time; below 0: the device has no meaningful peak
-  // A shard size with which a rank needs no more than its device has and a step is faster. Set by find_faster_shards().
+  double mfu = -1;          // share of the dense peak, by step_time; -1: unknown, as in f32 or on a CPU
+  // A shard size that makes a step faster, and its tokens/s (meaningless without it). find_faster_shards() sets them.
   std::optional<int> faster_shard_size;
   double faster_tokens_per_s = 0;
-  // The formulas of docs/strategies.md, in bytes, with P = parameters with alignment.
+  // Bytes of a rank by the formulas of docs/strategies.md, where P includes padding.
   double formula_parameters = 0, formula_gradients = 0, formula_optimizer = 0;
 
   bool fits_device() const { return device_bytes == 0 || peak_bytes + outside_bytes <= device_bytes; }
 };
 
-// The machine that results of `ltrain bench kernels|comm|rates` were measured on, with these rates. `device` chooses a
-// row of the table for what they do not say (empty: the row of the measured device), `cores` is per rank (0: as
-// measured; for CPU ranks alone). Throws DataError that names file and field, and UsageError if `device` is another
-// than the measured one, or for `cores` with rates of a GPU.
+// Returns the machine that results of `ltrain bench kernels|comm|rates` were measured on, with their rates. The table
+// gives all other values, from the row of the measured device. If it has no such row, `device` must name the row to
+// use; else `device` must be that row or empty. `cores` is per rank (0: as measured), for CPU ranks only. Throws
+// DataError that names file and field, and UsageError for a wrong or missing `device`, and for `cores` with rates of a
+// GPU.
 PlanMachine measured_machine(const std::vector<std::string>& files, const std::string& device, int cores);
 
-// `config` for a run on the device whose memory is planned, whatever followed from another train.device. That is
-// `machine.device` if it is a GPU or is given, else train.device, and for auto the CPU.
+// Returns `config` for the device whose memory is planned: machine.device if it is a GPU or machine.is_given, else
+// train.device, or the CPU if that is auto. Undoes a train.cuda_graph that was set for another train.device.
 Config on_machine(Config config, const PlanMachine& machine);
-// `config` need not name data. It counts as on_machine() has it. Throws UsageError.
+// Plans on_machine(config, machine) for 1 to kMostRanks ranks. `config` need not name data. Throws UsageError.
 Plan make_plan(const Config& config, int ranks, const PlanMachine& machine = {});
-// The same for a model that exists; on return its parameters and buffers are not bound. `resolved` is that of as
-// many ranks.
+// Like make_plan() above, but for an existing model. `resolved` must be resolved for the same number of ranks. Leaves
+// the parameters and buffers of the model unbound.
 Plan make_plan(nn::Model& model, const Resolved& resolved, int ranks, const PlanMachine& machine = {});
-// If collectives between nodes take a tenth of the step, plans the other shard sizes of whole nodes, for the diagnosis.
+// Sets plan.faster_shard_size if waits for collectives between nodes take a tenth of the step or more, and if another
+// shard size (1, 2, 4, ... whole nodes, or all ranks) gives over 5 % more tokens/s. If the plan fits the device, that
+// size must fit too. `config` must be the one of the plan.
 void find_faster_shards(Plan& plan, const Config& config);
 std::string to_json(const Plan& plan);
 std::string to_text(const Plan& plan);
-std::string to_svg(const Plan& plan);  // the arena during a step: the blocks in it over time
+std::string to_svg(const Plan& plan);  // drawing of the arena during a step: its blocks over time
 
 }  // namespace lt

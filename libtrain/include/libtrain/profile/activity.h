@@ -1,4 +1,5 @@
-// The activities that divide the time of a step: `breakdown_ms` in metrics.jsonl. docs/metrics.md explains each.
+// The activities among which the time of a step is divided: `breakdown_ms` in metrics.jsonl. docs/metrics.md explains
+// each of them.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@ inline constexpr int kActivities = 9;
 inline constexpr std::array<std::string_view, kActivities> kActivityNames = {
     "data", "forward", "backward", "recompute", "gather_exposed", "reduce_exposed", "optimizer", "checkpoint", "other"};
 
-// Milliseconds by activity; their sum is the wall time.
+// Milliseconds by activity. Their sum is the wall time of the step.
 using ActivityTimes = std::array<double, kActivities>;
 
 }  // namespace lt

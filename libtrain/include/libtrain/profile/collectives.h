@@ -1,4 +1,4 @@
-// Records of collectives. Groups write them and recorders read them; neither knows the other.
+// Records of collectives. Groups write them and recorders read them, without depending on each other.
 #pragma once
 
 #include <cstdint>
@@ -20,53 +20,53 @@ enum class CollectiveOp : std::uint8_t {
   all_to_all,
   broadcast,
   barrier,
-  exchange,  // of small host data, including splits of groups: in logs, not in totals
+  exchange,  // of small host data, or a split of a group; in logs, not in totals
 };
 std::string_view to_string(CollectiveOp op);
 
 // One collective in the log of a group.
 struct CollectiveRecord {
   CollectiveOp op;
-  std::string name;        // the transfer: "blocks.3 gather"
-  std::uint64_t sequence;  // from 0, per group
+  std::string name;        // of the transfer, such as "blocks.3 gather"
+  std::uint64_t sequence;  // number of the call in its group, from 0
   Size bytes;              // sent by this rank
-  Size whole = 0;          // bytes of the whole tensor on the wire, the same on all ranks
-  bool ended = false;      // on a GPU: the device has reached its end
+  Size whole = 0;          // bytes of the whole tensor as sent; the same on all ranks
+  bool ended = false;      // on a GPU: the device has finished the collective
   double age_s = 0;        // seconds from its begin to the reading of the log
 };
 
-// Totals for one kind of collective. Times are 0 on meta.
+// Totals of one kind of collective. Times are 0 on meta.
 struct CommTotal {
   CollectiveOp op;
   Size bytes = 0;  // sent by this rank
   Size calls = 0;
-  double busy_ms = 0;     // from start to end; overlapping ones each count in full
-  double exposed_ms = 0;  // that the compute stream waited for it
+  double busy_ms = 0;     // milliseconds from begin to end; overlapping collectives each add their full time
+  double exposed_ms = 0;  // milliseconds that the compute stream waited for them
 };
 
-// The times at which a collective began and ended, and at which the compute stream began to wait for it.
+// When a collective began and ended, and when the compute stream began to wait for it.
 struct CollectiveTimes {
   CollectiveOp op;
   TimePoint begin, end, awaited;
 
-  // Milliseconds that the compute stream waited for it. Waits until the device has reached its end.
+  // Milliseconds that the compute stream waited for it. Blocks until the collective has ended on the device.
   double exposed_ms() const;
 };
 
-// The collectives of all groups of the process during some time.
+// The collectives of all groups of the process between two calls of take_comm_lap().
 struct CommLap {
-  // Collectives that launches of a CUDA graph repeated. Launches share their time points, which hold the times of the
-  // last one.
+  // Launches of a CUDA graph, which repeat the collectives of its capture. They share the time points in `lap`, so
+  // these hold the times of the last launch.
   struct Launches {
     std::shared_ptr<const CommLap> lap;
     Size count = 0;
   };
 
-  std::vector<CommTotal> counts;       // one per kind that occurred, with the times added up so far
-  std::vector<CollectiveTimes> times;  // of collectives not added up yet
+  std::vector<CommTotal> counts;       // one for each kind that occurred; has the times added up so far
+  std::vector<CollectiveTimes> times;  // of collectives that are not added up yet
   std::vector<Launches> launches;      // their bytes and calls are in `counts`
 
-  // Waits until the device has reached the end of all of them.
+  // One entry for each kind. Blocks until all these collectives have ended on the device.
   std::vector<CommTotal> totals() const;
 };
 

@@ -9,8 +9,8 @@
 
 namespace LT_API lt {
 
-// Names the operation that runs on this thread, for messages about its allocations and for traces: "rms_norm",
-// "reduce_scatter". The text is not copied and must outlive the scope.
+// Names the operation that runs on this thread, such as "rms_norm". Messages about allocations and traces show the
+// name. The scope does not copy the text; the caller must keep it alive until the scope ends.
 class OperationScope {
  public:
   explicit OperationScope(std::string_view name) : operation_(name), span_(Lane::compute, name) {}

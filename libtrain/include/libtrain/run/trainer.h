@@ -1,4 +1,4 @@
-// A whole training run: run folder, data, engine, resuming, evaluation, checkpoints, metrics, signals.
+// A whole training run of any model: run folder, data, engine, resume, evaluation, checkpoints, metrics, signals.
 #pragma once
 
 #include <functional>
@@ -15,11 +15,11 @@
 
 namespace LT_API lt {
 
-// The sections of a configuration. [model] has only `from` and `freeze`, because the program makes the model.
-// docs/configuration.md explains every key.
+// The sections of a configuration; docs/configuration.md explains every key. [model] has only `from` and `freeze`,
+// because the program makes the model.
 struct TrainerOptions {
   WeightsConfig model = {};
-  DataConfig data = {};  // its files are read unless the program has batches of its own; data.val in either case
+  DataConfig data = {};  // training files, unless the program passes batches; data.val is always read
   ParallelConfig parallel = {};
   TrainConfig train = {};
   OptimConfig optim = {};
@@ -29,34 +29,36 @@ struct TrainerOptions {
   RunConfig run = {};
 };
 
-// A finished step, the same on all ranks but for its rate.
+// A finished step. Only tokens_per_s differs between ranks.
 struct TrainedStep {
-  Size step = 0, steps = 0;  // `steps`: of the whole run
+  Size step = 0, steps = 0;  // number of this step, from 1; steps of the whole run
   double loss = 0, grad_norm = 0, lr = 0;
-  double tokens_per_s = 0;  // of all ranks
+  double tokens_per_s = 0;  // of all ranks, by this rank's clock
 };
 
-// The run of any model, with the files, log lines, signals and exit codes of `ltrain train`. A start in the folder of
-// an unfinished run goes on from its newest valid checkpoint.
+// Runs a training like `ltrain train`, with its files, log lines, signals and exit codes. If run.dir holds an
+// unfinished run, the training continues from its newest valid checkpoint (unless checkpoint.resume says otherwise).
 class Trainer {
  public:
   using StepCallback = std::function<void(const TrainedStep&)>;
 
-  // Checks the options. World and model must outlive the trainer. A model that is no transformer needs `train.seq` if
-  // its samples are not one token long. All ranks must construct it alike. Throws UsageError and DataError.
+  // Checks the options. `world` and `model` must outlive the Trainer. Unless the model is a transformer, the caller
+  // must set options.train.seq, the tokens per sample, if it is not 1. All ranks must construct the Trainer with the
+  // same arguments. Throws UsageError for wrong options, and DataError if data or model.from cannot be read.
   Trainer(const World& world, nn::Model& model, const TrainerOptions& options);
   ~Trainer();
 
-  // This rank's share of a step, for the batch source.
+  // This rank's share of a step, which a BatchSource must deliver.
   BatchShape batch_shape() const;
 
-  // Trains on `batches` until train.steps or train.max_minutes and returns ExitCode::ok. If any rank receives a
-  // SIGTERM, SIGUSR1 or SIGINT, all ranks stop after the same step, save its state, and return ExitCode::restart; while
-  // it runs, it handles those signals and ignores SIGPIPE. Every rank calls `on_step` after each step, in order; on a
-  // GPU the next step may have begun. All ranks must call it, once. Throws UsageError, DataError, CommError,
-  // NonFiniteError.
+  // Trains on `batches` until train.steps or train.max_minutes, and returns ExitCode::ok. If any rank receives SIGTERM,
+  // SIGUSR1 or SIGINT, all ranks stop after the same step, save their state, and return ExitCode::restart. A second
+  // SIGINT ends the process at once with code 130. Until train() returns, it handles these signals and ignores SIGPIPE.
+  // Every rank calls `on_step` after each step, in order; on a GPU the next step may already run. All ranks must call
+  // train(), and only once. Throws UsageError, DataError, CommError, and NonFiniteError if loss or gradient norm is not
+  // finite (in f16, at loss scale 1).
   ExitCode train(BatchSource& batches, const StepCallback& on_step = {});
-  // The same on the files of `options.data`.
+  // Like train() above, on the files of options.data.
   ExitCode train(const StepCallback& on_step = {});
 
  private:
@@ -67,13 +69,14 @@ class Trainer {
   const std::unique_ptr<Resolved> resolved_;
 };
 
-// Predicts the needs of a Trainer's run on `ranks` ranks of `machine.device` (by default the CPU) without running it.
-// Memory is exact for a run on that device. Throws UsageError.
+// Predicts what a Trainer's run needs on `ranks` ranks, without running it. Its memory is exact, for
+// options.train.device or, if that is not set, for the type of machine.device (by default the CPU). Its time is an
+// estimate for machine.device. Throws UsageError.
 Plan plan(const std::function<std::unique_ptr<nn::Model>()>& make_model, const TrainerOptions& options, int ranks,
           const PlanMachine& machine = {});
 
-// A run of the model that the configuration describes, as in `ltrain train`; see Trainer::train(). `command` is written
-// to env.json.
+// Trains the model that `config` describes, like `ltrain train`. Returns and throws as Trainer::train() does. Writes
+// `command`, the command line, to env.json.
 ExitCode train(const Config& config, const World& world, const std::string& command);
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// Saves and loads an engine in a program that links the library.
+// Saves and loads the state of an engine, for programs that run their own training loop.
 #pragma once
 
 #include <string>
@@ -9,18 +9,22 @@
 
 namespace LT_API lt {
 
-// Both use the format of docs/checkpoint-format.md, as train() does. All ranks of `group`, which has the engine's
-// ranks, must call them. Both throw DataError, and UsageError for a model with adapters (model.lora), which train()
-// saves.
-// save() returns the step's folder and keeps the newest `keep` (at least 2) checkpoints of this run. The run is the one
-// that load() found, or a new one that begins with the first save. Checkpoints of version 1, which have no id, count as
-// its own. If the folder holds another run's, it throws UsageError before anything is written. `tokenizer` is the text
-// of a tokenizer.json for `ltrain sample` and `export`; it may be empty.
-// load() takes the newest valid step of `directory`, whatever strategy and rank count wrote it, and reports on standard
-// error why it skipped one. It returns false if there is no step, and throws DataError if there are some, of which none
-// is valid. The learning rate is not part of a checkpoint: a program that sets it sets it again.
+// Both functions use the format of docs/checkpoint-format.md, as train() does. `group` must have the engine's ranks,
+// and all of them must call the function. Both throw UsageError for a model with adapters (model.lora); train() saves
+// those.
+
+// Saves the engine's state under `directory` and returns the step's folder. Keeps the newest `keep` checkpoints of this
+// run, at least 2. The run is the one that load() found; else the first save() begins a new run. `tokenizer` is the
+// text of a tokenizer.json for `ltrain sample` and `export`; it may be empty. Throws UsageError, before it writes
+// anything, if the folder holds another run's checkpoint. Throws DataError if it fails; earlier checkpoints then stay
+// intact.
 std::string save(Engine& engine, const std::string& directory, const Group& group, int keep = 3,
                  const std::string& tokenizer = "");
+
+// Loads the newest valid step of `directory`; any strategy and rank count may have written it. Reports on standard
+// error why it skipped a step. Returns false if there is no step. Throws DataError if there are steps but none is
+// valid, or if a step that it tries has another model or optimizer. A checkpoint does not hold the learning rate: a
+// program that sets it must set it again.
 bool load(Engine& engine, const std::string& directory, const Group& group);
 
 }  // namespace lt

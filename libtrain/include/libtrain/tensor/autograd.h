@@ -1,8 +1,8 @@
-// Reverse-mode differentiation on a tape. Operations append a node as they run; backward() visits the nodes in reverse
-// and destroys each after its use, so that activations are freed as early as possible.
-// Gradients are never returned: an operation writes each one into its *slot*, which determines the place (for a
+// Reverse-mode differentiation on a tape. Operations append a node as they run. backward() visits the nodes in reverse
+// order and destroys each one after use, which frees activations as early as possible.
+// No operation returns a gradient. It writes each gradient into a *slot*, which determines the destination (for a
 // parameter, a range of its unit's flat gradient buffer) and whether to overwrite or accumulate. So no parameter needs
-// a temporary.
+// a temporary gradient.
 #pragma once
 
 #include <array>
@@ -22,32 +22,32 @@
 
 namespace LT_API lt {
 
-// How the next contribution to a gradient writes `dst`: it adds or overwrites.
+// Where and how an operation writes its contribution to a gradient.
 struct GradientTarget {
   Tensor dst;
-  bool accumulate;
+  bool accumulate;  // true: add to `dst`; false: overwrite `dst`
 };
 
-// The place that collects the gradient of one tensor.
+// Collects the gradient of one tensor.
 struct GradientSlot {
   Shape shape;
-  DType dtype;  // of `value`; a leaf's may differ from the tensor's (f32 gradients of bf16 parameters)
+  DType dtype;  // of `value`; for a leaf it may differ from the tensor's (f32 gradients of bf16 parameters)
   Device device;
-  Tensor value;  // allocated by the first contribution, or bound beforehand to a range of a flat buffer
+  Tensor value;  // allocated by the first contribution, or bound in advance to a range of a flat buffer
   bool written = false;
-  // Null while the slot takes contributions. Otherwise the name of an engine's parameter, and next() and add() throw
-  // UsageError. Who sets it keeps the name alive and resets it.
+  // Null if the slot accepts contributions. An engine sets it to the parameter's name while it collects no gradient for
+  // the parameter; then next() and add() throw UsageError. The string must stay alive until the pointer is reset.
   const std::string* closed_parameter = nullptr;
-  bool of_result = false;  // of an operation; otherwise of a leaf
+  bool of_result = false;  // true: the tensor is an operation's result; false: it is a leaf
 
-  // For an operation that can accumulate: returns where to write, and counts it as written.
+  // For an operation that can accumulate. Returns where to write, and marks the slot as written.
   GradientTarget next();
-  // For an operation that cannot: adds `gradient` (same shape, any float dtype), or takes it over if it is the first
-  // contribution. So the caller must not use it afterwards.
+  // For an operation that cannot accumulate. Adds `gradient` (any floating dtype), or takes over its storage if it is
+  // the first contribution. So the caller must not use `gradient` afterwards. Throws UsageError for another shape.
   void add(Tensor gradient);
 };
 
-// Null if no gradient is wanted. An operation that needs only an input's gradient, not its values, keeps just this.
+// Null if no gradient is wanted. An operation that does not need the values of an input keeps only the input's slot.
 using Slot = std::shared_ptr<GradientSlot>;
 
 // One entry of the tape.
@@ -59,16 +59,16 @@ class TapeNode {
 
 class Tape {
  public:
-  // keep_values = false: release_values() drops the outputs that are cheap to recompute, and the backward pass
-  // recomputes them on use (selective recomputation).
+  // keep_values = false turns selective recomputation on: release_values() drops outputs that are cheap to recompute,
+  // and the backward pass recomputes them on use.
   explicit Tape(bool keep_values = true) : keep_values_(keep_values) {}
 
   void push(std::shared_ptr<TapeNode> node) { nodes_.push_back(std::move(node)); }
-  // Runs all nodes in reverse. The tape is empty afterwards.
+  // Runs all nodes in reverse order and empties the tape.
   void run_backward();
-  // Marks an output that selective recomputation may drop.
+  // Marks an output whose values release_values() may drop.
   void mark_recomputable(const Tensor& output);
-  // Drops the values of all marked outputs except `except`, the output that leaves the unit.
+  // Drops the values of all marked outputs except `except`, the unit's own output.
   void release_values(const Tensor& except);
   bool keeps_values() const { return keep_values_; }
   bool empty() const { return nodes_.empty(); }
@@ -79,23 +79,23 @@ class Tape {
   std::vector<Tensor> recomputable_;
 };
 
-// Operations of this thread append to the tape during the scope; null records nothing.
+// Operations of this thread append to the given tape until the scope ends. With null they record nothing.
 using TapeScope = ContextMemberScope<&Context::tape>;
 
-// The seed of a backward pass: d(loss) = factor * scale[0].
+// The gradient that a backward pass starts with: d(loss) = factor * scale[0].
 struct LossGradient {
   LossGradient(double factor = 1, Tensor scale = {}) : factor(factor), scale(std::move(scale)) {}
-  // Throws UsageError unless `scale` is undefined, or one number of a loss's dtype on its device.
+  // Throws UsageError unless `scale` is undefined or holds one number of dtype `loss` on `device`.
   void require_for(DType loss, Device device) const;
   double factor;
   Tensor scale;  // [1], in the dtype of the loss and on its device; undefined: 1
 };
-// Runs `tape` backward from the scalar `loss`, and empties it. Throws UsageError for a loss that it cannot reach: one
-// of another shape, one that depends on no leaf, or an operation's result where nothing is recorded, such as the second
-// of two losses of one tape.
+// Runs `tape` backward from the scalar `loss` and empties the tape. Throws UsageError if `loss` does not have exactly
+// one element, if it depends on no leaf that requires gradients, if `seed` does not fit it, or if it is an operation's
+// result and the tape is empty (as for a second loss of the same tape).
 void backward(Tape& tape, const Tensor& loss, const LossGradient& seed = {});
 
-// A tensor that backward() needs. get() recomputes the values first if selective recomputation dropped them.
+// A tensor that backward() needs. If selective recomputation dropped its values, get() recomputes them first.
 class Saved {
  public:
   Saved() = default;
@@ -104,10 +104,10 @@ class Saved {
     tensor_.require_values();
     return tensor_;
   }
-  // For what can do without values that were dropped.
+  // Returns the tensor without recomputing dropped values.
   const Tensor& handle() const { return tensor_; }
-  // The storage, for a gradient of the same shape and dtype, if nobody else uses the values; otherwise undefined. For a
-  // backward kernel that can read the values and write the gradient in place.
+  // Returns the storage if nothing else uses the values, otherwise an undefined tensor. For a backward kernel that
+  // reads the values and writes a gradient of the same shape and dtype in place.
   Tensor reusable() const { return get().is_sole_owner() ? tensor_.detach() : Tensor(); }
   const Slot& slot() const { return tensor_.gradient_slot(); }
   bool defined() const { return tensor_.defined(); }
@@ -116,19 +116,21 @@ class Saved {
   Tensor tensor_;
 };
 
-// A differentiable operation. forward() stores what backward() needs in the object. See CONTRIBUTING.md.
+// A differentiable operation. The derived class defines forward(), which stores in the object what backward() needs:
+// see "A new operation" in CONTRIBUTING.md.
 class Function : public TapeNode {
  public:
-  // For messages: "rms_norm".
+  // A string literal for messages, such as "rms_norm".
   virtual const char* name() const = 0;
-  // Writes the gradients of the inputs. `dy`, the output's gradient, belongs to this function, which may overwrite it
-  // or pass it on to one input's slot.
+  // Writes the gradients of the inputs. `dy` is the output's gradient. The function owns it and may overwrite it or
+  // pass it on to the slot of one input.
   virtual void backward(const Tensor& dy) = 0;
-  // Recomputes the values of `output` from saved inputs. Only for operations with is_cheap().
+  // Recomputes the values of `output` from saved inputs. Called only if is_cheap().
   virtual void recompute(const Tensor& output) { (void)output; }
+  // True if selective recomputation may drop the output's values and call recompute().
   virtual bool is_cheap() const { return false; }
-  // Whether it takes inputs and output gradients that have no values yet (tensor/storage.h). Others get them with
-  // values.
+  // True if the operation accepts deferred tensors as inputs and as the output's gradient: their values are computed on
+  // first use (tensor/storage.h). Other operations receive computed values.
   virtual bool takes_deferred() const { return false; }
 
   void run_backward() final;
@@ -141,9 +143,9 @@ class Function : public TapeNode {
 namespace detail {
 Tensor record_output(std::shared_ptr<Function> function, Tensor output);
 bool wants_gradient(const Tensor& tensor);
-void require_values(const Tensor& tensor);  // if it is deferred
-// Calls visit(tensor) for each tensor of an argument of record(): a Tensor, or several in a vector or array, or one
-// that may be missing.
+void require_values(const Tensor& tensor);  // computes the values of a deferred tensor
+// Calls visit(tensor) for each tensor in one argument of record(): a Tensor, a std::optional<Tensor>, or a vector or
+// array of tensors. Ignores arguments of other types.
 template <class A>
 struct IsArrayOfTensors : std::false_type {};
 template <std::size_t kCount>
@@ -167,8 +169,9 @@ bool wants_gradient_any(const Args&... args) {
 }
 }  // namespace detail
 
-// Runs F{}.forward(args...). Records the node if a Tensor among the arguments wants a gradient and a tape is current.
-// Tensors inside other types than those of for_each_tensor() are not looked at; forward() calls their require_values().
+// Runs F{}.forward(args...) and returns its output. Appends F to the thread's tape if it has one and a tensor among the
+// arguments requires gradients. record() does not see tensors inside other types than those of for_each_tensor(), so
+// forward() must call their require_values().
 template <class F, class... Args>
 Tensor record(const Args&... args) {
   auto function = std::make_shared<F>();

@@ -7,7 +7,7 @@
 
 namespace LT_API lt {
 
-// Sizes of a rank's share of the global batch and its place in it.
+// The size of one rank's share of the global batch, and the rank's index among all ranks.
 struct BatchShape {
   Size micro_batch = 1;  // samples per forward and backward pass
   Size accum = 1;        // micro-batches per step
@@ -19,15 +19,16 @@ struct BatchShape {
   Size global_tokens() const { return global_samples() * seq; }
 };
 
-// This rank's rows, micro-batches in order: dimension 0 is accum * micro_batch. For language models inputs and targets
-// are i32 [samples, seq], and targets are the next tokens, or kIgnoredTarget. Other models may use any shapes.
+// This rank's rows of the global batch, ordered by micro-batch. Dimension 0 has samples = accum * micro_batch rows. For
+// language models, inputs and targets are i32 [samples, seq], and a target is the next token or kIgnoredTarget. Other
+// models may use any shapes.
 struct Batch {
   Tensor inputs, targets;
-  // i32 [samples, seq]: for each token, the position in its row where its document begins. Undefined: each row is one
-  // document.
+  // i32 [samples, seq]: for each token, the position in its row at which its document begins. Undefined: each row is
+  // one document.
   Tensor document_starts = {};
 
-  // Returns f(tensor) for each of the tensors, defined or not.
+  // Returns a batch of f(tensor) for each tensor, including undefined ones.
   template <class F>
   Batch map(F&& f) const {
     return {f(inputs), f(targets), f(document_starts)};

@@ -1,5 +1,5 @@
 // Tensor: a handle on shape, strides, dtype, device and shared storage. Copying a Tensor copies the handle, as with a
-// shared_ptr. A tensor of the `meta` device has a shape and a size in bytes but no data.
+// shared_ptr. A tensor on the `meta` device has a shape and a size in bytes but no data.
 #pragma once
 
 #include <array>
@@ -14,15 +14,15 @@
 #include "libtrain/dtype.h"
 
 namespace lt::memory {
-class Buffer;  // a block of device memory that returns to its allocator with its last owner
+class Buffer;  // a block of device memory; returns to its allocator when its last owner is destroyed
 }
 namespace lt::tensor {
-struct TensorStorage;  // tensor/storage.h: operations for the engine and autograd only
+struct TensorStorage;  // tensor/storage.h: access to storage for the engine and autograd only
 }
 
 namespace LT_API lt {
 
-// Up to kMaxDims sizes, outermost first.
+// Up to kMaxDims sizes, outermost first. The constructors throw UsageError for more sizes and for a negative size.
 class Shape {
  public:
   static constexpr int kMaxDims = 6;
@@ -32,10 +32,10 @@ class Shape {
   explicit Shape(std::span<const Size> dims);
 
   int dims() const { return dims_; }
-  // Negative i counts from the last dimension. Throws UsageError for a dimension that it does not have.
+  // A negative i counts from the end: -1 is the last dimension. Throws UsageError if there is no dimension i.
   Size operator[](int i) const { return sizes_[place(i)]; }
   Size& operator[](int i) { return sizes_[place(i)]; }
-  // Product of all sizes; 1 for a scalar (no dimensions).
+  // Product of all sizes; 1 for a scalar (no dimensions). Throws UsageError above 2^63 - 1.
   Size elements() const;
   bool operator==(const Shape& other) const;
   const Size* begin() const { return sizes_.data(); }
@@ -60,15 +60,17 @@ struct GradientSlot;  // collects the gradient of a tensor (autograd.h)
 
 class Tensor {
  public:
-  // No tensor: defined() is false.
+  // Makes an undefined tensor: defined() is false, and most other members throw UsageError.
   Tensor() = default;
 
-  // Uninitialised storage, counted for the owner of the current MemoryScope. Throws UsageError for a missing device.
+  // Allocates uninitialised storage. The ledger (memory.h) counts it for the owner of the current MemoryScope. Throws
+  // UsageError if the device does not exist, and for more than 2^63 - 1 bytes.
   static Tensor empty(const Shape& shape, DType dtype, Device device = kCpu);
   static Tensor zeros(const Shape& shape, DType dtype, Device device = kCpu);
-  // A tensor without storage so far, such as a parameter that an engine gathers and frees.
+  // Makes a tensor without storage, such as a parameter that an engine gathers and frees. Errors mention `name`.
   static Tensor unbound(const Shape& shape, DType dtype, Device device, std::string name);
-  // Values are copied; T is float, double, bf16, f16 or std::int32_t.
+  // Copies the values. T is float, double, bf16, f16 or std::int32_t. Throws UsageError if the number of values is not
+  // shape.elements().
   template <class T>
   static Tensor from(std::span<const T> values, const Shape& shape, Device device = kCpu);
   template <class T>
@@ -87,48 +89,51 @@ class Tensor {
   Device device() const;
   bool is_contiguous() const;
 
-  // The address of the first element. Throws UsageError for a parameter that is not gathered at this point. Recomputes
-  // values that were dropped for recomputation. Must not be called for meta tensors.
+  // Returns the address of the first element. If values were dropped for recomputation, recomputes them first. Throws
+  // UsageError for an engine's parameter that is not gathered now. Must not be called for meta tensors.
   void* data() const;
   template <class T>
-  T* data() const;  // also checks the dtype
-  // Copies all elements to the host, converted to T: float, double, or std::int32_t for i32. Other conversions of
-  // integers throw UsageError.
+  T* data() const;  // throws UsageError if T is not the element type
+  // Copies all elements to the host and waits for the copy. Floating dtypes convert to float or double; i32 requires
+  // std::int32_t. Throws UsageError for other conversions and for meta tensors.
   template <class T>
   std::vector<T> to_vector() const;
-  // The only element of a one-element tensor, converted to double.
+  // Returns the element of a one-element tensor as double, and waits for it. Throws UsageError for another number of
+  // elements and for meta tensors.
   double item() const;
 
-  // Views without autograd on the same storage.
+  // Views on the same storage. Autograd does not record them. They throw UsageError for arguments that do not fit.
   Tensor view(const Shape& shape) const;  // contiguous tensors only; same number of elements
   Tensor narrow(int dim, Size begin, Size length) const;
   Tensor transposed(int dim0, int dim1) const;
-  // The same storage without gradient history.
+  // Returns a tensor on the same storage without gradient history.
   Tensor detach() const;
 
+  // True if the tensor has storage now.
   bool is_bound() const;
 
-  // Recomputes values that were dropped, so that a view can share them. Throws as data() does.
+  // Recomputes dropped values, so that a view can share them. Throws as data() does.
   void require_values() const;
 
-  // Autograd (see autograd.h). set_requires_grad() marks a leaf, which collects its gradient in f32 (f64 for f64).
-  // Results of operations on it follow, with gradients of their own dtype.
+  // Autograd (see autograd.h). set_requires_grad() marks a leaf, which collects its gradient in f32 (f64 for f64), and
+  // throws UsageError unless the dtype is floating. The result of an operation on a leaf requires a gradient too, in
+  // the result's own dtype.
   bool requires_grad() const;
   void set_requires_grad();
   void set_result_of_operation();
-  // The gradient that backward() left in a leaf; undefined if nothing was written.
+  // Returns the gradient that backward() wrote for a leaf; undefined if it wrote none.
   Tensor gradient() const;
-  const std::shared_ptr<GradientSlot>& gradient_slot() const;  // null without requires_grad()
+  const std::shared_ptr<GradientSlot>& gradient_slot() const;  // null unless requires_grad()
 
-  // Drops values that can be recomputed; the next data() recomputes them.
+  // Drops the values if they can be recomputed. The next data() recomputes them.
   void release_values() const;
 
-  // Whether no other handle, view or saved tensor sees these values, so that their last user may overwrite them.
+  // True if no other handle, view or saved tensor uses these values, so the caller may overwrite them.
   bool is_sole_owner() const;
 
-  // Whether both are handles on the same tensor.
+  // True if both are handles on the same tensor.
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
-  // Whether both tensors or views lie in the same block of memory.
+  // True if both tensors or views lie in the same block of memory.
   bool shares_storage(const Tensor& other) const;
 
  private:
@@ -136,16 +141,16 @@ class Tensor {
   void require_numbers() const;  // throws UsageError on meta
   struct Impl;
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-  Impl& impl() const;  // throws UsageError if there is no tensor
+  Impl& impl() const;  // throws UsageError if undefined
   std::shared_ptr<Impl> impl_;
 };
 
-// dst = src, converting between floating dtypes. Same shape; both may be views. Devices may differ, but both or none
-// are meta.
+// Copies `src` to `dst`, which has the same shape, and converts between floating dtypes. Both may be views. Devices may
+// differ, but a meta tensor copies only to a meta tensor. Throws UsageError for other arguments.
 void copy(const Tensor& dst, const Tensor& src);
-// dst = 0.
+// Sets every element to zero, for any dtype and any strides.
 void fill_zero(const Tensor& dst);
-// Sets every element of `dst`, contiguous and of any floating dtype, to `value`.
+// Sets every element to `value`. Throws UsageError unless `dst` is contiguous and of a floating dtype.
 void fill(const Tensor& dst, double value);
 
 }  // namespace lt

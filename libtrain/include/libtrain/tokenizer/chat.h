@@ -1,4 +1,4 @@
-// Conversations as tokens, by named templates.
+// Chat templates: convert conversations to tokens.
 #pragma once
 
 #include <cstdint>
@@ -15,40 +15,43 @@ namespace LT_API lt {
 
 struct ChatMessage {
   std::string role, content;
-  bool is_trained = true;  // whether the tokens of an assistant's message are targets
+  bool is_trained = true;  // for a message of the assistant: its tokens are targets
 };
 
 struct ChatTokens {
   Tokenizer::Ids ids;
-  // As many as ids: whether each token has a byte of the content of an assistant's message that is trained, of a space
-  // before it, or of what ends the turn.
+  // For each id, true if the token is a target: if it holds a byte of the content of a trained message of the
+  // assistant, of the space before that content, or of the text that ends the turn.
   std::vector<bool> trained;
 };
 
-// Writes conversations in one way, for one tokenizer. Several threads may use it at a time.
+// A named way to write conversations, for one tokenizer. docs/data.md shows the templates. Several threads may use one
+// object at a time.
 class ChatTemplate {
  public:
-  // The tokenizer must outlive the template. Throws UsageError for a name that is not known, and if the tokenizer has
-  // no token for a mark of the template or for what ends a turn.
+  // The tokenizer must outlive the template. Throws UsageError for an unknown name, and if the tokenizer has no token
+  // for one of the template's marks (such as "<|im_start|>") or for the end of a turn.
   ChatTemplate(std::string_view name, const Tokenizer& tokenizer);
 
-  // The names of all templates, and the roles that a message may have.
+  // The names of all templates, and the roles of messages.
   static std::vector<std::string> names();
   static std::vector<std::string> roles();
 
-  // The text of a conversation. Throws UsageError for another role.
+  // Returns the text of a conversation. With `add_generation_prompt`, the text ends where the assistant's answer
+  // begins. Throws UsageError for an unknown role.
   std::string render(std::span<const ChatMessage> messages, bool add_generation_prompt = false) const;
-  // The tokens of that text, as of any text: marks that stand in a content are marks too. With `add_generation_prompt`
-  // the assistant's answer comes next. Throws UsageError for another role, and DataError as Tokenizer::encode() does.
+  // Returns the tokens of that text. The text is encoded as a whole, so a mark inside a message's content becomes the
+  // token of that mark. Throws UsageError for an unknown role, and DataError like Tokenizer::encode().
   ChatTokens encode(std::span<const ChatMessage> messages, bool add_generation_prompt = false) const;
 
-  // How a model's answer ended: cut off, by end_of_turn_token(), or by the text of end_of_turn().
+  // How a model's answer ended. none: it was cut off. token: with end_of_turn_token(). text: with the text
+  // end_of_turn().
   enum class AnswerEnd { none, token, text };
-  // The tokens that follow such an answer: what it lacks, the user's next turn, and what comes before the next answer.
-  // Throws DataError as Tokenizer::encode() does.
+  // Returns the tokens to append to such an answer: the missing rest of its turn, a turn of the user with `content`,
+  // and the beginning of the assistant's next turn. Throws DataError like Tokenizer::encode().
   Tokenizer::Ids encode_next_turn(const std::string& content, AnswerEnd ended) const;
 
-  // What ends the assistant's turn: a text, and its token if it is always the same one.
+  // The text that ends the assistant's turn, and its token; nullopt if that is not always the same token.
   std::string end_of_turn() const;
   std::optional<std::uint32_t> end_of_turn_token() const;
 
@@ -57,7 +60,8 @@ class ChatTemplate {
   struct Rendered;
   static std::span<const Row> rows();
   Rendered rendered(std::span<const ChatMessage> messages, bool add_generation_prompt) const;
-  // A space before a content is part of its first token, unless tokens are bytes. So an answer begins with it.
+  // True if the space before a content is part of the content's first token; false if tokens are bytes. Then an answer
+  // begins with that space.
   bool space_belongs_to_content() const;
 
   const Row* row_;

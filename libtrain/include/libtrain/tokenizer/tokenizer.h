@@ -22,61 +22,64 @@ struct TokenRange {
 
 // Converts text to token ids and back. Several threads may use one tokenizer at a time.
 //
-// What encodes takes any bytes: invalid UTF-8 becomes U+FFFD, except that the ids of `byte` are the bytes. It throws
-// DataError for a text that exceeds the limits of a pattern's matching, or has a word of 2^31 tokens.
+// The encode functions take any bytes: invalid UTF-8 becomes U+FFFD; only the tokenizer `byte` keeps it, because its
+// ids are the bytes. They throw DataError if matching a pattern exceeds its limits, or for a word of 2^31 tokens or
+// more.
 class Tokenizer {
  public:
   using Ids = std::vector<std::uint32_t>;
   virtual ~Tokenizer() = default;
 
-  // The tokens of one text. No tokens are added at its beginning or end.
+  // Returns the tokens of one text. Adds no tokens at its beginning or end.
   virtual Ids encode(std::string_view text) const = 0;
-  // The tokens of several texts, each for itself, on all threads of the kernels.
+  // Like encode() for each of several texts. Tokenizers may override it to use all threads of the kernels.
   virtual std::vector<Ids> encode_each(std::span<const std::string_view> texts) const;
-  // Appends the tokens of the front of a text that goes on behind `text`, and returns how many bytes of it they stand
-  // for: 0 if that needs more text. `continues`: `text` follows what an earlier call returned. The tokens of all calls
-  // are those of the whole text. `ends`: nothing goes on, so all of it is encoded. By default a text is encoded when
-  // all of it is there.
+  // Encodes a long text piece by piece. Appends the tokens of a front part of `text` to `ids` and returns the bytes of
+  // that part, or 0 if more text is needed. The next call must begin with the byte after that part, and pass
+  // `continues`. `ends`: no text follows `text`, so all of it is encoded. All calls together append the tokens of the
+  // whole text. The default encodes nothing until `ends`.
   virtual std::size_t encode_front(std::string_view text, bool continues, bool ends, Ids& ids) const;
-  // The tokens of one text, valid UTF-8, and for each of the byte positions, in rising order, the one that holds that
-  // byte. A byte that no token holds, such as one of a character that the vocabulary lacks, has none: the range is
-  // empty and begins behind the tokens before it. Positions of text.size() or more are left out. Normalization must not
-  // join what is before a position with what follows; a byte that it removes counts as the one behind it.
+  // Returns the tokens of one text, which must be valid UTF-8, and for each of the byte positions, given in rising
+  // order, the range of the token that holds that byte. If no token holds it, for example because the vocabulary lacks
+  // its character, the range is empty and begins after the tokens before it. For a byte that normalization removes, the
+  // range is that of the next byte. The result ends before the first position >= text.size(). Normalization must not
+  // join text before a position with text after it.
   struct Located {
     Ids ids;
     std::vector<TokenRange> tokens;
   };
   virtual Located encode_located(std::string_view text, std::span<const std::size_t> positions) const;
-  // The text of tokens. Byte-level tokenizers may end within a character: see TextStream.
+  // Returns the text of tokens. Tokens may end within a character; TextStream decodes token by token.
   virtual std::string decode(const Ids& tokens) const = 0;
-  // The bytes that a token stands for within a text; empty for an id outside the vocabulary.
+  // The bytes of a token inside a text; empty for an id outside of the vocabulary.
   virtual std::string bytes_of(std::uint32_t token) const = 0;
-  // How many bytes of a text a token stands for: 0 for a special one. A token that begins a document stands for none of
-  // the space that encode() puts before a text.
+  // The number of bytes of text that a token stands for; 0 for a special token. With `begins_document`, excludes the
+  // space that encode() puts before a text.
   virtual Size text_bytes(std::uint32_t token, bool /*begins_document*/) const {
     return static_cast<Size>(bytes_of(token).size());
   }
-  // Ids are below it.
+  // The size of the vocabulary. All ids are below it.
   virtual Size vocab() const = 0;
   // Bytes of text per token; 0 if tokens differ in length.
   virtual double bytes_per_token() const = 0;
-  // The token that ends a document, if the vocabulary has one.
+  // The token that ends a document; nullopt if the vocabulary has none.
   virtual std::optional<std::uint32_t> end_of_text() const { return std::nullopt; }
-  // The token that stands for exactly this text wherever a text has it, such as "<|im_end|>", if there is one.
+  // The added token with exactly this text, such as "<|im_end|>"; nullopt if there is none. encode() gives that token
+  // wherever it finds the text.
   virtual std::optional<std::uint32_t> added_token(std::string_view /*text*/) const { return std::nullopt; }
   // Returns the text of tokenizer.json.
   virtual std::string to_json() const = 0;
 };
 
-// Makes text of tokens that come one after another, character by character.
+// Decodes tokens one by one, and returns whole characters.
 class TextStream {
  public:
   // The tokenizer must outlive the stream.
   explicit TextStream(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
-  // Returns the characters that are complete with this token; invalid bytes become U+FFFD. Of tokens of a fixed length
-  // it returns the bytes as they are.
+  // Returns the characters that this token completes. Invalid bytes become U+FFFD. For tokens of a fixed length,
+  // returns the bytes of the token unchanged.
   std::string push(std::uint32_t token);
-  // Returns what is left.
+  // Returns the rest of the text: U+FFFD for an incomplete character. The stream is then empty.
   std::string finish();
 
  private:
@@ -84,19 +87,21 @@ class TextStream {
   std::string pending_;
 };
 
-// What a user calls a tokenizer: `byte`, the path of a tokenizer.json, or a folder that holds one. Returns `byte` or
-// the file. Throws UsageError for anything else.
+// Resolves the name of a tokenizer: `byte`, the path of a tokenizer.json, or a folder that holds one. Returns `byte` or
+// the path of the file, which may not exist. Throws UsageError for any other name.
 std::string find_tokenizer(const std::string& name_or_path);
-// Makes what find_tokenizer() finds. Throws UsageError or DataError.
+// Makes the tokenizer that find_tokenizer() finds. Throws UsageError for an unsupported kind or an unknown name, and
+// DataError for a missing or broken file.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path);
-// Makes a tokenizer from the text of a tokenizer.json; errors name it by `where`. Throws UsageError for a kind that is
-// not supported, and DataError for a broken file.
+// Makes a tokenizer from the text of a tokenizer.json. Errors begin with `where`. Throws UsageError for an unsupported
+// kind, and DataError for a broken file.
 std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where);
-// The same, but null for a kind that is not supported: checkpoints keep and export such a file. Throws DataError.
+// Like tokenizer_from_json(), but returns null for an unsupported kind, because checkpoints keep and export such a
+// file.
 std::unique_ptr<Tokenizer> supported_tokenizer(const std::string& text, const std::string& where);
-// Why this version has no tokenizer for a model with this tokenizer.json, or with none ("") and these other files of a
-// tokenizer: what is not supported, after `where`. Empty if it has one, or if the model has no such files. Throws
-// DataError for a broken tokenizer.json.
+// Returns why this version cannot make the tokenizer of a model: `where`, followed by what is unsupported. `text` is
+// the model's tokenizer.json ("" if it has none); `other_files` are the other files of its tokenizer, by name. Returns
+// "" if the tokenizer is supported, or if the model has no such files. Throws DataError for a broken tokenizer.json.
 std::string unsupported_reason(const std::string& text, const std::map<std::string, std::string>& other_files,
                                const std::string& where);
 

@@ -1,5 +1,5 @@
-// The MPI back end. Every tensor collective except broadcast is point-to-point messages between all pairs, under a tag
-// of its own. So several can be in flight at once, and none copies more than it must.
+// The MPI back end. Every tensor collective except broadcast consists of point-to-point messages between all pairs,
+// with a separate tag. So several collectives can be in flight at once, without extra copies.
 #include "comm/mpi/mpi_group.h"
 
 #include <algorithm>

@@ -10,8 +10,8 @@ namespace lt::comm {
 // The group of all ranks of the run. MPI must be initialised.
 std::shared_ptr<GroupBackend> make_mpi_world_backend();
 
-// Longer messages are split, because MPI counts elements in an int. The value must be the same on all ranks; tests
-// lower it. Returns the previous one.
+// Sets the largest message in elements; longer ones are split, because MPI counts elements in an int. The value must be
+// the same on all ranks. Returns the previous value.
 Size set_mpi_message_elements(Size elements);
 
 }  // namespace lt::comm

@@ -1,5 +1,5 @@
-// Initialises and ends MPI. No rank enters MPI_Init without a launcher that MPI knows, and none waits in MPI_Finalize
-// for peers that cannot come.
+// Initialises and ends MPI. A rank calls MPI_Init only under a launcher that MPI supports, and skips MPI_Finalize
+// during stack unwinding, because its peers may never call it.
 #include "comm/mpi/mpi_runtime.h"
 
 #include <fmt/format.h>

@@ -7,18 +7,19 @@
 
 namespace lt::comm {
 
-// For ranks that have neither MPI nor a place to meet.
+// The hint for ranks that have neither MPI nor a meeting place.
 inline constexpr const char* kLaunchHint =
     "start them with mpirun -n N, srun --mpi=pmix or ltrain launch -n N, or set MASTER_ADDR and MASTER_PORT";
 
-// Initialises MPI for `info.size` > 1 ranks. Releasing the last copy finalises it, unless the program had initialised
-// it itself. Throws CommError if MPI does not see these ranks.
+// Initialises MPI for `info.size` > 1 ranks. Releasing the last copy finalises it, except during stack unwinding or if
+// the program had initialised it itself. Throws CommError without an MPI launcher, if MPI does not see these ranks, or
+// if it lacks MPI_THREAD_MULTIPLE.
 std::shared_ptr<void> start_mpi(const LaunchInfo& info, int& argc, char**& argv);
 
-// Whether the environment comes from a launcher that MPI knows.
+// True if a launcher that MPI supports has set the environment.
 bool has_mpi_launcher();
 
-// Whether such a launcher started this process as another rank than the first. False for a value that makes no sense.
+// True if such a launcher started this process as a rank other than 0. False if its rank variable is invalid.
 bool is_later_mpi_rank();
 
 // Ends all ranks of the run. MPI may wait for the launcher.

@@ -1,5 +1,5 @@
-// How a communicator starts, launches work and ends. Ending can hang in the driver or on a dead peer, so it runs on a
-// thread of its own, which is left behind after a deadline.
+// Starts a communicator, launches work and ends it. Ending can hang in the driver or on a dead peer, so it runs on a
+// separate thread, which is leaked after a deadline.
 #include "comm/nccl/nccl_communicator.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// An NCCL communicator from start to end. It is non-blocking, and the host waits for it only here, so that the host
-// sees errors and has a deadline in case peers are gone. An error that occurs while the device works is seen when the
-// host waits for the device. All calls must come from one thread.
+// An NCCL communicator from start to end. It is non-blocking. The host waits for it only in this class, which checks
+// for errors and has a deadline in case a peer is dead. An error of work on the device shows when the host waits for
+// the device. All calls must come from one thread.
 #pragma once
 
 #include <nccl.h>
@@ -18,17 +18,17 @@ namespace lt::comm {
 
 class NcclCommunicator {
  public:
-  // For all ranks of `control`, each on a device of its own. Every rank must construct it at the same time.
+  // For all ranks of `control`, each on a different device. Every rank must construct it at the same time.
   NcclCommunicator(GroupBackend& control, int device);
-  // For the ranks of `parent` that give the same color, in their order; a rank that wants none gives kNoColor. All
-  // ranks of `parent` must construct it at the same time. It takes over the parent's knowledge of the machine and
-  // shares its buffers, so it starts in a tenth of the time. If one of the family is aborted, all become unusable, and
-  // this throws CommError.
+  // For the ranks of `parent` that pass the same color, in the parent's order. A rank passes kNoColor to stay without a
+  // communicator. All ranks of `parent` must construct it at the same time. It reuses the parent's topology and shares
+  // its buffers, so it starts in a tenth of the time. If one communicator of such a family is aborted, all become
+  // unusable. Throws CommError then.
   static constexpr int kNoColor = NCCL_SPLIT_NOCOLOR;
   NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int color, int rank, const std::string& name);
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
-  // Waits for launched work, or aborts it during stack unwinding. After a deadline the communicator is left behind.
+  // Waits for launched work, or aborts it during stack unwinding. After a deadline it leaks the communicator.
   ~NcclCommunicator();
 
   // Runs everything that call(ncclComm_t) starts as one operation. On return the streams named in it hold its work.
@@ -47,14 +47,15 @@ class NcclCommunicator {
   // handle of a plain registration. Throws CommError if that fails or takes too long. NCCL may then still access the
   // memory, and only leave() may be called on the communicator.
   ncclWindow_t register_window(void* memory, Size bytes);
-  // Call when no collective uses the window any more. Returns false if NCCL may still access it, as after abort().
+  // Call it after the last collective that uses the window. Returns false if NCCL may still access the window, for
+  // example after abort().
   bool deregister_window(ncclWindow_t window) noexcept;
 
-  // Throws CommError if one of the family was aborted.
+  // Throws CommError if a communicator of the family was aborted.
   void require_usable() const;
   // Ends the work in flight at once, within a deadline. Later launches throw CommError.
   void abort() noexcept;
-  // Leaves it as it is for good, because it may wait for a peer that never comes. Others of its family go on.
+  // Leaks the communicator, because it may wait for a dead peer for ever. Other communicators of its family continue.
   void leave() noexcept;
 
  private:
@@ -75,10 +76,10 @@ class NcclCommunicator {
   // Makes comm_. launch() returns the communicator to watch until comm_ is ready. Aborts on failure.
   template <class Launch>
   void start(Launch&& launch);
-  // If NCCL has met an error, aborts and throws CommError, or LostPeerError if a peer has gone.
+  // If NCCL has met an error, aborts and throws CommError, or LostPeerError if a peer is gone.
   void check();
 
-  std::string name_;                          // the group's
+  std::string name_;                          // of the group
   std::shared_ptr<NcclCommunicator> parent_;  // outlives its children
   std::shared_ptr<bool> family_aborted_ = std::make_shared<bool>(false);
   ncclComm_t comm_ = nullptr;  // null: aborted, or left

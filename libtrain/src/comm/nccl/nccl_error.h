@@ -1,6 +1,6 @@
-// LT_NCCL(expression): calls NCCL and throws with the expression, NCCL's text and the source location: InternalError if
-// the call itself is wrong, LostPeerError if a peer has gone, CommError otherwise. Unfinished work of a communicator
-// (ncclInProgress) is not an error.
+// LT_NCCL(expression): calls NCCL and throws with the expression, NCCL's text and the source location. Throws
+// InternalError if the call itself is wrong, LostPeerError if a peer is gone, CommError otherwise. Unfinished work of a
+// communicator (ncclInProgress) is not an error.
 #pragma once
 
 #include <nccl.h>

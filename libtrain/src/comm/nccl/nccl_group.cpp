@@ -1,11 +1,11 @@
-// The NCCL back end, for tensors on a CUDA device. Reductions, and gathers in windows, take two stages
-// (GroupBackend::stages()): among the ranks of a host, by copies in windows (peer_copies.h), elsewhere by NCCL, and
-// among hosts, by NCCL. Other gathers are NCCL's. A control back end of the same ranks carries everything else: bytes,
-// barriers, tensors on the CPU.
-// Each group has a stream, and a second one for what goes between hosts if there are two stages, so that the stages of
-// one collective run beside those of the next. Events order them with the compute stream; the host waits for none.
-// Duplicates of a group share its communicator, and communicators of groups split from one parent share its buffers, so
-// NCCL runs their collectives one after the other, in call order.
+// The NCCL back end, for tensors on a CUDA device. Reductions, and gathers in windows, have two stages
+// (GroupBackend::stages()). The first stage is among the ranks of a host: by copies if the memory is in windows
+// (peer_copies.h), otherwise by NCCL. The second stage is among hosts, by NCCL. NCCL runs all other gathers in one
+// call. A control back end of the same ranks carries everything else: bytes, barriers, tensors on the CPU. Each group
+// has a stream, and with two stages a second one for traffic between hosts, so that the stages of consecutive
+// collectives overlap. Events order them with the compute stream; the host never waits for them. Duplicates of a group
+// share its communicator, and communicators of groups split from one parent share its buffers, so NCCL runs their
+// collectives one after the other, in call order.
 #include <algorithm>
 #include <memory>
 #include <optional>

@@ -1,4 +1,4 @@
-// Names of hosts and devices, compared between the ranks.
+// Compares the names of hosts and devices between the ranks.
 #include "comm/nccl/nccl_hosts.h"
 
 #include <unistd.h>

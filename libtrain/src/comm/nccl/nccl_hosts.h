@@ -1,4 +1,4 @@
-// Where the ranks of an NCCL group are: on which hosts, each with a device of its own.
+// Finds the hosts of an NCCL group's ranks, and checks that each rank has its own device.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,12 @@
 
 namespace lt::comm {
 
-// The host of each of the group's ranks, as a number: two ranks have the same if NCCL takes them for ranks of one host.
-// Call it on all ranks.
+// Returns the number of each rank's host. Two ranks have the same number if NCCL treats them as one host's. All ranks
+// must call it.
 std::vector<int> hosts_of(const Group& group);
 
-// Throws UsageError if two ranks of a host have the same device. NCCL reports that only as an invalid argument. Call it
-// on all ranks.
+// Throws UsageError if two ranks of a host have the same device, which NCCL reports only as an invalid argument. All
+// ranks must call it.
 void require_own_devices(const Group& group, Device device);
 
 }  // namespace lt::comm

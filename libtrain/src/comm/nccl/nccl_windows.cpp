@@ -1,4 +1,4 @@
-// Window memory. Everything that must be the same on all ranks is agreed on here, over the control back end.
+// Window memory. The ranks agree over the control back end on everything that must be equal on all of them.
 #include "comm/nccl/nccl_windows.h"
 
 #include <fmt/format.h>

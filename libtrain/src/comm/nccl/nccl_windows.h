@@ -1,5 +1,6 @@
-// Peer memory on CUDA devices: ncclMemAlloc() blocks that are symmetric windows of a communicator of each host's ranks.
-// NCCL maps each block on all of these ranks; copies between them then need no NCCL (peer_copies.h).
+// Windows: symmetric memory on CUDA devices that peers on the same host can write. Each window is an ncclMemAlloc()
+// block, registered with a communicator of the host's ranks. NCCL maps it on all of these ranks, so copies between them
+// need no NCCL call (peer_copies.h).
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@ namespace lt::comm {
 
 class WindowMemory final : public memory::BlockSource, public std::enable_shared_from_this<WindowMemory> {
  public:
-  // `communicator` has the `ranks` ranks of this host. All ranks of `control`, on all hosts, make and release windows
-  // together.
+  // `communicator` has the `ranks` ranks of this host. All ranks of `control`, on all hosts, must make and release
+  // windows together.
   WindowMemory(std::shared_ptr<GroupBackend> control, int ranks, std::shared_ptr<NcclCommunicator> communicator,
                Device device);
   ~WindowMemory() override;
@@ -28,16 +29,16 @@ class WindowMemory final : public memory::BlockSource, public std::enable_shared
   Block allocate(Size bytes, MemoryOwner owner) override;
   void release(std::size_t index) noexcept override;
 
-  // The place of this rank's `address` on rank `rank` of this host, or null if [address, address + bytes) is not in one
-  // window. The answer is the same on all ranks if they ask for the same places.
+  // Where local rank `rank` has the byte that is at `address` on this rank; null if [address, address + bytes) is not
+  // inside one window. Ranks that ask for corresponding addresses all get null or all get an address.
   std::byte* on_rank(int rank, const void* address, Size bytes) const;
 
-  // Words in a window, zero at first. All ranks must take them in the same order.
+  // Returns `count` words in a window, initially zero. All ranks must call it in the same order.
   std::uint32_t* take_words(Size count);
-  // A word that is 1, in device memory.
+  // A word in device memory whose value is 1.
   const std::uint32_t* one() const { return words_; }
-  // Writes 1 to all words that were taken, again and again for some seconds, on a thread of its own: for streams that
-  // wait for words that a dead peer will not write. No exchange may follow.
+  // Releases streams that wait for a word from a dead peer: a new thread repeatedly writes 1 to all taken words for
+  // some seconds. No exchange may follow.
   void release_waits() noexcept;
 
  private:
@@ -45,7 +46,7 @@ class WindowMemory final : public memory::BlockSource, public std::enable_shared
     std::byte* memory = nullptr;
     Size bytes = 0;
     ncclWindow_t handle = nullptr;
-    std::vector<std::byte*> peers;  // its place on each rank of this host
+    std::vector<std::byte*> peers;  // its address on each rank of this host, as this device sees it
   };
   struct Entry {
     Window window;
@@ -69,11 +70,11 @@ class WindowMemory final : public memory::BlockSource, public std::enable_shared
   Size words_taken_ = 1;
   bool releases_ = false;
   std::vector<Entry> entries_;
-  std::map<const std::byte*, Window> live_;  // by its begin
+  std::map<const std::byte*, Window> live_;  // by first byte
 };
 
-// Windows that all ranks of `control` can have, or why there are none. `grid` is that of the group they are for. All
-// ranks must call it at the same time.
+// Makes windows for all ranks of `control`; if that is impossible, returns the reason. `grid`: the hosts of the group
+// that uses them. All ranks must call it at the same time.
 struct Windows {
   std::shared_ptr<WindowMemory> memory;
   std::string why_none;

@@ -1,4 +1,4 @@
-// A build without NCCL: groups take only tensors on the CPU.
+// The stub for builds without NCCL: groups accept only tensors on the CPU.
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
 

@@ -1,4 +1,4 @@
-// Words, waits and copies of an exchange.
+// Enqueues the copies of an exchange and the words that order them.
 #include "comm/nccl/peer_copies.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Asks NCCL in a kernel, because it tells the addresses only there.
+// Asks NCCL in a kernel, because only device code can read the addresses.
 #include <nccl_device.h>
 
 #include "comm/nccl/window_places.h"

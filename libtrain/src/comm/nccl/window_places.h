@@ -1,4 +1,4 @@
-// Where an NCCL window is mapped.
+// Finds the addresses at which NCCL maps a window.
 #pragma once
 
 #include <nccl.h>

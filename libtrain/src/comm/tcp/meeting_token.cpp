@@ -1,4 +1,4 @@
-// Meeting tokens as 32 hexadecimal digits, in the environment and in files.
+// Reads and writes tokens as 32 hexadecimal digits, in the environment and in files.
 #include "comm/tcp/meeting_token.h"
 
 #include <fcntl.h>

@@ -17,13 +17,13 @@ MeetingToken random_token();
 
 // A rank's source of the token.
 struct TokenSource {
-  std::function<std::optional<MeetingToken>()> read;  // empty if there is no token yet; may throw CommError
-  // True if the token may come from an earlier start. A rank that is turned away then reads again.
+  std::function<std::optional<MeetingToken>()> read;  // returns nullopt if there is no token yet; may throw CommError
+  // True if the token may be left over from an earlier start. A rank that is rejected then reads it again.
   bool may_be_stale = false;
   std::string name;  // for messages: "LTRAIN_TOKEN", or the file
 };
 
-// Reads LTRAIN_TOKEN; empty if it is not set. Throws CommError if it is not 32 hexadecimal digits.
+// Reads LTRAIN_TOKEN. Returns nullopt if it is not set. Throws CommError if it is not 32 hexadecimal digits.
 std::optional<MeetingToken> token_of_environment();
 
 // The path of this launch's file in `folder`. The name holds Slurm's job, step and restart numbers, or torchrun's run
@@ -45,8 +45,8 @@ class MeetingTokenFile {
   MeetingToken token_ = random_token();
 };
 
-// For the other ranks: empty if the file does not exist. Throws CommError if it is a link, belongs to another user, is
-// open to others, or holds no token.
+// For the other ranks. Returns nullopt if the file does not exist. Throws CommError if it is a link, belongs to another
+// user, is accessible to other users, or holds no token.
 std::optional<MeetingToken> read_token_file(const std::string& path);
 
 }  // namespace lt::comm

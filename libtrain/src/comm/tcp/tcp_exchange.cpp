@@ -1,4 +1,4 @@
-// The exchange of a rank other than 0: a thread reads its only connection.
+// The exchange of ranks other than 0: a thread reads the only connection.
 #include "comm/tcp/tcp_exchange.h"
 
 #include <fmt/format.h>

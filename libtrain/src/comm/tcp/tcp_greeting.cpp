@@ -1,4 +1,4 @@
-// Both sides of a greeting.
+// Implements both sides of a greeting.
 #include "comm/tcp/tcp_greeting.h"
 
 #include <sys/socket.h>

@@ -1,4 +1,5 @@
-// How two ranks that have just connected prove to each other that they know the run's token, without sending it.
+// The greeting: two ranks that have just connected prove to each other that they know the run's token without sending
+// it.
 // Messages have fixed sizes, so a stranger causes no allocation:
 //
 //   caller     Hello: who it is, and a random number
@@ -7,8 +8,8 @@
 //   listener   a welcome
 //
 // A proof is SipHash, with the token as its key, over the speaker, both ranks' random numbers, the caller's rank and
-// the size. Because the numbers are fresh, a proof is useless the next time. Because it includes the speaker, it is
-// useless to the other side. What follows the greeting is neither encrypted nor signed: the network is trusted,
+// the number of ranks. The random numbers are fresh, so a proof cannot be replayed. It includes the speaker, so the
+// other side cannot send it back. Messages after the greeting are neither encrypted nor signed: the network is trusted,
 // strangers on it are not.
 #pragma once
 
@@ -46,14 +47,14 @@ constexpr char kWelcome = 'w';
 enum class Speaker : std::uint32_t { listener, caller };
 std::uint64_t proof_of(Speaker speaker, const MeetingToken& token, const Hello& hello, const Nonce& answer);
 
-// Takes a time that does not reveal how much of the two is equal.
+// Compares in constant time.
 bool is_same_proof(std::uint64_t a, std::uint64_t b);
 
 enum class Greeting { welcome, closed, wrong_token };
-// The caller's side. After each message it waits for the listener, which may turn it away.
+// The caller's side. After each message it waits for the listener, which may reject it.
 Greeting greet(const io::Descriptor& link, int rank, int size, const MeetingToken& token, TcpDeadline deadline);
 
-// The listener's side: a connection during its greeting. Nothing waits.
+// The listener's side: a connection during its greeting. No call blocks.
 class Guest {
  public:
   enum class State { greets, turned_away, welcome };
@@ -65,14 +66,14 @@ class Guest {
   int rank() const { return static_cast<int>(hello_.rank); }
   bool said_hello() const { return said_hello_; }
 
-  // Takes the bytes that have arrived. Turns away whoever is not of this protocol, of a rank other than the listener's
-  // and of the same number of ranks.
+  // Takes the bytes that have arrived. Rejects a caller with a different protocol or number of ranks, with an invalid
+  // rank or the listener's rank, or with a wrong proof.
   State hear(int own_rank, int size, const MeetingToken& token);
-  // Tells the guest that it is welcome, and returns its connection; not open if it has gone.
+  // Tells the guest that it is welcome, and returns its connection. The connection is closed if the guest is gone.
   io::Descriptor welcomed();
 
  private:
-  // `welcome`: all bytes have arrived.
+  // Returns State::welcome once all `size` bytes have arrived.
   State receive(void* to, std::size_t size);
 
   io::Descriptor handle_;

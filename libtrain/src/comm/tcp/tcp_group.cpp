@@ -1,5 +1,5 @@
-// A group's exchanges are messages with its channel number, which all members compute alike. A thread of the group runs
-// those of tensors in the order of the calls, so that several can be under way.
+// A group's exchanges are messages with its channel number, which every member computes for itself. A thread of the
+// group runs exchanges of tensors in call order, so that several can be in flight.
 #include "comm/tcp/tcp_group.h"
 
 #include <fmt/format.h>

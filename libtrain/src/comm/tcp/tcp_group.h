@@ -1,5 +1,5 @@
-// Groups of ranks that meet over TCP, without MPI. Tensors on the CPU pass through rank 0, so they are slower than over
-// MPI; those on CUDA devices travel over NCCL. All groups share the connections of the meeting.
+// Groups of ranks that meet over TCP, without MPI. Tensors on the CPU go through rank 0, so they are slower than over
+// MPI. Tensors on CUDA devices go over NCCL. All groups share the connections of the meeting.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,11 @@
 
 namespace lt::comm {
 
-// All ranks must call it. Throws CommError if they do not come together.
+// All ranks must call it. Throws CommError if the ranks do not meet in time.
 std::shared_ptr<GroupBackend> make_tcp_world_backend(const TcpMeeting& meeting);
 
-// A rank sends at most this many bytes of tensors at a time, so that memory stays small and no exchange is too long.
-// The value must be the same on all ranks; tests lower it. Returns the previous one.
+// Sets how many bytes of tensors a rank sends at a time, which bounds memory and the length of an exchange. The value
+// must be the same on all ranks. Returns the previous value.
 Size set_tcp_message_bytes(Size bytes);
 
 }  // namespace lt::comm

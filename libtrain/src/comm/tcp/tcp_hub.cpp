@@ -1,5 +1,5 @@
-// Rank 0's exchange. One thread waits for all connections at once, hands incoming frames to the switchboard and sends
-// its answers. It never blocks on a connection, so a slow rank does not delay the others.
+// Rank 0's exchange. One thread polls all connections, passes incoming frames to the switchboard and sends its answers.
+// It never blocks on one connection, so a slow rank does not delay other ranks.
 #include "comm/tcp/tcp_hub.h"
 
 #include <fmt/format.h>

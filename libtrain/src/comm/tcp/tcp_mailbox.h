@@ -29,8 +29,8 @@ class TcpMailbox {
     closed_ = why;
     arrived_.notify_all();
   }
-  // Waits for the channel's frame. Throws CommError if a failure arrived instead, LostPeerError if a loss did or if no
-  // more frames will arrive.
+  // Waits for the channel's frame. Throws CommError for a FrameKind::failure, LostPeerError for a FrameKind::loss or if
+  // the mailbox is closed.
   Frame take(std::uint64_t channel) {
     std::unique_lock lock(mutex_);
     arrived_.wait(lock, [&] { return frames_.count(channel) > 0 || closed_; });

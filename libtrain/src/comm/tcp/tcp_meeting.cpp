@@ -1,4 +1,4 @@
-// The side of all ranks but 0: they retry until they are welcome, because rank 0 and its token may come later.
+// The side of ranks other than 0. They retry until rank 0 welcomes them, because it and its token may appear later.
 #include "comm/tcp/tcp_meeting.h"
 
 #include <fmt/format.h>

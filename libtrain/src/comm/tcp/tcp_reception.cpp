@@ -1,4 +1,4 @@
-// Rank 0's side of a meeting: one poll() loop serves all connections, so that none waits for another.
+// One poll() loop serves all connections, so that no connection waits for another one.
 #include "comm/tcp/tcp_reception.h"
 
 #include <fmt/format.h>

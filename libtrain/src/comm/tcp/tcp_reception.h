@@ -7,7 +7,7 @@
 
 namespace lt::comm {
 
-// Returns connected sockets by rank, once all ranks have come. Throws CommError.
+// Returns connected sockets by rank, once all ranks have connected. Throws CommError if one does not in time.
 std::vector<io::Descriptor> receive_ranks(const TcpMeeting& meeting, const MeetingToken& token);
 
 }  // namespace lt::comm

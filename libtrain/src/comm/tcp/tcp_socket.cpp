@@ -1,4 +1,4 @@
-// Resolves names, keeps deadlines with poll(), and has the kernel watch each connection.
+// Resolves names, keeps deadlines with poll(), and sets the TCP timeouts by which a connection ends.
 #include "comm/tcp/tcp_socket.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-// Rank 0's handling of the messages of all groups. It collects the messages of an exchange by channel, and answers all
-// members once the last has come. It knows no sockets. Each member has at most one exchange per channel in flight, so
-// memory is bounded by the messages that members sent.
+// Rank 0's handling of the messages of all groups. It collects the messages of an exchange by channel and answers all
+// members after the last message. It does not use sockets. Each member has at most one exchange per channel in flight,
+// so memory is bounded by the messages that members sent.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ class Switchboard {
   using Answer = std::function<void(int rank, const Frame& frame)>;
 
   Switchboard(int ranks, Answer answer);
-  // Takes a message that `rank` of the run sent. Throws CommError for one that no rank of this run would send.
+  // Takes a message from `rank` of the run. Throws CommError for a message that a correct rank cannot send.
   void take(int rank, Frame frame);
-  // That rank has gone: an exchange that it does not complete fails for all of its members.
+  // Reports that `rank` is gone. Exchanges that wait for it fail on all of their members.
   void lose(int rank, const std::string& why);
 
  private:
@@ -40,14 +40,14 @@ class Switchboard {
   // Ends an all_to_all: sends each member the texts that all members have for it.
   void answer_each(const Channel& channel, const FrameHeader& header, const std::map<int, Frame>& all);
   void fail(std::uint64_t number, FrameKind kind, const std::string& why);
-  // Whether a started exchange cannot finish without that rank.
+  // True if a started exchange cannot finish without that rank.
   static bool is_missing(const Channel& channel, int rank);
   // Why the members' frames do not belong to one exchange; empty if they do.
   static std::string mismatch(const Channel& channel);
 
   Answer answer_;
   std::map<std::uint64_t, Channel> channels_;
-  std::vector<std::pair<int, std::string>> lost_;  // the first loss caused the others
+  std::vector<std::pair<int, std::string>> lost_;  // in order; the first loss caused the later ones
   int ranks_;
 };
 

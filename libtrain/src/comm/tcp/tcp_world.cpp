@@ -1,4 +1,5 @@
-// Reads the meeting place and token from the environment, or the token from its file, which exists while ranks meet.
+// Reads the meeting place and the token from the environment. Without LTRAIN_TOKEN, reads the token from a file that
+// rank 0 keeps while the ranks meet.
 #include "comm/tcp/tcp_world.h"
 
 #include <fmt/format.h>

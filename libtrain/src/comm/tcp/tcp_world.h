@@ -1,4 +1,4 @@
-// Ranks that no MPI launcher started: their meeting place, their token, and the group of all of them.
+// Ranks that no MPI launcher started: their meeting place, their token, and the group of all ranks.
 #pragma once
 
 #include <memory>
@@ -17,22 +17,22 @@ struct MeetingPlace {
   int port = 0;
 };
 
-// MASTER_ADDR and MASTER_PORT; empty unless both are set. If TORCHELASTIC_USE_AGENT_STORE says that torchrun's agent
-// listens at that port itself, the ranks take the next one. Throws CommError.
+// Reads MASTER_ADDR and MASTER_PORT; nullopt unless both are set. If TORCHELASTIC_USE_AGENT_STORE is "True", torchrun's
+// agent itself listens at that port, so the ranks use the next one. Throws CommError if the port is invalid.
 std::optional<MeetingPlace> meeting_place();
 
-// Set for rank 0 by a launcher that has opened its listening socket already, so that nobody else takes the port: the
-// number of the descriptor. A descriptor that does not listen at MASTER_PORT is ignored.
+// Names a variable that a launcher sets for rank 0: the number of a descriptor that already listens at MASTER_PORT, so
+// that no other process takes the port. Other descriptors are ignored.
 inline constexpr const char* kListenVariable = "LTRAIN_LISTEN_FD";
 
-// All ranks must call it. Throws CommError if there is no token, or if the ranks do not come together; at once where
-// the name of the host has no address.
+// All ranks must call it. Throws CommError if there is no token, if place.host has no address (at once), or if the
+// ranks do not meet in time.
 std::shared_ptr<GroupBackend> meet_without_mpi(const MeetingPlace& place, const LaunchInfo& info,
                                                const MeetingOptions& options);
 
 // This host's name.
 std::string host_name();
-// Sets local_rank and local_size from the names of all ranks' hosts, by rank.
+// Sets info.local_rank and info.local_size. `hosts`: the host name of each rank.
 void learn_host_ranks(LaunchInfo& info, const std::vector<std::string>& hosts);
 
 }  // namespace lt::comm
