@@ -133,7 +133,7 @@ PreparedKernel prepare_documents(const Implementation& implementation, const Imp
   return prepared;
 }
 
-// Products over the visible half: two of the scores' size forward, five backward.
+// Matmuls over the visible half: two of the scores' size forward, five backward.
 Size flops(const kernels::AttentionShape& s, bool backward) {
   return (backward ? 5 : 2) * s.B * s.H * s.D * s.T * (s.T + 1);
 }
@@ -156,7 +156,7 @@ void add_document_cases(KernelCases& cases, const kernels::AttentionShape& shape
     for (const Implementation& chosen : all) {
       cases.push_back(
           {backward ? "attention_documents.backward" : "attention_documents.forward",
-           fmt::format("B={} T={} H={} G={} D={}", shape.B, shape.T, shape.H, shape.G, shape.D), dtype, Work::product,
+           fmt::format("B={} T={} H={} G={} D={}", shape.B, shape.T, shape.H, shape.G, shape.D), dtype, Work::matmul,
            flops(documents, backward), bytes(shape, dtype, backward) + 4 * shape.B * shape.T,
            [=, first = all[0]] { return prepare_documents(chosen, first, shape, length, dtype, device, backward); },
            chosen.name, 0, tolerance(dtype)});
@@ -210,7 +210,7 @@ void add_attention_cases(KernelCases& cases, const KernelSizes& sizes) {
         const bool compare = i > 0 && matrix_bytes(all[0]) <= most_matrix_bytes(device);
         cases.push_back({backward ? "attention.backward" : "attention.forward",
                          fmt::format("B={} T={} H={} G={} D={}", shape.B, shape.T, shape.H, shape.G, shape.D), dtype,
-                         Work::product, flops(shape, backward), bytes(shape, dtype, backward),
+                         Work::matmul, flops(shape, backward), bytes(shape, dtype, backward),
                          [=, first = all[0], chosen = all[i]] {
                            return prepare(chosen, first, shape, dtype, device, backward, compare);
                          },

@@ -13,7 +13,7 @@
 #include "bench/timing.h"
 #include "io/print_note.h"
 #include "libtrain/error.h"
-#include "memory/buffer.h"
+#include "memory/allocation.h"
 #include "record/system_memory.h"
 
 namespace lt::bench {

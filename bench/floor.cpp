@@ -107,7 +107,7 @@ Floor measure_cuda_floor(Device device) {
 }
 
 // Rate of D = A B for bf16 matrices, in FLOP/s.
-double product_flops(Device device, Size M, Size N, Size K) {
+double matmul_flops(Device device, Size M, Size N, Size K) {
   const Tensor a = random_values({M, K}, DType::bf16, device), b = random_values({K, N}, DType::bf16, device);
   const Tensor d = Tensor::empty({M, N}, DType::bf16, device);
   const auto multiply = [&] {
@@ -159,14 +159,13 @@ Floor measure_floor(Device device) {
   return floor;
 }
 
-double measure_bf16_products(Device device) {
+double measure_bf16_matmuls(Device device) {
   const bool cuda = device.type == DeviceType::cuda;
   const Size scale = cuda ? 8 : 1;
   double best = 0;
   for (const Size n : {256, 512, 1024, 2048})
-    best = std::max(best, product_flops(device, scale * n, scale * n, scale * n));
-  for (const Size n : {256, 512, 1024})
-    best = std::max(best, product_flops(device, scale * 2048, scale * n, scale * n));
+    best = std::max(best, matmul_flops(device, scale * n, scale * n, scale * n));
+  for (const Size n : {256, 512, 1024}) best = std::max(best, matmul_flops(device, scale * 2048, scale * n, scale * n));
   return best;
 }
 

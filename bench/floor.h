@@ -37,6 +37,6 @@ Floor measure_floor(Device device);
 
 // Returns the best FLOP/s of several bf16 matmuls. Calls the library's gemm(), because the bf16 units of processors
 // differ too much for one loop of instructions.
-double measure_bf16_products(Device device);
+double measure_bf16_matmuls(Device device);
 
 }  // namespace lt::bench

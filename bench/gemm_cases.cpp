@@ -10,12 +10,12 @@
 namespace lt::bench {
 namespace {
 
-KernelCase product(const std::string& name, const kernels::Gemm& g, Device device) {
+KernelCase matmul(const std::string& name, const kernels::Gemm& g, Device device) {
   const Size read = (g.M * g.K + g.K * g.N) * dtype_bytes(g.dtype), written = g.M * g.N * dtype_bytes(g.out);
   return {name,
           fmt::format("M={} N={} K={}", g.M, g.N, g.K),
           g.dtype,
-          Work::product,
+          Work::matmul,
           2 * g.M * g.N * g.K,
           read + written,
           [=] {
@@ -34,17 +34,16 @@ KernelCase product(const std::string& name, const kernels::Gemm& g, Device devic
 
 void add_gemm_cases(KernelCases& cases, const KernelSizes& sizes) {
   const nn::TransformerSpec& spec = sizes.spec;
-  struct Product : KernelSizes::Linear {
+  struct Matmul : KernelSizes::Linear {
     Size rows;
   };
-  std::vector<Product> products;
-  for (const KernelSizes::Linear& l : sizes.linears()) products.push_back({l, sizes.M()});
-  products.push_back(
-      {{"head", spec.width, spec.vocab}, ops::head_chunk_rows(sizes.device.type, sizes.M(), spec.vocab)});
+  std::vector<Matmul> matmuls;
+  for (const KernelSizes::Linear& l : sizes.linears()) matmuls.push_back({l, sizes.M()});
+  matmuls.push_back({{"head", spec.width, spec.vocab}, ops::head_chunk_rows(sizes.device.type, sizes.M(), spec.vocab)});
   for (const DType dtype : kBenchDTypes) {
-    for (const Product& l : products) {
+    for (const Matmul& l : matmuls) {
       const auto add = [&](std::string_view pass, const kernels::Gemm& g) {
-        cases.push_back(product(fmt::format("gemm.{}.{}", l.name, pass), g, sizes.device));
+        cases.push_back(matmul(fmt::format("gemm.{}.{}", l.name, pass), g, sizes.device));
       };
       add("forward", {.M = l.rows, .N = l.out, .K = l.in, .transpose_b = true, .dtype = dtype, .out = dtype});
       add("weight_gradient", {.M = l.out,

@@ -47,8 +47,8 @@ losses() { prepare && report 1x-losses.txt compare_losses; }
 # A test program exits with 77 where the GPU lacks what some of its tests need.
 passes() { "$@" || [ $? = 77 ]; }
 
-# Runs one tool. Searches of products launch too many kernels for any. Racecheck fails inside cuBLASLt's kernels for bf16,
-# so it skips all tests of products. Initcheck does not see what cuBLASLt's and cuDNN's newer kernels write, so it skips
+# Runs one tool. Searches of matmuls launch too many kernels for any. Racecheck fails inside cuBLASLt's kernels for bf16,
+# so it skips all tests of matmuls. Initcheck does not see what cuBLASLt's and cuDNN's newer kernels write, so it skips
 # FP8. Synccheck fails inside cuDNN's attention, which heads of 20 channels avoid; racecheck of FP8 was tried without it
 # only. Racecheck does not follow barriers at which one thread arrives for its warp, so it skips the tests of attention's
 # kernels for compute capability 9.0.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures the tables of steps, kernels and scaling in docs/gpu-measured.md, docs/kernels.md and docs/products.md on
+# Measures the tables of steps, kernels and scaling in docs/gpu-measured.md, docs/kernels.md and docs/matmuls.md on
 # this host's GPUs, some compared with PyTorch, and the cost of checkpoints of large models:
 #
 #   bash bench/gpu_tables.sh OUT [PART]...      without PART: all of them that this host's GPUs can run
@@ -130,14 +130,14 @@ gaps_within_graphs() {
 
 gaps() { report 1x-gaps.txt for_models gaps_within_graphs; }
 
-search_products() {
+search_matmuls() {
   "$ltrain" bench tune "${sizes[@]}" --train.dtype=bf16 --out "$out/1x-tune-$name.json"
 }
 
 tune() {
   local -x XDG_CACHE_HOME=$out/tuned
   rm -rf "$XDG_CACHE_HOME"
-  for_models search_products
+  for_models search_matmuls
 }
 
 step_by_dtype() {

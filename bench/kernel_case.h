@@ -18,7 +18,7 @@
 namespace lt::bench {
 
 // A kernel's limit besides memory: multiply-adds, or matmuls of its dtype.
-enum class Work { elementwise, product };
+enum class Work { elementwise, matmul };
 
 struct PreparedKernel {
   std::function<void()> launch;  // the timed call; owns its arrays

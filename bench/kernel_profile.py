@@ -26,7 +26,7 @@ GROUPS = [
     ("sums over rows", r"column_partials|combine_partials"),  # for biases, and the last kernel of a norm's backward
     ("norm of the gradient", r"squares|sum_in_order"),        # sum_in_order also adds the losses
     ("other own kernels", r"lt::"),
-    ("matrix products", r"nvjet|gemm|cutlass|splitK|cublas"),
+    ("matmuls", r"nvjet|gemm|cutlass|splitK|cublas"),
 ]
 
 

@@ -25,15 +25,15 @@ constexpr double kBlockMs = 1000;  // time budget of a block; slow kernels get f
 struct Peaks {
   Floor floor;
   bool is_cuda;
-  double bf16_products = 0;  // 0: not needed
+  double bf16_matmuls = 0;  // 0: not needed
 
-  // In e4m3, GPUs make twice as many products as in bf16; CPUs make them in bf16.
+  // In e4m3, GPUs make twice as many matmuls as in bf16; CPUs make them in bf16.
   double flops_of(const KernelCase& c) const {
     if (!is_of_matrices(c)) return floor.multiply_add_flops;
-    return c.dtype == DType::e4m3 && is_cuda ? 2 * bf16_products : bf16_products;
+    return c.dtype == DType::e4m3 && is_cuda ? 2 * bf16_matmuls : bf16_matmuls;
   }
   static bool is_of_matrices(const KernelCase& c) {
-    return c.work == Work::product && (c.dtype == DType::bf16 || c.dtype == DType::e4m3);
+    return c.work == Work::matmul && (c.dtype == DType::bf16 || c.dtype == DType::e4m3);
   }
 };
 
@@ -70,7 +70,7 @@ Peaks measure_peaks(const KernelCases& cases, Device device) {
   Peaks peaks{measure_floor(device), device.type == DeviceType::cuda};
   for (const KernelCase& c : cases) {
     if (Peaks::is_of_matrices(c)) {
-      peaks.bf16_products = measure_bf16_products(device);
+      peaks.bf16_matmuls = measure_bf16_matmuls(device);
       break;
     }
   }
@@ -86,7 +86,7 @@ Json to_json(const Peaks& peaks) {
   }
   return {{"threads", peaks.floor.threads},
           {"multiply_add_gflops", peaks.floor.multiply_add_flops * 1e-9},
-          {"bf16_product_gflops", peaks.bf16_products > 0 ? Json(peaks.bf16_products * 1e-9) : Json()},
+          {"bf16_matmul_gflops", peaks.bf16_matmuls > 0 ? Json(peaks.bf16_matmuls * 1e-9) : Json()},
           {"memory", memory}};
 }
 
@@ -148,7 +148,7 @@ void print_kernel_row(const std::string& name, const Json& row) {
                fixed(row["roofline_share"], 0, 100) + " %"});
 }
 
-// What estimates read: products but those of generation, attention as steps run it, and the passes of a block and of
+// What estimates read: matmuls but those of generation, attention as steps run it, and the passes of a block and of
 // the optimizer, in the dtype of the run.
 bool is_rate(const KernelCase& c, const EngineOptions& step, Device device) {
   const DType dtype = planner::dtype_of_rates(step.dtype, device.type == DeviceType::cuda);

@@ -48,13 +48,13 @@ class LibraryAttention final : public AttentionMethod {
     const kernels::AttentionShape& s = in_.shape;
     scaled_copy(q_, 0);
     for_each_batch([&](Size b, Size r) {
-      product(scores(p_, b, r), q(q_, b, r), heads(in_.qkv, b, s.H), s.T, s.T, s.D, false, true, false, &mask_);
+      matmul(scores(p_, b, r), q(q_, b, r), heads(in_.qkv, b, s.H), s.T, s.T, s.D, false, true, false, &mask_);
     });
     tensor::dispatch(in_.qkv.device(), [&](auto stream) {
       kernels::softmax_forward(stream, p_.dtype(), p_.data(), p_.data(), s.B * s.H * s.T, s.T);
     });
     for_each_batch([&](Size b, Size r) {
-      product(out_of(out_, b, r), scores(p_, b, r), heads(in_.qkv, b, s.H + s.G), s.T, s.D, s.T);
+      matmul(out_of(out_, b, r), scores(p_, b, r), heads(in_.qkv, b, s.H + s.G), s.T, s.D, s.T);
     });
   }
 
@@ -63,16 +63,16 @@ class LibraryAttention final : public AttentionMethod {
     const kernels::AttentionShape& s = in_.shape;
     scaled_copy(k_, s.H * s.D);
     for_each_batch([&](Size b, Size r) {
-      product(scores(dp_, b, r), out_of(in_.dout, b, r), heads(in_.qkv, b, s.H + s.G), s.T, s.T, s.D, false, true);
-      product(heads(dqkv_, b, s.H + s.G), scores(p_, b, r), out_of(in_.dout, b, r), s.T, s.D, s.T, true, false, r > 0);
+      matmul(scores(dp_, b, r), out_of(in_.dout, b, r), heads(in_.qkv, b, s.H + s.G), s.T, s.T, s.D, false, true);
+      matmul(heads(dqkv_, b, s.H + s.G), scores(p_, b, r), out_of(in_.dout, b, r), s.T, s.D, s.T, true, false, r > 0);
     });
     tensor::dispatch(in_.qkv.device(), [&](auto stream) {
       kernels::softmax_backward(stream, p_.dtype(), ds_.data(), dp_.data(), p_.data(), s.B * s.H * s.T, s.T, false);
     });
     for_each_batch([&](Size b, Size r) {
       const Matrices scaled_k{k_, b * s.T * s.G * s.D, s.G * s.D, s.D};
-      product(q(dqkv_, b, r), scores(ds_, b, r), scaled_k, s.T, s.D, s.T);
-      product(heads(dqkv_, b, s.H), scores(ds_, b, r), q(q_, b, r), s.T, s.D, s.T, true, false, r > 0);
+      matmul(q(dqkv_, b, r), scores(ds_, b, r), scaled_k, s.T, s.D, s.T);
+      matmul(heads(dqkv_, b, s.H), scores(ds_, b, r), q(q_, b, r), s.T, s.D, s.T, true, false, r > 0);
     });
   }
 
@@ -113,9 +113,8 @@ class LibraryAttention final : public AttentionMethod {
     });
   }
 
-  void product(const Matrices& d, const Matrices& a, const Matrices& b, Size M, Size N, Size K,
-               bool transpose_a = false, bool transpose_b = false, bool accumulate = false,
-               const Tensor* add = nullptr) const {
+  void matmul(const Matrices& d, const Matrices& a, const Matrices& b, Size M, Size N, Size K, bool transpose_a = false,
+              bool transpose_b = false, bool accumulate = false, const Tensor* add = nullptr) const {
     const DType dtype = in_.qkv.dtype();
     tensor::dispatch(in_.qkv.device(), [&](auto stream) {
       kernels::gemm(stream, {.M = M,

@@ -74,11 +74,11 @@ KernelCase transpose_case(std::string_view of, Size R, Size C, bool from_quantiz
 }
 
 // d [M, N] = a [M, K] b^T.
-KernelCase product_case(const std::string& name, Size M, Size N, Size K, DType out, bool one_scale, Device device) {
+KernelCase matmul_case(const std::string& name, Size M, Size N, Size K, DType out, bool one_scale, Device device) {
   return {name,
           fmt::format("M={} N={} K={}", M, N, K),
           DType::e4m3,
-          Work::product,
+          Work::matmul,
           2 * M * N * K,
           (M + N) * K + M * N * dtype_bytes(out),
           [=] {
@@ -112,7 +112,7 @@ void add_quantized_cases(KernelCases& cases, const KernelSizes& sizes) {
     const auto add = [&](std::string_view pass, Size m, Size n, Size k, DType out, bool one_scale) {
       if (m % kernels::kQuantizedMultiple + n % kernels::kQuantizedMultiple + k % kernels::kQuantizedMultiple > 0)
         return;
-      cases.push_back(product_case(fmt::format("gemm.{}.{}", l.name, pass), m, n, k, out, one_scale, sizes.device));
+      cases.push_back(matmul_case(fmt::format("gemm.{}.{}", l.name, pass), m, n, k, out, one_scale, sizes.device));
     };
     add("forward", M, l.out, l.in, DType::bf16, false);
     add("weight_gradient", l.out, l.in, M, DType::f32, true);

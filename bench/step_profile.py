@@ -17,7 +17,7 @@ import tempfile
 
 # Patterns for a sample's symbol or library. The first match counts.
 GROUPS = [
-    ("matrix products", r"JIT|dnnl|sgemm|gemm_onednn"),
+    ("matmuls", r"JIT|dnnl|sgemm|gemm_onednn"),
     ("attention", r"attention_"),
     ("activations", r"gelu|swiglu"),
     ("norms", r"norm|Backward<"),
@@ -26,7 +26,7 @@ GROUPS = [
     ("threads waiting for each other", r"libgomp"),
     ("everything else", r""),
 ]
-SHAPES = {  # layers, width, FFN, columns of packed q k v, matrices in the FFN's first product
+SHAPES = {  # layers, width, FFN, columns of packed q k v, matrices in the FFN's first matmul
     "gpt-tiny": (4, 128, 512, 384, 1),
     "llama-tiny": (4, 128, 352, 256, 2),
 }
@@ -35,7 +35,7 @@ SHAPES = {  # layers, width, FFN, columns of packed q k v, matrices in the FFN's
 def limits(model, flops, tokens, seq, floor):
     """Returns the least milliseconds possible per group: FLOPs over the multiply-add rate, bytes over the read rate."""
     layers, C, F, row, gates = SHAPES[model]
-    attention = 7 * layers * tokens * seq * C  # two products forward, five backward, the causal half of each
+    attention = 7 * layers * tokens * seq * C  # two matmuls forward, five backward, the causal half of each
     counted = 6 * layers * tokens * seq * C    # attention's FLOPs as counted in `flops`
     passes = {  # elements read and written per token
         "activations": layers * F * (gates + 1 + 2 * gates + 1),
@@ -44,7 +44,7 @@ def limits(model, flops, tokens, seq, floor):
     result = {name: 4 * elements * tokens / floor["read_32mb_gb_s"] * 1e-6 for name, elements in passes.items()}
     parameters = layers * (C * row + C * C + (gates + 1) * C * F) + 2 * 256 * C
     result["optimizer"] = 4 * 8 * parameters / floor["read_32mb_gb_s"] * 1e-6
-    result["matrix products"] = (flops - counted) / floor["f32_gflops"] * 1e-6
+    result["matmuls"] = (flops - counted) / floor["f32_gflops"] * 1e-6
     result["attention"] = attention / floor["f32_gflops"] * 1e-6
     return result
 

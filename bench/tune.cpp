@@ -13,7 +13,7 @@
 #include "config/model_table.h"
 #include "config/names.h"
 #include "io/print_note.h"
-#include "kernels/product_search.h"
+#include "kernels/matmul_search.h"
 #include "libtrain/config/resolved.h"
 #include "libtrain/error.h"
 #include "run/rank_device.h"
@@ -23,36 +23,36 @@ namespace {
 
 using kernels::Algorithms;
 
-constexpr Column kProductColumns[] = {{"product", -64}, {"present ms", 10}, {"found ms", 10}};
+constexpr Column kMatmulColumns[] = {{"matmul", -64}, {"present ms", 10}, {"found ms", 10}};
 constexpr int kRounds = 3;
 
 void require_searchable(const Resolved& resolved, const World& world) {
   require_one_rank("tune", world);
   if (resolved.step.device.type != DeviceType::cuda) {
     throw UsageError("bench", fmt::format("tune: train.device: expected cuda, got {}", to_string(resolved.step.device)),
-                     "only products on GPUs have a choice of algorithms");
+                     "only matmuls on GPUs have a choice of algorithms");
   }
   if (resolved.parallel.deterministic) {
     throw UsageError("bench", "tune: train.deterministic: expected false, got true",
-                     "deterministic products take the first algorithm");
+                     "deterministic matmuls take the first algorithm");
   }
 }
 
-// Prints and returns the products that were searched.
+// Prints and returns the matmuls that were searched.
 Json search(const Resolved& resolved, const World& world, EngineOptions step) {
-  step.cuda_graph = false;  // a captured product runs only once
+  step.cuda_graph = false;  // a captured matmul runs only once
   Training training(resolved, world.group(), step);
   training.time_steps(2);  // chooses as runs do
-  Json products = Json::array();
-  kernels::search_products(
+  Json matmuls = Json::array();
+  kernels::search_matmuls(
       step.device, [&] { training.time_steps(1); },
-      [&](const kernels::SearchedProduct& product) {
-        if (products.empty()) print_header(kProductColumns);
-        Json& row = products.emplace_back(
-            Json{{"name", product.name}, {"present_ms", product.present_ms}, {"found_ms", product.found_ms}});
-        print_cells(kProductColumns, {product.name, fixed(row["present_ms"], 4), fixed(row["found_ms"], 4)});
+      [&](const kernels::SearchedMatmul& matmul) {
+        if (matmuls.empty()) print_header(kMatmulColumns);
+        Json& row = matmuls.emplace_back(
+            Json{{"name", matmul.name}, {"present_ms", matmul.present_ms}, {"found_ms", matmul.found_ms}});
+        print_cells(kMatmulColumns, {matmul.name, fixed(row["present_ms"], 4), fixed(row["found_ms"], 4)});
       });
-  return products;
+  return matmuls;
 }
 
 // The times of steps with one of both kinds of algorithms.
@@ -89,14 +89,14 @@ void bench_tune(const Config& given, const World& world, const Options& options)
   Json result = new_result("tune", world, options, step.device);
   result.update(Json{{"model", config::model_name(resolved)},
                      {"dtype", config::name_of(resolved.precision)},
-                     {"products", search(resolved, world, step)},
+                     {"matmuls", search(resolved, world, step)},
                      {"kept_in", nullptr}});
   save_result(result, Json::array(), options.out);
 
   Timed present{Algorithms::present, "present"}, found{Algorithms::found, "found"};
   for (int round = 0; round < kRounds; ++round) {
     for (Timed* const timed : {&present, &found}) {
-      kernels::use_products(step.device, timed->which);
+      kernels::use_matmuls(step.device, timed->which);
       Training training(resolved, world.group(), step);
       training.step_ms(options.warmup);
       timed->rounds.push_back(training.step_ms(options.iterations));
@@ -110,7 +110,7 @@ void bench_tune(const Config& given, const World& world, const Options& options)
     io::print_note("steps, {}: {:.2f} ms\n", timed->name, fmt::join(timed->medians(), ", "));
   }
   const bool is_faster = is_shorter(found, present);
-  const std::string kept_in = is_faster ? kernels::keep_found_products(step.device) : "";
+  const std::string kept_in = is_faster ? kernels::keep_found_matmuls(step.device) : "";
   io::print_note("{}\n", outcome(is_faster, kept_in));
   if (!kept_in.empty()) result["kept_in"] = kept_in;
   write_result(std::move(result), std::move(rows), options.out);

@@ -7,7 +7,7 @@
 namespace lt::bench {
 
 // Searches for faster algorithms of the matmuls in a step of the configuration on a CUDA device
-// (kernels/product_search.h). The search takes some minutes. Then times steps three times in turn with the present
+// (kernels/matmul_search.h). The search takes some minutes. Then times steps three times in turn with the present
 // algorithms of runs and with the found ones. If each round with the found algorithms has a shorter median step than
 // each round with the present ones, later runs on this model of device use the found algorithms. Throws UsageError for
 // more than one rank, a CPU or train.deterministic, DataError if a file cannot be written.

@@ -92,7 +92,7 @@ if(onednn STREQUAL "AUTO" OR onednn)
   elseif(NOT onednn STREQUAL "AUTO")
     lt_missing("oneDNN" "libdnnl-dev ocl-icd-opencl-dev")
   else()
-    message(STATUS "oneDNN was not found: CPU matrix products use this library's own loops, several times slower (apt-get install libdnnl-dev ocl-icd-opencl-dev)")
+    message(STATUS "oneDNN was not found: CPU matmuls use this library's own loops, several times slower (apt-get install libdnnl-dev ocl-icd-opencl-dev)")
   endif()
 endif()
 

@@ -21,12 +21,12 @@ Size own_bytes(DType dtype, const AttentionShape& s) { return s.B * s.H * s.T * 
 
 // Workspace of cuDNN 9.19 with cudnn-frontend 1.18 on compute capability 9.0 and 10.0. For each query: dq in f32 to
 // accumulate into, delta, and with grouped heads dk and dv of each query head; in deterministic mode the gradients of
-// the scores instead of dq. Lengths and head sizes are padded here, and a MiB is added as room for other versions.
+// the scores instead of dq. Lengths and head sizes are padded here, and a MiB is added as a margin for other versions.
 Size cudnn_bytes(const AttentionShape& s, bool deterministic) {
-  constexpr Size kRoom = Size{1} << 20;
+  constexpr Size kMargin = Size{1} << 20;
   const Size full = 4 * padded(s.D, 64), per_row = 4 + full + (s.G < s.H ? full : 0);
   const Size per_sequence = s.H * padded_length(s) * per_row + (deterministic ? score_gradient_bytes(s) : 0);
-  return cudnn_backward_sequences(s, deterministic) * per_sequence + kRoom;
+  return cudnn_backward_sequences(s, deterministic) * per_sequence + kMargin;
 }
 
 }  // namespace
@@ -72,14 +72,14 @@ bool may_run_documents_on_cudnn(DType dtype, const AttentionShape& s) {
 }
 
 // cudnn-frontend 1.18 asks for dq in f32 with the rows of dqkv, delta, and with grouped heads for dk and dv of each
-// query head in f32. A MiB is added as room for other versions.
+// query head in f32. A MiB is added as a margin for other versions.
 DocumentWorkspace document_workspace(const AttentionShape& s) {
-  constexpr Size kRoom = Size{1} << 20;
+  constexpr Size kMargin = Size{1} << 20;
   const Size tokens = s.B * s.T, gradient = padded(2 * tokens * s.G * s.D, 256);
   DocumentWorkspace w{};
   w.delta = document_batch_bytes(s);
   w.dk = w.delta + padded(own_bytes(DType::bf16, s), 256), w.dv = w.dk + gradient, w.cudnn = w.dv + gradient;
-  w.cudnn_bytes = 4 * tokens * (s.row() + s.H + (s.G < s.H ? 2 * s.H * s.D : 0)) + kRoom;
+  w.cudnn_bytes = 4 * tokens * (s.row() + s.H + (s.G < s.H ? 2 * s.H * s.D : 0)) + kMargin;
   w.bytes = w.cudnn + w.cudnn_bytes;
   return w;
 }
@@ -113,8 +113,7 @@ Size attention_cached_workspace(DeviceType target, DType dtype, const AttentionS
   switch (target) {
     case DeviceType::cpu: return 0;
     case DeviceType::cuda:
-      return dtype_bytes(gradient_dtype(dtype)) *
-             (s.T > 1 ? s.B * s.H * s.T : s.B * s.H * kCachedParts * (s.D + 2));
+      return dtype_bytes(gradient_dtype(dtype)) * (s.T > 1 ? s.B * s.H * s.T : s.B * s.H * kCachedParts * (s.D + 2));
     case DeviceType::meta: break;
   }
   throw InternalError("attention", "expected the device that a plan is for, found meta");

@@ -31,10 +31,10 @@ inline void require_scaled_operands(const Gemm& g) {
 
 template <class S>
 void gemm_in_passes(S stream, const Gemm& g) {
-  Gemm product = g;
-  product.gelu_input_MN = nullptr, product.gelu_gradient_of_MN = nullptr, product.sum_a_M = nullptr;
-  if (g.gelu_input_MN != nullptr) product.d = g.gelu_input_MN;
-  gemm(stream, product);
+  Gemm matmul = g;
+  matmul.gelu_input_MN = nullptr, matmul.gelu_gradient_of_MN = nullptr, matmul.sum_a_M = nullptr;
+  if (g.gelu_input_MN != nullptr) matmul.d = g.gelu_input_MN;
+  gemm(stream, matmul);
   const Size N = g.M * g.N;
   if (g.gelu_input_MN != nullptr) gelu_forward(stream, g.out, g.d, g.gelu_input_MN, N);
   if (g.gelu_gradient_of_MN != nullptr) gelu_backward(stream, g.out, g.d, g.d, g.gelu_gradient_of_MN, N, false);

@@ -15,7 +15,7 @@ unset CDPATH
 packages=(
   g++ cmake ninja-build ccache pkg-config git python3  # tools
   libopenmpi-dev openmpi-bin                           # communication between CPU ranks
-  libdnnl-dev ocl-icd-opencl-dev                       # matrix products on the CPU; oneDNN's CMake files need OpenCL
+  libdnnl-dev ocl-icd-opencl-dev                       # matmuls on the CPU; oneDNN's CMake files need OpenCL
   libhdf5-dev                                          # checkpoints
   libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
   libpcre2-dev libutf8proc-dev                         # tokenizers

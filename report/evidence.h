@@ -44,7 +44,7 @@ struct Evidence {
     return fmt::format(" {} plan --config {} --ranks {} --{} says how much memory that takes.", program,
                        io::shell_word(run.directory + "/config.toml"), whole_text(run.ranks), setting);
   }
-  bool has_room(double share) const { return headroom.free_share() > share; }  // false if unknown
+  bool has_free_memory(double share) const { return headroom.free_share() > share; }  // false if unknown
   std::string setting(const char* key) const { return fmt::format("{} is {}", key, config_text(run, key)); }
 
   // "checkpoint.every is 100".

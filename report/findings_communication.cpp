@@ -44,7 +44,7 @@ std::string narrower_reduction(const Evidence& e) {
 std::string fewer_transfers(const Evidence& e) {
   const bool zero3 = e.summary.strategy == "zero3";
   const double accum = config_number(e.run, "train.accum");
-  if (e.has_room(0.3)) {
+  if (e.has_free_memory(0.3)) {
     return fmt::format(" A larger micro-batch computes more per transfer: {}, and {}.", e.setting("train.micro_batch"),
                        e.free_memory());
   }

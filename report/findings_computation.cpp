@@ -10,11 +10,11 @@ namespace {
 void add_recompute(Findings& findings, const Evidence& e) {
   const double ms = e.costs.recompute;
   // If memory is short, recomputation makes the run fit.
-  if (e.share(ms) < 0.03 || !e.has_room(0.1)) return;
+  if (e.share(ms) < 0.03 || !e.has_free_memory(0.1)) return;
   const double every = std::max(1.0, config_number(e.run, "parallel.recompute_every"));
   const std::string fewer = fmt::format("parallel.recompute_every={:g}", 2 * every);
   std::string advice = "parallel.recompute=none", setting = advice;
-  if (!e.has_room(0.3)) {
+  if (!e.has_free_memory(0.3)) {
     setting = fewer, advice = fewer + ", which recomputes half as many blocks";
   } else if (e.summary.recompute == "full") {
     advice += ", or selective, which recomputes only what is cheap";
@@ -75,18 +75,18 @@ void add_micro_batch(Findings& findings, const Evidence& e) {
   const double micro_batch = config_number(e.run, "train.micro_batch"), accum = config_number(e.run, "train.accum"),
                seq = config_number(e.run, "train.seq");
   const double tokens = micro_batch * seq, compute = e.share(e.costs.compute());
-  if (!(tokens < 4096) || !e.has_room(0.5) || compute < 0.3) return;
+  if (!(tokens < 4096) || !e.has_free_memory(0.5) || compute < 0.3) return;
   std::string text =
       fmt::format("A pass processes {:g} x {:g} = {:g} tokens, and {}.", micro_batch, seq, tokens, e.free_memory());
   if (accum > 1) {
     const double larger = std::min(accum, std::max(2.0, std::floor(4096 / tokens)));
     text += fmt::format(
         " {}: with micro-batches {:g} times as large, and as many times fewer, a step is the same but its matrix "
-        "products are longer.",
+        "matmuls are longer.",
         e.setting("train.accum"), larger);
   } else {
     text +=
-        " Larger micro-batches make longer matrix products, which processors compute faster; the command bench step "
+        " Larger micro-batches make longer matmuls, which processors compute faster; the command bench step "
         "measures by how much. They also mean more tokens per step, which changes training: adjust the learning rate "
         "and the number of steps to the batch.";
   }
@@ -110,7 +110,7 @@ void add_compute(Findings& findings, const Evidence& e) {
   }
   if (e.summary.dtype == "f32") {
     text +=
-        " With train.dtype=bf16 activations take half the memory, and matrix products are faster if the processor has "
+        " With train.dtype=bf16 activations take half the memory, and matmuls are faster if the processor has "
         "instructions for bf16; the command bench step measures both.";
   }
   const double waits = e.share(e.costs.communication() + e.costs.straggler);

@@ -47,10 +47,10 @@ MemoryPlan Recorder::finish(std::string name) {
   return {std::move(name), std::move(lifetimes_), std::move(packing)};
 }
 
-std::shared_ptr<Buffer> Arena::make_storage(Size bytes, Device device, std::shared_ptr<BlockSource> source) {
+std::shared_ptr<Allocation> Arena::make_storage(Size bytes, Device device, std::shared_ptr<BlockSource> source) {
   const MemoryScope owner(MemoryOwner::slack);
   const AllocationScope scope(std::move(source), device);
-  return std::make_shared<Buffer>(bytes, device);
+  return std::make_shared<Allocation>(bytes, device);
 }
 
 Replay::Replay(const Arena& arena, std::shared_ptr<const MemoryPlan> plan)

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "libtrain/memory/memory_plan.h"
-#include "memory/buffer.h"
+#include "memory/allocation.h"
 
 namespace lt::memory {
 
@@ -34,9 +34,9 @@ class Arena {
 
  private:
   friend class Replay;
-  static std::shared_ptr<Buffer> make_storage(Size bytes, Device device, std::shared_ptr<BlockSource> source);
+  static std::shared_ptr<Allocation> make_storage(Size bytes, Device device, std::shared_ptr<BlockSource> source);
 
-  std::shared_ptr<Buffer> storage_;
+  std::shared_ptr<Allocation> storage_;
   Size bytes_;
   Device device_;
 };
@@ -66,7 +66,7 @@ class Replay final : public BlockSource {
   void finish() const;
 
  private:
-  std::shared_ptr<Buffer> storage_;
+  std::shared_ptr<Allocation> storage_;
   Device device_;
   std::shared_ptr<const MemoryPlan> plan_;  // shared: if the body throws, blocks may outlive the engine
   std::size_t next_ = 0, live_ = 0;

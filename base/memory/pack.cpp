@@ -13,14 +13,14 @@ namespace {
 using Order = std::vector<std::size_t>;
 
 // A block in the arena: its bytes [first, last) and its life.
-struct Place {
+struct PlacedBlock {
   Size first, last;
   std::int64_t begin, end;
-  bool operator<(const Place& other) const { return std::pair(first, last) < std::pair(other.first, other.last); }
+  bool operator<(const PlacedBlock& other) const { return std::pair(first, last) < std::pair(other.first, other.last); }
 };
 
-bool live_together(const Place& place, const Lifetime& entry) {
-  return entry.begin < place.end && place.begin < entry.end;
+bool live_together(const PlacedBlock& block, const Lifetime& entry) {
+  return entry.begin < block.end && block.begin < entry.end;
 }
 
 // The placed blocks in buckets of time. Blocks that live at the same time as a given one are found without searching
@@ -37,20 +37,20 @@ class Placed {
   }
 
   void add(const Lifetime& entry, Size offset) {
-    const Place place{offset, offset + entry.bytes, entry.begin, entry.end};
+    const PlacedBlock block{offset, offset + entry.bytes, entry.begin, entry.end};
     const auto [first, last] = buckets(entry);
-    begun_[first].push_back(place);
+    begun_[first].push_back(block);
     for (std::size_t b = first; b <= last; ++b) {
-      covered_[b].insert(std::upper_bound(covered_[b].begin(), covered_[b].end(), place), place);
+      covered_[b].insert(std::upper_bound(covered_[b].begin(), covered_[b].end(), block), block);
     }
   }
 
   // All placed blocks that live at the same time as `entry`, sorted by their bytes.
-  void neighbours(const Lifetime& entry, std::vector<Place>& found) const {
+  void neighbours(const Lifetime& entry, std::vector<PlacedBlock>& found) const {
     found.clear();
-    const auto add_from = [&](const std::vector<Place>& places) {
-      for (const Place& place : places) {
-        if (live_together(place, entry)) found.push_back(place);
+    const auto add_from = [&](const std::vector<PlacedBlock>& blocks) {
+      for (const PlacedBlock& block : blocks) {
+        if (live_together(block, entry)) found.push_back(block);
       }
     };
     const auto [first, last] = buckets(entry);
@@ -73,27 +73,27 @@ class Placed {
 
   std::int64_t width_;
   // By bucket: blocks that live in it, sorted by their bytes, and blocks that begin in it.
-  std::vector<std::vector<Place>> covered_, begun_;
+  std::vector<std::vector<PlacedBlock>> covered_, begun_;
 };
 
 enum class Gap { lowest, smallest };
 
-Packing place(const std::vector<Lifetime>& lifetimes, const Order& order, Gap wanted) {
+Packing block(const std::vector<Lifetime>& lifetimes, const Order& order, Gap wanted) {
   Packing packing;
   packing.offsets.resize(lifetimes.size());
   Placed placed(lifetimes);
-  std::vector<Place> neighbours;
+  std::vector<PlacedBlock> neighbours;
   for (const std::size_t index : order) {
     const Size bytes = lifetimes[index].bytes;
     placed.neighbours(lifetimes[index], neighbours);
     Size top = 0, best = -1, best_gap = 0;
-    for (const Place& place : neighbours) {
-      const Size gap = place.first - top;
+    for (const PlacedBlock& block : neighbours) {
+      const Size gap = block.first - top;
       if (gap >= bytes && (best < 0 || gap < best_gap)) {
         best = top, best_gap = gap;
         if (wanted == Gap::lowest) break;
       }
-      top = std::max(top, place.last);
+      top = std::max(top, block.last);
     }
     if (best < 0) best = top;
     packing.offsets[index] = best;
@@ -158,7 +158,7 @@ Packing pack(const std::vector<Lifetime>& lifetimes) {
   for (const auto& key : keys) {
     const Order order = sorted(key);
     for (const Gap gap : {Gap::lowest, Gap::smallest}) {
-      Packing packing = place(lifetimes, order, gap);
+      Packing packing = block(lifetimes, order, gap);
       if (best.bytes < 0 || packing.bytes < best.bytes) best = std::move(packing);
       if (best.bytes == least) return best;
     }

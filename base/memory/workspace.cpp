@@ -41,6 +41,6 @@ std::byte* scratch(CudaStream stream, Size bytes) {
   return workspace(stream.device);
 }
 
-std::byte* product_workspace(CudaStream stream) { return workspace(stream.device) + kScratchBytes; }
+std::byte* matmul_workspace(CudaStream stream) { return workspace(stream.device) + kScratchBytes; }
 
 }  // namespace lt::memory

@@ -9,9 +9,9 @@
 
 namespace lt::memory {
 
-inline constexpr Size kScratchBytes = Size{64} << 20, kProductWorkspaceBytes = Size{32} << 20;
+inline constexpr Size kScratchBytes = Size{64} << 20, kMatmulWorkspaceBytes = Size{32} << 20;
 constexpr Size workspace_bytes(DeviceType type) {
-  return type == DeviceType::cuda ? kScratchBytes + kProductWorkspaceBytes : 0;
+  return type == DeviceType::cuda ? kScratchBytes + kMatmulWorkspaceBytes : 0;
 }
 
 // Allocates the workspace of CUDA device `device`, unless it exists, and counts it in the ledger.
@@ -19,7 +19,7 @@ void make_workspace(int device);
 
 // Returns kScratchBytes bytes. Throws InternalError if `bytes` is larger.
 std::byte* scratch(CudaStream stream, Size bytes);
-// Returns kProductWorkspaceBytes bytes, for cuBLASLt.
-std::byte* product_workspace(CudaStream stream);
+// Returns kMatmulWorkspaceBytes bytes, for cuBLASLt.
+std::byte* matmul_workspace(CudaStream stream);
 
 }  // namespace lt::memory

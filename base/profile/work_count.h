@@ -8,17 +8,17 @@
 namespace lt::profile {
 
 // Milliseconds of matmuls, from measurements.
-class ProductTimes {
+class MatmulTimes {
  public:
-  virtual ~ProductTimes() = default;
+  virtual ~MatmulTimes() = default;
   virtual double ms(Size M, Size N, Size K) const = 0;
 };
 
 struct WorkCount {
-  double product_flops = 0;    // matmuls, 2 M N K each
+  double matmul_flops = 0;     // matmuls, 2 M N K each
   double quantized_flops = 0;  // matmuls in e4m3, not counted above
   // With `times`: the FLOPs and the summed times of the matmuls whose sizes are known.
-  const ProductTimes* times = nullptr;
+  const MatmulTimes* times = nullptr;
   double timed_flops = 0, timed_ms = 0;
   // Attention over the visible pairs only: 2 matmuls forward, 5 backward (Dao et al. 2022). Without a window each
   // matmul takes B H T^2 D FLOPs.
@@ -30,19 +30,19 @@ struct WorkCount {
 // During the scope, adds this thread's work to the given count.
 using WorkScope = ContextMemberScope<&Context::work>;
 
-inline void count_products(double flops) {
-  if (WorkCount* const work = Context::current().work) work->product_flops += flops;
+inline void count_matmuls(double flops) {
+  if (WorkCount* const work = Context::current().work) work->matmul_flops += flops;
 }
-inline void count_product(Size M, Size N, Size K, Size batch = 1) {
+inline void count_matmul(Size M, Size N, Size K, Size batch = 1) {
   WorkCount* const work = Context::current().work;
   if (work == nullptr) return;
   const double flops = 2.0 * static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K * batch);
-  work->product_flops += flops;
+  work->matmul_flops += flops;
   if (work->times == nullptr) return;
   work->timed_flops += flops;
   work->timed_ms += static_cast<double>(batch) * work->times->ms(M, N, K);
 }
-inline void count_quantized_product(Size M, Size N, Size K) {
+inline void count_quantized_matmul(Size M, Size N, Size K) {
   WorkCount* const work = Context::current().work;
   if (work != nullptr) work->quantized_flops += 2.0 * static_cast<double>(M) * static_cast<double>(N * K);
 }

@@ -96,7 +96,7 @@ void tidy(const fs::path& parent, const RunState& state, const SaveOptions& opti
   attempt([&] { write_latest(parent, name, attempt_of(state.run)); });
   attempt([&] {
     device::fault_point("save-gc");
-    make_room(parent, name, state.run, options);
+    remove_superfluous(parent, name, state.run, options);
     remove_leftovers(parent, filter_of(state.run, options));
   });
 }

@@ -54,8 +54,8 @@ void write_latest(const fs::path& directory, const std::string& name, const std:
   latest.commit();
 }
 
-void make_room(const fs::path& directory, const std::string& newest, const std::string& run,
-               const SaveOptions& options) {
+void remove_superfluous(const fs::path& directory, const std::string& newest, const std::string& run,
+                        const SaveOptions& options) {
   const RunFilter runs = filter_of(run, options);
   std::vector<Listing> own = saved_in(directory.string());
   std::erase_if(own, [&](const Listing& entry) { return !entry.valid || !runs.includes(entry.run); });

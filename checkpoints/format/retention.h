@@ -18,8 +18,8 @@ void write_latest(const std::filesystem::path& directory, const std::string& nam
 // Never touches other runs' checkpoints. Invalid folders and folders that were moved aside are evidence: they are kept
 // and not counted. Before it removes anything, it checks every byte of the folders that it counts, once in this process
 // (known_folders.h).
-void make_room(const std::filesystem::path& directory, const std::string& newest, const std::string& run,
-               const SaveOptions& options);
+void remove_superfluous(const std::filesystem::path& directory, const std::string& newest, const std::string& run,
+                        const SaveOptions& options);
 
 // Selects the checkpoints of the run and of the runs in options.copied_from.
 inline RunFilter filter_of(const std::string& run, const SaveOptions& options) { return {run, options.copied_from}; }

@@ -29,7 +29,7 @@ void update(const AdamWRange& range, Copy* copy_N, float weight_decay, Factors f
   W* const w_N = static_cast<W*>(range.w_N);
   State *const m_N = static_cast<State*>(range.m_N), *const v_N = static_cast<State*>(range.v_N);
   const float* const gradient_N = range.gradient_N;
-  const RoundingPlaces* const rounding = range.rounding;
+  const RoundingSegments* const rounding = range.rounding;
   const Size decayed = range.decayed;
   const AdamWRoundingStates states;
   parallel_for(range.N, kGrain, [=](Size begin, Size end) LT_VECTOR_BODY {

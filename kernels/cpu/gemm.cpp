@@ -18,7 +18,7 @@ void multiply(const Gemm& g) {
   gemm_loops(g);
 }
 
-// The product, then the factor in a separate pass.
+// The matmul, then the factor in a separate pass.
 void multiply_with_factor(const Gemm& g) {
   multiply(g);
   dispatch_float(g.out, [&]<class T>() {
@@ -44,7 +44,7 @@ void dequantize(bf16* y_RC, const void* x_RC, const float* scales, bool one_scal
   });
 }
 
-// The same product of bf16 numbers, in scratch memory of a type that no other kernel uses.
+// The same matmul of bf16 numbers, in scratch memory of a type that no other kernel uses.
 Gemm dequantized(Gemm g) {
   bf16* const a = scratch<bf16>((g.M + g.N) * g.K);
   bf16* const b = a + g.M * g.K;

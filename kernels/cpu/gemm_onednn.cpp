@@ -41,7 +41,7 @@ struct KeyHash {
 };
 
 // A primitive with its arguments; each call sets their addresses. No primitive: oneDNN has no fast implementation.
-struct Product {
+struct Matmul {
   dnnl::matmul primitive;
   std::unordered_map<int, dnnl::memory> arguments;
   Size scratchpad_bytes = 0;
@@ -50,7 +50,7 @@ struct Product {
 struct Context {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::unordered_map<Key, Product, KeyHash> products;
+  std::unordered_map<Key, Matmul, KeyHash> matmuls;
 };
 
 using Desc = dnnl::memory::desc;
@@ -69,7 +69,7 @@ Desc matrix(const Gemm& g, DType dtype, Size rows, Size columns, Size ld, bool t
               dnnl::memory::dims{stride ? stride : rows * columns, row_step, column_step});
 }
 
-Product make_product(const dnnl::engine& engine, const Gemm& g) {
+Matmul make_matmul(const dnnl::engine& engine, const Gemm& g) {
   const Desc a = matrix(g, g.dtype, g.M, g.K, g.lda, g.transpose_a, g.stride_a);
   const Desc b = matrix(g, g.dtype, g.K, g.N, g.ldb, g.transpose_b, g.stride_b);
   const Desc d = matrix(g, g.out, g.M, g.N, g.ldd, false, g.stride_d);
@@ -82,12 +82,12 @@ Product make_product(const dnnl::engine& engine, const Gemm& g) {
   attr.set_post_ops(after);
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
 
-  Product product;
+  Matmul matmul;
   try {
     const auto description = describe_matmul(engine, a, b, bias, d, attr);
-    if (std::string_view(description.impl_info_str()).starts_with("ref")) return product;
+    if (std::string_view(description.impl_info_str()).starts_with("ref")) return matmul;
     const auto argument = [&](int index, const Desc& desc) {
-      product.arguments.emplace(index, dnnl::memory(desc, engine, nullptr));
+      matmul.arguments.emplace(index, dnnl::memory(desc, engine, nullptr));
     };
     argument(DNNL_ARG_SRC, a);
     argument(DNNL_ARG_WEIGHTS, b);
@@ -95,35 +95,35 @@ Product make_product(const dnnl::engine& engine, const Gemm& g) {
     if (g.bias_N) argument(DNNL_ARG_BIAS, bias);
     if (g.add_MN) argument(DNNL_ARG_ATTR_MULTIPLE_POST_OP(g.accumulate ? 1 : 0) | DNNL_ARG_SRC_1, add);
     argument(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc());
-    product.scratchpad_bytes = static_cast<Size>(description.scratchpad_desc().get_size());
-    product.primitive = dnnl::matmul(description);
+    matmul.scratchpad_bytes = static_cast<Size>(description.scratchpad_desc().get_size());
+    matmul.primitive = dnnl::matmul(description);
   } catch (const dnnl::error& e) {
     if (e.status != dnnl_unimplemented && e.status != dnnl_invalid_arguments) throw;
-    product.primitive = dnnl::matmul();
+    matmul.primitive = dnnl::matmul();
   }
-  return product;
+  return matmul;
 }
 
 bool run_matmul(const Gemm& g) {
   thread_local Context context;
   const Key key(g);
-  auto found = context.products.find(key);
-  if (found == context.products.end()) {
-    if (context.products.size() >= kMostPrimitives) context.products.clear();
-    found = context.products.emplace(key, make_product(context.engine, g)).first;
+  auto found = context.matmuls.find(key);
+  if (found == context.matmuls.end()) {
+    if (context.matmuls.size() >= kMostPrimitives) context.matmuls.clear();
+    found = context.matmuls.emplace(key, make_matmul(context.engine, g)).first;
   }
-  Product& product = found->second;
-  if (!product.primitive) return false;
+  Matmul& matmul = found->second;
+  if (!matmul.primitive) return false;
   const auto set = [&](int index, const void* data) {
-    product.arguments.at(index).set_data_handle(const_cast<void*>(data));
+    matmul.arguments.at(index).set_data_handle(const_cast<void*>(data));
   };
   set(DNNL_ARG_SRC, g.a);
   set(DNNL_ARG_WEIGHTS, g.b);
   set(DNNL_ARG_DST, g.d);
   if (g.bias_N) set(DNNL_ARG_BIAS, g.bias_N);
   if (g.add_MN) set(DNNL_ARG_ATTR_MULTIPLE_POST_OP(g.accumulate ? 1 : 0) | DNNL_ARG_SRC_1, g.add_MN);
-  set(DNNL_ARG_SCRATCHPAD, scratch<std::byte>(std::max<Size>(product.scratchpad_bytes, 64)));
-  product.primitive.execute(context.stream, product.arguments);
+  set(DNNL_ARG_SCRATCHPAD, scratch<std::byte>(std::max<Size>(matmul.scratchpad_bytes, 64)));
+  matmul.primitive.execute(context.stream, matmul.arguments);
   context.stream.wait();
   return true;
 }

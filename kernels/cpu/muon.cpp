@@ -15,7 +15,7 @@ void make_direction(const MuonDirection& range, float momentum, const StepNumber
   Momentum* const momentum_N = static_cast<Momentum*>(range.momentum_N);
   Direction* const direction_N = static_cast<Direction*>(range.direction_N);
   const float* const gradient_N = range.gradient_N;
-  const RoundingPlaces* const rounding = range.rounding;
+  const RoundingSegments* const rounding = range.rounding;
   const float scale = numbers.gradient_scale;
   const std::int32_t step = numbers.step;
   const std::uint32_t state = muon_momentum_bits();
@@ -43,7 +43,7 @@ template <bool kCopy, class W, class Direction, class Copy>
 void update(const MuonUpdate& range, Copy* copy_N, float weight_decay, const StepNumbers& numbers) {
   W* const w_N = static_cast<W*>(range.w_N);
   const Direction* const direction_N = static_cast<const Direction*>(range.direction_N);
-  const RoundingPlaces* const rounding = range.rounding;
+  const RoundingSegments* const rounding = range.rounding;
   const float lr = numbers.lr;
   const std::int32_t step = numbers.step;
   const std::uint32_t state = muon_weight_bits();

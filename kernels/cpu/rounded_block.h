@@ -16,7 +16,7 @@ LT_INLINE void move(T* to, const T* from, Size n) {
   for (Size i = 0; i < n; ++i) to[i] = from[i];
 }
 
-// Returns a block of an array in f32: in place, or in `copy`.
+// Returns a block of an array in f32: in segment, or in `copy`.
 template <class T>
 LT_INLINE float* in_f32(T* values, float* copy, Size n) {
   if constexpr (std::is_same_v<T, float>) {
@@ -27,18 +27,18 @@ LT_INLINE float* in_f32(T* values, float* copy, Size n) {
 }
 
 // Writes the block back. `at` is its first element in the range.
-LT_INLINE void put_back(float* values, const float* block, Size n, Size, const RoundingPlaces*, std::int32_t,
+LT_INLINE void put_back(float* values, const float* block, Size n, Size, const RoundingSegments*, std::int32_t,
                         std::uint32_t) {
   if (block != values) move(values, block, n);
 }
-LT_INLINE void put_back(bf16* values, const float* block, Size n, Size at, const RoundingPlaces* rounding,
+LT_INLINE void put_back(bf16* values, const float* block, Size n, Size at, const RoundingSegments* rounding,
                         std::int32_t step, std::uint32_t state) {
   for (Size k = 0; k < n;) {
-    const RoundingPlaces::Place& place = rounding->at(at + k);
-    const Size element = place.element + (at + k - place.begin);
-    const bool is_last = &place + 1 == rounding->places + rounding->count;
-    const Size end = is_last || (&place)[1].begin - at > n ? n : (&place)[1].begin - at;
-    const auto words = rounding_words(place.key, element / kRoundedTogether, step, state);
+    const RoundingSegments::Segment& segment = rounding->at(at + k);
+    const Size element = segment.element + (at + k - segment.begin);
+    const bool is_last = &segment + 1 == rounding->segments + rounding->count;
+    const Size end = is_last || (&segment)[1].begin - at > n ? n : (&segment)[1].begin - at;
+    const auto words = rounding_words(segment.key, element / kRoundedTogether, step, state);
     for (int lane = static_cast<int>(element % kRoundedTogether); lane < kRoundedTogether && k < end; ++lane, ++k) {
       values[k] = round_stochastically(block[k], rounding_bits(words, lane));
     }

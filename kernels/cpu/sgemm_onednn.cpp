@@ -18,13 +18,13 @@ constexpr Size kSumElements = 1 << 18;  // largest D that each thread gets a pri
 constexpr Size kSumRows = 256;          // fewer rows per thread do not repay it
 
 // A Gemm with explicit row strides.
-struct Product {
+struct Matmul {
   const float *a, *b;
   float* d;
   Size M, N, K, lda, ldb, ldd;
   bool transpose_a, transpose_b;
 
-  explicit Product(const Gemm& g)
+  explicit Matmul(const Gemm& g)
       : a(static_cast<const float*>(g.a)),
         b(static_cast<const float*>(g.b)),
         d(static_cast<float*>(g.d)),
@@ -43,9 +43,9 @@ struct Product {
                       add ? 1.0f : 0.0f, d, ldd);
   }
 
-  // The same product, but summed only over k in [begin, end).
-  Product range(Size begin, Size end) const {
-    Product part = *this;
+  // The same matmul, but summed only over k in [begin, end).
+  Matmul range(Size begin, Size end) const {
+    Matmul part = *this;
     part.K = end - begin;
     part.a += begin * (transpose_a ? lda : 1);
     part.b += begin * (transpose_b ? 1 : ldb);
@@ -54,24 +54,24 @@ struct Product {
 };
 
 // The first thread's sum goes straight into D; the others are added to it in order.
-dnnl_status_t run_in_parts(const Product& product, Size parts, bool accumulate) {
+dnnl_status_t run_in_parts(const Matmul& matmul, Size parts, bool accumulate) {
   std::atomic<dnnl_status_t> status{dnnl_success};
-  const Size elements = product.M * product.N;
+  const Size elements = matmul.M * matmul.N;
   float* const sums = scratch<float>(std::max<Size>((parts - 1) * elements, 1));
   parallel_for(parts, 1, [=, to = &status](Size begin, Size end) LT_VECTOR_BODY {
     for (Size i = begin; i < end; ++i) {
-      Product part = product.range(product.K * i / parts, product.K * (i + 1) / parts);
-      if (i > 0) part.d = sums + (i - 1) * elements, part.ldd = product.N;
+      Matmul part = matmul.range(matmul.K * i / parts, matmul.K * (i + 1) / parts);
+      if (i > 0) part.d = sums + (i - 1) * elements, part.ldd = matmul.N;
       if (const dnnl_status_t s = part.run(i == 0 && accumulate); s != dnnl_success) *to = s;
     }
   });
-  parallel_for(product.M, row_grain(product.N), [=](Size begin, Size end) LT_VECTOR_BODY {
+  parallel_for(matmul.M, row_grain(matmul.N), [=](Size begin, Size end) LT_VECTOR_BODY {
     for (Size m = begin; m < end; ++m) {
-      float* const d = product.d + m * product.ldd;
+      float* const d = matmul.d + m * matmul.ldd;
       for (Size i = 0; i < parts - 1; ++i) {
-        const float* const sum = sums + i * elements + m * product.N;
+        const float* const sum = sums + i * elements + m * matmul.N;
 #pragma omp simd
-        for (Size n = 0; n < product.N; ++n) d[n] += sum[n];
+        for (Size n = 0; n < matmul.N; ++n) d[n] += sum[n];
       }
     }
   });
@@ -82,10 +82,10 @@ dnnl_status_t run_in_parts(const Product& product, Size parts, bool accumulate) 
 
 bool sgemm_onednn(const Gemm& g) {
   if (g.bias_N != nullptr || g.add_MN != nullptr || g.batch != 1) return false;
-  const Product product(g);
+  const Matmul matmul(g);
   const Size parts = parallel_ranges(g.K, kSumRows);
   const bool cut = g.transpose_a && g.M * g.N <= kSumElements && parts > 1;
-  const dnnl_status_t status = cut ? run_in_parts(product, parts, g.accumulate) : product.run(g.accumulate);
+  const dnnl_status_t status = cut ? run_in_parts(matmul, parts, g.accumulate) : matmul.run(g.accumulate);
   if (status != dnnl_success) {
     throw InternalError("kernels", "sgemm of " + std::to_string(g.M) + " x " + std::to_string(g.N) + " x " +
                                        std::to_string(g.K) + ": oneDNN's status is " + std::to_string(status));

@@ -8,7 +8,7 @@ namespace lt::kernels {
 namespace {
 
 struct Rounding {
-  RoundingPlaces places;
+  RoundingSegments segments;
   AdamWRoundingStates states;
 };
 
@@ -33,9 +33,9 @@ __global__ void adamw_update_kernel(W* w_N, State* m_N, State* v_N, const float*
       w[k] -= s.lr * (m[k] * inverse_bias1 / root + decay * w[k]);
       copy.values[k] = store<Copy>(w[k]);
     }
-    put(w_N, p, w, rounding.places, s.step, rounding.states.w);
-    put(m_N, p, m, rounding.places, s.step, rounding.states.m);
-    put(v_N, p, v, rounding.places, s.step, rounding.states.v);
+    put(w_N, p, w, rounding.segments, s.step, rounding.states.w);
+    put(m_N, p, m, rounding.segments, s.step, rounding.states.m);
+    put(v_N, p, v, rounding.segments, s.step, rounding.states.v);
     if (copy_N) reinterpret_cast<Pack<Copy, kCount>*>(copy_N)[p] = copy;
   }
 }
@@ -46,14 +46,14 @@ template <>
 void adamw_update(CudaStream stream, const AdamWRange& r, const AdamWFactors& factors, const StepNumbers* numbers) {
   if (r.N == 0) return;
   Rounding rounding;
-  if (r.rounding != nullptr) rounding.places = *r.rounding;
+  if (r.rounding != nullptr) rounding.segments = *r.rounding;
   dispatch_adamw(r, [&]<class W, class State, class Copy>(Copy* copy) {
     constexpr bool kRounds = !std::is_same_v<W, float> || !std::is_same_v<State, float>;
     constexpr int kWhole = kRounds ? static_cast<int>(kRoundedTogether) : 4;
     // Every element goes through the same instructions, so a range may be split anywhere.
     const bool whole_packs = r.N % kWhole == 0 && aligned(r.w_N, r.m_N, r.v_N, r.gradient_N) &&
                              reinterpret_cast<std::uintptr_t>(copy) % (kWhole * sizeof(Copy)) == 0;
-    dispatch_flag(whole_packs && (!kRounds || rounding.places.are_aligned()), [&](auto whole) {
+    dispatch_flag(whole_packs && (!kRounds || rounding.segments.are_aligned()), [&](auto whole) {
       constexpr int kCount = whole.value ? kWhole : 1;
       adamw_update_kernel<kCount><<<blocks_for(stream, r.N / kCount), kThreads, 0, stream_of(stream)>>>(
           static_cast<W*>(r.w_N), static_cast<State*>(r.m_N), static_cast<State*>(r.v_N), r.gradient_N, copy, r.N,

@@ -133,7 +133,7 @@ io::Descriptor AlgorithmFile::open_to_append() const {
 void AlgorithmFile::require_writable() const {
   if (path_.empty()) {
     throw DataError("kernels",
-                    "no file for the algorithms of products: expected XDG_CACHE_HOME or HOME in the environment");
+                    "no file for the algorithms of matmuls: expected XDG_CACHE_HOME or HOME in the environment");
   }
   if (!open_to_append().is_open()) {
     throw DataError("kernels", path_ + ": expected a writable file, found: " + std::strerror(errno));

@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
     __syncwarp();
-    add_product<DP, N>(dq, ds, k);
+    add_matmul<DP, N>(dq, ds, k);
   }
   store_rows<DP, T>(x.dqkv + q_at, row, q0, s.T, D, dq, factor, chosen);
 }
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(kThreads)
         }
       }
       __syncwarp();
-      add_product<DP, N>(dv, p, dout);
+      add_matmul<DP, N>(dv, p, dout);
       __syncwarp();
 #pragma unroll
       for (int i = 0; i < R; ++i) {
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(kThreads)
         for (int j = 0; j < R; ++j) p[(ty * R + i) * kStride<A, N> + tx + j * kSide] = dp[i][j];
       }
       __syncwarp();
-      add_product<DP, N>(dk, p, q);
+      add_matmul<DP, N>(dk, p, q);
     }
   }
   store_rows<DP, T>(x.dqkv + k_at, row, k0, s.T, D, dk, factor, chosen);

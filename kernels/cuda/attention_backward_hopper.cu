@@ -19,7 +19,7 @@
 #include "kernels/cuda/attention_hopper.h"
 
 #include "kernels/attention_options.h"
-#include "kernels/cuda/attention_backward_hopper_products.cuh"
+#include "kernels/cuda/attention_backward_hopper_matmuls.cuh"
 #include "kernels/cuda/attention_hopper_maps.h"
 
 namespace lt::kernels::hopper {

@@ -1,4 +1,4 @@
-// cuDNN's scaled dot product attention on packed rows. q, k, v and their gradients are strided views of one array, so
+// cuDNN's scaled dot-product attention on packed rows. q, k, v and their gradients are strided views of one array, so
 // nothing is transposed or copied. Its statistics are the logarithm of the sum of exponentials, like libtrain's. Each
 // long document of a row is a sequence, with ragged offsets. For these, cuDNN writes dk and dv to separate arrays,
 // because its sums over grouped heads use the row layout of dk and dv; they are then copied into place. Only this file
@@ -306,18 +306,18 @@ const std::string& attention_backward(CudaStream stream, const AttentionBackward
   const auto plan_for = [&](const AttentionShape& shape) -> const Plan& {
     return plan_of(engine, call.dtype, shape, call.scale, true, call.deterministic);
   };
-  const Size room = attention_backward_workspace(DeviceType::cuda, call.dtype, s, call.deterministic);
+  const Size workspace = attention_backward_workspace(DeviceType::cuda, call.dtype, s, call.deterministic);
   Size step = cudnn_backward_sequences(s, call.deterministic);
   // If a device asks for more than planned (compute capability 8.0: two dq in f32), fewer sequences at a time may fit.
-  while (step > 1 && plan_for(part(s, step)).workspace_bytes > room) step = (step + 1) / 2;
+  while (step > 1 && plan_for(part(s, step)).workspace_bytes > workspace) step = (step + 1) / 2;
   for (Size b = 0; b < s.B; b += step) {
     const Plan& plan = plan_for(part(s, std::min(step, s.B - b)));
     // If the last, smaller part is refused, the own kernels write all of dqkv again.
     if (!plan.refusal.empty()) return plan.refusal;
-    if (plan.workspace_bytes > room) {
+    if (plan.workspace_bytes > workspace) {
       throw InternalError("attention", "cuDNN asks for " + std::to_string(plan.workspace_bytes) +
                                            " bytes of workspace for the backward, planned were " +
-                                           std::to_string(room));
+                                           std::to_string(workspace));
     }
     const Size rows = b * s.T, packed = rows * s.row(), heads = rows * s.H * s.D;
     const Size k_at = packed + s.H * s.D, v_at = k_at + s.G * s.D;

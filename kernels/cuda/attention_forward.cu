@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
     load_rows<DP, K>(kv, v_TD, row, k0, s.T, D);
     __syncthreads();
-    add_product<DP, K>(out, p, kv);
+    add_matmul<DP, K>(out, p, kv);
   }
 
   A norm[R];

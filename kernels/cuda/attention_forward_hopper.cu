@@ -51,10 +51,10 @@ struct Worker {
 template <class T>
 __device__ void start_scores(Sums& s, TileDescriptor q, TileDescriptor k) {
   begin(s);
-  fence_products();
+  wgmma_fence();
 #pragma unroll
   for (int i = 0; i < 4; ++i) multiply<T, 0, 0>(s, q.at(32 * i), k.at(32 * i), i > 0);
-  commit_products();
+  wgmma_commit();
 }
 // out += P v.
 template <class T>
@@ -62,10 +62,10 @@ __device__ void start_output(Sums& out, Operand<T>& p, TileDescriptor v) {
   changed(out);
 #pragma unroll
   for (int i = 0; i < 4; ++i) p[i].stay_packed();
-  fence_products();
+  wgmma_fence();
 #pragma unroll
   for (int i = 0; i < 4; ++i) multiply<T>(out, p[i], v.at(2048 * i));
-  commit_products();
+  wgmma_commit();
 }
 
 // S of a warp's 16 queries, by the warp alone, because only it raises its references.
@@ -170,7 +170,7 @@ __device__ void compute(const Arguments& x, const Worker& w) {
     Softmax softmax{{}, {0, 0}};
     wait_for_keys();
     start_scores<T>(s, q, TileDescriptor(w.k(keys.stage)));
-    wait_for_products<0>();
+    wgmma_wait<0>();
     changed(s);
     hide_later_keys(s, w);
     find_largest(softmax.reference, s, w.factor);
@@ -185,7 +185,7 @@ __device__ void compute(const Arguments& x, const Worker& w) {
       wait_for_keys();
       start_scores<T>(s, q, TileDescriptor(w.k(keys.stage)));
       start_output<T>(out, p, TileDescriptor(w.v(stage)));
-      wait_for_products<1>();
+      wgmma_wait<1>();
       changed(s);
       float sum[2] = {0, 0}, shrink[2] = {1, 1};
       exponentiate(s, sum, softmax, w.factor);
@@ -193,7 +193,7 @@ __device__ void compute(const Arguments& x, const Worker& w) {
       // out += P v still runs, and raise_references() touches neither out nor p. All four warps must execute the wait,
       // and one may raise alone, so the wait is outside the branch.
       if (raise) raise_references<T>(s, softmax, sum, shrink, w, w.q(queries.stage), w.k(keys.stage));
-      wait_for_products<0>();
+      wgmma_wait<0>();
       changed(out);
       w.give_keys_back(stage);
       if (raise) {
@@ -205,7 +205,7 @@ __device__ void compute(const Arguments& x, const Worker& w) {
     }
     w.give_queries_back(queries.stage);
     start_output<T>(out, p, TileDescriptor(w.v(keys.stage)));
-    wait_for_products<0>();
+    wgmma_wait<0>();
     changed(out);
     w.give_keys_back(keys.stage);
     keys.advance();

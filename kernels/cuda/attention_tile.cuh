@@ -120,11 +120,11 @@ __device__ void dot_rows(A (&acc)[R][C], const A* a, const A* b, int D) {
 }
 
 // Returns the index of the thread's column c in the result: 16 threads share 64 columns, four each.
-__device__ inline int column_of_product(int c) { return c / 4 * 64 + 4 * column_of_thread() + c % 4; }
+__device__ inline int column_of_matmul(int c) { return c / 4 * 64 + 4 * column_of_thread() + c % 4; }
 
 // acc[i] += sum over n < N of p[ty*R + i][n] * b[n]; b has DP columns.
 template <int DP, int N, class A, int R>
-__device__ void add_product(A (&acc)[R][DP / kSide], const A* p, const A* b) {
+__device__ void add_matmul(A (&acc)[R][DP / kSide], const A* p, const A* b) {
   constexpr int kRow = kStride<A, DP>, kP = kStride<A, N>;
   p += row_of_thread() * R * kP, b += 4 * column_of_thread();
 #pragma unroll 1
@@ -157,7 +157,7 @@ __device__ void store_rows(T* y_TD, Size stride, Size begin, Size T_, int D, con
     if (t >= T_ || !chosen.has(t)) continue;
 #pragma unroll
     for (int c = 0; c < DP / kSide; ++c) {
-      const int d = column_of_product(c);
+      const int d = column_of_matmul(c);
       if (d < D) y_TD[t * stride + d] = static_cast<T>(factor[i] * acc[i][c]);
     }
   }

@@ -10,22 +10,22 @@ namespace lt::kernels {
 namespace {
 
 // Offsets of one element of a strided space, from its row-major number.
-struct Place {
+struct Offsets {
   Size out = 0, a = 0, b = 0;
 };
-__device__ inline Place place_of(const Strided& s, Size index) {
-  Place place;
+__device__ inline Offsets offsets_of(const Strided& s, Size index) {
+  Offsets offsets;
   for (int d = s.dims - 1; d >= 0; --d) {
     const Size at = index % s.sizes[d];
     index /= s.sizes[d];
-    place.out += at * s.out[d], place.a += at * s.a[d], place.b += at * s.b[d];
+    offsets.out += at * s.out[d], offsets.a += at * s.a[d], offsets.b += at * s.b[d];
   }
-  return place;
+  return offsets;
 }
 
 template <class F>
 __global__ void strided_kernel(Strided space, Size N, F f) {
-  for (Size i = thread_index(); i < N; i += thread_count()) f(place_of(space, i));
+  for (Size i = thread_index(); i < N; i += thread_count()) f(offsets_of(space, i));
 }
 
 template <class F>
@@ -40,13 +40,13 @@ template <class T>
 struct CopyPlace {
   T* out;
   const T* a;
-  __device__ void operator()(const Place& p) const { out[p.out] = a[p.a]; }
+  __device__ void operator()(const Offsets& p) const { out[p.out] = a[p.a]; }
 };
 template <class T>
 struct AddPlace {
   T* out;
   const T* a;
-  __device__ void operator()(const Place& p) const {
+  __device__ void operator()(const Offsets& p) const {
     if constexpr (std::is_same_v<T, std::int32_t>) {
       out[p.out] += a[p.a];
     } else {
@@ -58,14 +58,14 @@ template <class T>
 struct Sum {
   T* out;
   const T *a, *b;
-  __device__ void operator()(const Place& p) const { out[p.out] = store<T>(load(a[p.a]) + load(b[p.b])); }
+  __device__ void operator()(const Offsets& p) const { out[p.out] = store<T>(load(a[p.a]) + load(b[p.b])); }
 };
 template <class T>
-struct Product {
+struct Matmul {
   T* out;
   const T *a, *b;
   bool accumulate;
-  __device__ void operator()(const Place& p) const {
+  __device__ void operator()(const Offsets& p) const {
     const Arithmetic<T> product = load(a[p.a]) * load(b[p.b]);
     out[p.out] = store<T>(accumulate ? load(out[p.out]) + product : product);
   }
@@ -75,13 +75,13 @@ template <class T>
 struct Quotient {
   T* out;
   const T *a, *b;
-  __device__ void operator()(const Place& p) const { out[p.out] = store<T>(load(a[p.a]) / load(b[p.b])); }
+  __device__ void operator()(const Offsets& p) const { out[p.out] = store<T>(load(a[p.a]) / load(b[p.b])); }
 };
 template <class T>
 struct QuotientShare {
   T* out;
   const T *a, *b;
-  __device__ void operator()(const Place& p) const {
+  __device__ void operator()(const Offsets& p) const {
     const Arithmetic<T> divisor = load(b[p.b]);
     out[p.out] = store<T>(-(load(a[p.a]) / divisor) * (load(out[p.out]) / divisor));
   }
@@ -90,7 +90,7 @@ template <class T>
 struct Larger {
   T* out;
   const T *a, *b;
-  __device__ void operator()(const Place& p) const {
+  __device__ void operator()(const Offsets& p) const {
     out[p.out] = load(a[p.a]) > load(b[p.b]) || load(a[p.a]) != load(a[p.a]) ? a[p.a] : b[p.b];
   }
 };
@@ -98,7 +98,7 @@ template <class T>
 struct LargerShare {
   T* out;
   const T *a, *b;
-  __device__ void operator()(const Place& p) const {
+  __device__ void operator()(const Offsets& p) const {
     using A = Arithmetic<T>;
     const A x = load(a[p.a]), y = load(b[p.b]);
     out[p.out] = store<T>(load(out[p.out]) * (x > y ? A(1) : x == y ? A(0.5) : A(0)));
@@ -141,8 +141,8 @@ __global__ void select_kernel(T* y_N, const std::int32_t* condition_N, const T* 
 // array and form one aligned pack. With kAdd the result is added to y.
 template <int kCounters, bool kWhole, bool kAdd, class T>
 __global__ void dropout_kernel(T* y_N, const T* x_N, Size N, std::uint32_t least, Arithmetic<T> factor,
-                               std::uint64_t key, FirstElement place) {
-  const std::uint64_t first = place.number();
+                               std::uint64_t key, FirstElement offsets) {
+  const std::uint64_t first = offsets.number();
   using A = Arithmetic<T>;
   using P = Pack<T, 4 * kCounters>;
   const Size offset = static_cast<Size>(first % 4), steps = (offset + N + 4 * kCounters - 1) / (4 * kCounters);
@@ -228,7 +228,7 @@ void mul(CudaStream stream, DType dtype, const Strided& space, void* out, const 
          bool accumulate) {
   dispatch_float(dtype, [&]<class T>() {
     for_each_place(stream, space,
-                   Product<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b), accumulate});
+                   Matmul<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b), accumulate});
   });
 }
 

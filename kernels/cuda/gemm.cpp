@@ -4,10 +4,10 @@
 #include <string>
 
 #include "device/cuda.h"
-#include "kernels/cuda/cublas_products.h"
+#include "kernels/cuda/cublas_matmuls.h"
 #include "kernels/elementwise.h"
-#include "kernels/few_rows.h"
 #include "kernels/gemm_in_passes.h"
+#include "kernels/skinny_matmul.h"
 #include "memory/workspace.h"
 
 namespace lt::kernels {
@@ -27,7 +27,7 @@ void add_to(CudaStream stream, const Gemm& g, const void* x, DType x_dtype, Size
   }
 }
 
-// Result of a product with K = 0: zeroes d unless it accumulates.
+// Result of a matmul with K = 0: zeroes d unless it accumulates.
 void clear(CudaStream stream, const Gemm& g) {
   if (g.accumulate) return;
   const Size ldd = g.ldd ? g.ldd : g.N;
@@ -39,8 +39,8 @@ void clear(CudaStream stream, const Gemm& g) {
   }
 }
 
-// Runs the extra work in separate passes in deterministic mode, for pinned products, for dtypes other than bf16 and
-// f16, for K = 0, and if cuBLASLt has no such product. Otherwise picks the faster way.
+// Runs the extra work in separate passes in deterministic mode, for pinned matmuls, for dtypes other than bf16 and
+// f16, for K = 0, and if cuBLASLt has no such matmul. Otherwise picks the faster way.
 void gemm_with_passes(CudaStream stream, const Gemm& g) {
   Cublas& cublas = Cublas::of(stream.device);
   const bool possible = !g.settings.deterministic && !g.pinned && dtype_bytes(g.dtype) == 2 && g.K > 0;
@@ -52,15 +52,15 @@ void gemm_with_passes(CudaStream stream, const Gemm& g) {
       [&] { gemm_in_passes(stream, g); });
 }
 
-// Generation's products. Returns false, and does nothing, for others.
-bool try_few_rows(CudaStream stream, const Gemm& g) {
+// Generation's matmuls. Returns false, and does nothing, for others.
+bool try_skinny_matmul(CudaStream stream, const Gemm& g) {
   const bool is_plain = g.settings.constant_weights && g.transpose_b && !g.transpose_a && !g.accumulate && !g.pinned &&
                         g.batch == 1 && g.alpha == 1 && g.out == g.dtype && !has_passes(g);
   const bool is_contiguous =
       (g.lda == 0 || g.lda == g.K) && (g.ldb == 0 || g.ldb == g.K) && (g.ldd == 0 || g.ldd == g.N);
   const bool is_aligned = alignment_of(g.a) >= 16 && alignment_of(g.b) >= 16;
-  if (!is_plain || !is_contiguous || !is_aligned || !can_multiply_few_rows(g.dtype, g.M, g.K)) return false;
-  multiply_few_rows(stream, FewRows{g.dtype, g.M, g.N, g.K, g.d, g.a, g.b, g.bias_N, g.add_MN});
+  if (!is_plain || !is_contiguous || !is_aligned || !supports_skinny_matmul(g.dtype, g.M, g.K)) return false;
+  skinny_matmul(stream, SkinnyMatmul{g.dtype, g.M, g.N, g.K, g.d, g.a, g.b, g.bias_N, g.add_MN});
   return true;
 }
 
@@ -70,11 +70,11 @@ template <>
 void gemm(CudaStream stream, const Gemm& g) {
   require_plain_factor(g);
   require_scaled_operands(g);
-  if (g.M == 0 || g.N == 0 || g.batch == 0 || try_few_rows(stream, g)) return;
-  if (g.settings.constant_weights && g.M <= kMostFewRows && g.gelu_input_MN != nullptr)
+  if (g.M == 0 || g.N == 0 || g.batch == 0 || try_skinny_matmul(stream, g)) return;
+  if (g.settings.constant_weights && g.M <= kMostSkinnyRows && g.gelu_input_MN != nullptr)
     return gemm_in_passes(stream, g);
   if (has_passes(g)) return gemm_with_passes(stream, g);
-  Gemm product = g;
+  Gemm matmul = g;
   // A residual goes in as C unless the call also accumulates into d. Terms that do not go in are added afterwards.
   const bool add_as_c = g.add_MN && !g.accumulate;
   const void* const c = add_as_c ? g.add_MN : g.d;
@@ -90,15 +90,15 @@ void gemm(CudaStream stream, const Gemm& g) {
     bias_left = g.bias_N && !(bias_inside && prepared);
     if (prepared == nullptr && bias_inside) prepared = cublas.prepare(problem_of(stream, g, false, c));
     if (prepared == nullptr) {
-      throw InternalError("cuda", "cuBLASLt has no algorithm for a product of " + std::to_string(g.M) + " x " +
+      throw InternalError("cuda", "cuBLASLt has no algorithm for a matmul of " + std::to_string(g.M) + " x " +
                                       std::to_string(g.N) + " x " + std::to_string(g.K));
     }
-    if (bias_left) product.bias_N = nullptr;
+    if (bias_left) matmul.bias_N = nullptr;
     const double beta = g.accumulate || add_as_c ? 1 : 0;
     const float alpha_f32 = static_cast<float>(g.alpha), beta_f32 = static_cast<float>(beta);
     const bool f64 = g.dtype == DType::f64;
     cublas.run(*prepared, f64 ? static_cast<const void*>(&g.alpha) : &alpha_f32,
-               f64 ? static_cast<const void*>(&beta) : &beta_f32, product, c, stream);
+               f64 ? static_cast<const void*>(&beta) : &beta_f32, matmul, c, stream);
   }
   if (bias_left) add_to(stream, g, g.bias_N, bias_dtype(g.dtype), 0);
   if (g.add_MN && !add_as_c) add_to(stream, g, g.add_MN, g.out, g.N);

@@ -121,7 +121,7 @@ __device__ inline void set_flag(int* flag, int value) {
 }
 
 // Matmuls of a warp group: 64 x 64 sums in f32, 32 registers per thread. They run asynchronously. They start after
-// fence_products(), and the program must not touch sums or operands in registers until wait_for_products() has
+// wgmma_fence(), and the program must not touch sums or operands in registers until wgmma_wait() has
 // returned. All four warps must execute each of these instructions, waits included, so none may be in a branch that
 // only some warps take.
 using Sums = float[32];
@@ -131,11 +131,11 @@ __device__ inline int sum_column(int i, int thread) { return i / 4 * 8 + thread 
 template <class T>
 using Operand = Packed<T>[4];  // 64 x 64 elements of two bytes: columns 16 i to 16 i + 15 are in element i
 
-__device__ inline void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ inline void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ inline void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 // Waits until at most the youngest `groups` groups still run.
 template <int groups>
-__device__ inline void wait_for_products() {
+__device__ inline void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups) : "memory");
 }
 // begin() tells the compiler that the sums have unspecified values, changed() that they may have changed.

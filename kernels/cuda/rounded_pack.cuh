@@ -9,7 +9,7 @@
 namespace lt::kernels {
 
 template <class T, int kCount>
-__device__ void put(T* array_N, Size pack, const float (&values)[kCount], const RoundingPlaces& places,
+__device__ void put(T* array_N, Size pack, const float (&values)[kCount], const RoundingSegments& segments,
                     std::int32_t step, std::uint32_t state) {
   Pack<T, kCount> packed;
   if constexpr (std::is_same_v<T, float>) {
@@ -17,9 +17,9 @@ __device__ void put(T* array_N, Size pack, const float (&values)[kCount], const 
     for (int k = 0; k < kCount; ++k) packed.values[k] = values[k];
   } else {
     const Size i = pack * kCount;
-    const RoundingPlaces::Place& place = places.at(i);
-    const Size element = place.element + (i - place.begin);
-    const auto words = rounding_words(place.key, element / kRoundedTogether, step, state);
+    const RoundingSegments::Segment& segment = segments.at(i);
+    const Size element = segment.element + (i - segment.begin);
+    const auto words = rounding_words(segment.key, element / kRoundedTogether, step, state);
     const int first = kCount == kRoundedTogether ? 0 : static_cast<int>(element % kRoundedTogether);
 #pragma unroll
     for (int k = 0; k < kCount; ++k)

@@ -49,44 +49,45 @@ std::string LauncherWords::pass(std::string_view text) {
     line_ += c;
     if (c == '\n') out += take_line();
   }
-  const bool may_be_held = place_ == Place::in_unread || place_ == Place::in_end || is_dashes(line_);
+  const bool may_be_held =
+      position_ == FramePosition::in_unread || position_ == FramePosition::in_end || is_dashes(line_);
   if (may_be_held && line_.size() <= kLongestFrame) return out;
   out += std::exchange(held_, {}) + line_.substr(written_);
   written_ = line_.size();
-  if (place_ != Place::outside) place_ = Place::in_other;
+  if (position_ != FramePosition::outside) position_ = FramePosition::in_other;
   return out;
 }
 
 // What the line that is complete now adds to the output.
 std::string LauncherWords::take_line() {
   const std::string line = std::exchange(line_, {}), rest = line.substr(std::exchange(written_, 0));
-  switch (place_) {
-    case Place::outside:
+  switch (position_) {
+    case FramePosition::outside:
       if (!is_rule(line)) return rest;
-      place_ = Place::in_unread, held_ = line;
+      position_ = FramePosition::in_unread, held_ = line;
       return "";
-    case Place::in_unread:
-    case Place::in_end: {
+    case FramePosition::in_unread:
+    case FramePosition::in_end: {
       held_ += line;
       if (is_rule(line)) {
-        const bool is_end = std::exchange(place_, Place::outside) == Place::in_end;
+        const bool is_end = std::exchange(position_, FramePosition::outside) == FramePosition::in_end;
         const std::string frame = std::exchange(held_, {});
         return is_end ? reduced(frame) : frame;
       }
-      const bool is_end = place_ == Place::in_end ||
+      const bool is_end = position_ == FramePosition::in_end ||
                           std::ranges::any_of(kEnds, [&](std::string_view e) { return line.starts_with(e); });
-      place_ = is_end && held_.size() <= kLongestFrame ? Place::in_end : Place::in_other;
-      return place_ == Place::in_end ? "" : std::exchange(held_, {});
+      position_ = is_end && held_.size() <= kLongestFrame ? FramePosition::in_end : FramePosition::in_other;
+      return position_ == FramePosition::in_end ? "" : std::exchange(held_, {});
     }
-    case Place::in_other:
-      if (is_rule(line)) place_ = Place::outside;
+    case FramePosition::in_other:
+      if (is_rule(line)) position_ = FramePosition::outside;
       return rest;
   }
   return rest;
 }
 
 std::string LauncherWords::finish() {
-  place_ = Place::outside;
+  position_ = FramePosition::outside;
   return std::exchange(held_, {}) + std::exchange(line_, {}).substr(std::exchange(written_, 0));
 }
 

@@ -18,10 +18,10 @@ class LauncherWords {
 
  private:
   // Position in a frame. in_unread: after its first line of dashes. in_end: in a message about the end of a job.
-  enum class Place { outside, in_unread, in_end, in_other };
+  enum class FramePosition { outside, in_unread, in_end, in_other };
   std::string take_line();
 
-  Place place_ = Place::outside;
+  FramePosition position_ = FramePosition::outside;
   std::string held_;         // lines of the frame that may be shortened
   std::string line_;         // the current line, possibly incomplete
   std::size_t written_ = 0;  // bytes of line_ that were returned

@@ -115,7 +115,8 @@ TEST_CASE("retention: each file that is removed is progress, for the watchdog", 
     body();
     return device::read_progress().count - before;
   };
-  CHECK(progress_of([&] { make_room(temp.path(), "step-00000003", kRun, {.keep = 2}); }) == 3);  // two files, a folder
+  CHECK(progress_of([&] { remove_superfluous(temp.path(), "step-00000003", kRun, {.keep = 2}); }) ==
+        3);  // two files, a folder
   const fs::path leftover = temp.path() / ("step-00000004.tmp-" + attempt_of(kRun));
   fs::create_directory(leftover);
   for (const char* name : {"rank-00000.h5", "rank-00001.h5", "rank-00002.h5"}) write_text(leftover / name, "half");
@@ -131,7 +132,7 @@ TEST_CASE("retention: other runs' checkpoints neither count nor go", "[checkpoin
   for (const Size step : {28, 29, 30}) {
     fs::copy(save_by(kRun, apart.path(), step), temp.path() / ("step-000000" + std::to_string(step)));
   }
-  make_room(temp.path(), "step-00000030", kRun, {.keep = 2});
+  remove_superfluous(temp.path(), "step-00000030", kRun, {.keep = 2});
   CHECK(names_in(temp.path()) ==
         Strings{"LATEST", "step-00000006", "step-00000012", "step-00000018", "step-00000029", "step-00000030"});
 }

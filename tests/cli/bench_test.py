@@ -59,8 +59,8 @@ class Bench(program.CliTest):
             rate = max(max(memory["read_gb_per_s"], memory["update_gb_per_s"]) for memory in peaks["memory"]
                        if 2 * memory["bytes"] > row["footprint_bytes"])
             self.assertLessEqual(row["footprint_bytes"], row["bytes"])
-            products = row["dtype"] in ("bf16", "e4m3") and row["name"].startswith(("gemm", "attention"))
-            compute = row["flops"] / peaks["bf16_product_gflops" if products else "multiply_add_gflops"] / 1e6
+            matmuls = row["dtype"] in ("bf16", "e4m3") and row["name"].startswith(("gemm", "attention"))
+            compute = row["flops"] / peaks["bf16_matmul_gflops" if matmuls else "multiply_add_gflops"] / 1e6
             memory = row["bytes"] / rate / 1e6
             self.assert_near(row["limit_ms"], max(compute, memory))
             self.assertEqual(row["limited_by"], "flops" if compute > memory else "memory")
@@ -327,10 +327,10 @@ class Bench(program.CliTest):
         self.assert_error(program.run("bench", "kernels", ranks=2), 2, "[bench] kernels: expected one rank, got 2")
         self.assert_error(program.run("bench", "tune", ranks=2), 2, "[bench] tune: expected one rank, got 2")
         self.assert_error(program.run("bench", "tune", "--train.device=cpu"), 2,
-                          "[bench] tune: train.device: expected cuda, got cpu", "only products on GPUs have a choice of algorithms")
+                          "[bench] tune: train.device: expected cuda, got cpu", "only matmuls on GPUs have a choice of algorithms")
         self.assert_error(program.run("bench", "tune", "--train.device=cuda", "--train.deterministic=true"), 2,
                           "[bench] tune: train.deterministic: expected false, got true",
-                          "deterministic products take the first algorithm")
+                          "deterministic matmuls take the first algorithm")
         self.assert_error(program.run("bench", "scaling", "--parallel.shard_size=2", ranks=2), 2,
                           "[bench] scaling: parallel.shard_size: expected 0, all ranks of each count, got 2")
         self.assert_error(program.run("bench", "step", "--iterations", "0"), 2,

@@ -129,7 +129,7 @@ class Config(program.CliTest):
             self.assert_error(done, 2, f"[config] {table}.{key}: expected a number that f32 does not round to {rounded}, "
                               f"got {value} (from {file}:2)")
         file, done = refused("[train]\ntf32 = true\ndevice = \"cpu\"\n")
-        self.assert_error(done, 2, "[config] train.tf32: expected false without train.dtype=f32 on cuda, whose products it "
+        self.assert_error(done, 2, "[config] train.tf32: expected false without train.dtype=f32 on cuda, whose matmuls it "
                           f"rounds, got true with f32 on cpu (from {file}:2)")
         file, done = refused("[parallel]\nshard_size = 2\n")
         self.assert_error(done, 2, "[config] parallel.shard_size: expected a divisor of the 1 rank, got 2 "

@@ -62,17 +62,17 @@ class Plan(TrainingTest):
 
         for ranks, options in ((8, ()), (64, ("--ranks-per-node", 4, "--parallel.strategy=zero3"))):
             estimate = json.loads(planned("--ranks", ranks, "--json", *options).stdout)["step_ms_estimate"]
-            parts = ("products", "attention", "traffic", "contention")
+            parts = ("matmuls", "attention", "traffic", "contention")
             self.assertAlmostEqual(sum(estimate[part] for part in parts), estimate["compute"], places=6)
             self.assertAlmostEqual(estimate["exposed_local"] + estimate["exposed_network"], estimate["exposed_comm"], places=6)
             self.assertAlmostEqual(estimate["compute"] + estimate["exposed_comm"], estimate["total"], places=6)
             self.assertAlmostEqual(sum(estimate["breakdown_ms"].values()), estimate["total"], places=6)
             self.assertAlmostEqual(estimate["tokens_per_s"] * estimate["total"] / 1e3, ranks * 16 * 1024, places=3)
-            self.assertEqual(estimate["bound_by"], "products")
+            self.assertEqual(estimate["bound_by"], "matmuls")
             waits = [estimate["breakdown_ms"][part] for part in ("gather_exposed", "reduce_exposed")]
             self.assertAlmostEqual(sum(waits), estimate["exposed_comm"], places=6)
         self.assertGreater(waits[0], 0)  # zero3
-        self.assertIn("65 % matrix products, as it should be; in train.dtype=fp8 the device does 1.8 times as many a second",
+        self.assertIn("65 % matmuls, as it should be; in train.dtype=fp8 the device does 1.8 times as many a second",
                       planned("--ranks", 8).stdout)
 
         self.assertRegex(planned().stdout, r"  peak +64\.4 GiB, \d+ bytes, 14\.5 GiB less than CUDA leaves of the 79\.6 GiB of h100\n")

@@ -260,7 +260,7 @@ class Train(TrainingTest):
 
     def test_fp8_names_what_it_does_not_multiply_and_refuses_adapters(self):
         out = self.trained("--train.dtype=fp8", "--model.ffn=40", steps=3)
-        self.assertIn("products of 32 x 40 x 32 run in bf16: FP8 takes sizes in multiples of 16, inputs and "
+        self.assertIn("matmuls of 32 x 40 x 32 run in bf16: FP8 takes sizes in multiples of 16, inputs and "
                       "outputs up to 131072", out)
         refused = self.train("--train.dtype=fp8", '--model.lora={"rank": 2}', run="refused")
         self.assert_error(refused, 2, "[config] train.dtype: expected bf16, f16 or f32 with adapters (model.lora), got fp8 (from "

@@ -5,7 +5,7 @@ import json
 import program
 from training import CudaTest
 
-# Products of few shapes, because each is searched.
+# Matmuls of few shapes, because each is searched.
 SMALL = ("--model.layers=1", "--model.width=64", "--model.heads=2", "--model.ffn=64", "--model.vocab=64", "--train.seq=32",
          "--train.micro_batch=2", "--train.device=cuda", "--warmup=1", "--iterations=5")
 SHORTER = "later runs take what was found: {}"
@@ -22,18 +22,18 @@ class Tune(CudaTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         result = json.loads((self.folder / "out.json").read_text())
         self.assertEqual((result["benchmark"], result["dtype"]), ("tune", "f32"))
-        # Rows of 2 x 32 tokens: the product for q, k and v with its bias.
-        self.assertIn("f32 64 x 192 x 64, B transposed, bias", [product["name"] for product in result["products"]])
-        for product in result["products"]:
-            self.assertLess(0, product["found_ms"], product)
-            self.assertLessEqual(product["found_ms"], product["present_ms"], product)
+        # Rows of 2 x 32 tokens: the matmul for q, k and v with its bias.
+        self.assertIn("f32 64 x 192 x 64, B transposed, bias", [matmul["name"] for matmul in result["matmuls"]])
+        for matmul in result["matmuls"]:
+            self.assertLess(0, matmul["found_ms"], matmul)
+            self.assertLessEqual(matmul["found_ms"], matmul["present_ms"], matmul)
         present, found = result["rows"]
         self.assertEqual((present["implementation"], found["implementation"]), ("present", "found"))
         file, = (cache / "libtrain").glob("cublaslt-*.txt")
         shorter = max(found["ms"]["blocks"]) < min(present["ms"]["blocks"])
         self.assertEqual(result["kept_in"], str(file) if shorter else None)
         self.assertEqual(done.stderr.splitlines()[-1], SHORTER.format(file) if shorter else NOT_SHORTER)
-        # The first choice of each product has a line, and what is kept another one.
+        # The first choice of each matmul has a line, and what is kept another one.
         problems = [line.split()[1] for line in file.read_text().splitlines()]
         self.assertEqual(len(problems) > len(set(problems)), shorter)
 
@@ -42,7 +42,7 @@ class Tune(CudaTest):
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertRegex(done.stderr, r"(?m)^error: \[kernels\] .*/no folder/libtrain/cublaslt-.*\.txt: "
                                       r"expected a writable file, found: Not a directory$")
-        self.assertNotIn("present ms", done.stderr)  # the table's head, which comes with the first product
+        self.assertNotIn("present ms", done.stderr)  # the table's head, which comes with the first matmul
         self.assertFalse((self.folder / "out.json").exists())
 
 

@@ -226,10 +226,10 @@ TEST_CASE("nccl: a collective reads what was computed before it, and is over for
   }
 }
 
-TEST_CASE("nccl: a rank that times products keeps nobody waiting while a stream of its device waits for another rank",
+TEST_CASE("nccl: a rank that times matmuls keeps nobody waiting while a stream of its device waits for another rank",
           "[comm][nccl]") {
   if (skipped()) return;
-  // The ranks share the file of choices, as those of a run do. This is the program's first product, which opens it.
+  // The ranks share the file of choices, as those of a run do. This is the program's first matmul, which opens it.
   const std::string own = std::getenv("XDG_CACHE_HOME"), shared = cpu().all_gather_bytes(own).front();
   ::setenv("XDG_CACHE_HOME", shared.c_str(), 1);
   const Group group = nccl();
@@ -259,7 +259,7 @@ TEST_CASE("nccl: a rank that times products keeps nobody waiting while a stream 
     CHECK((own == shared || !std::filesystem::exists(own + "/libtrain")));
     // A rank goes on without its turn after 10 s.
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
-    rows *= 4;  // another product next, whose kernels are not loaded yet
+    rows *= 4;  // another matmul next, whose kernels are not loaded yet
   }
 }
 

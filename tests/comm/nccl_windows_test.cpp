@@ -7,8 +7,8 @@
 #include "device/cuda.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
+#include "memory/allocation.h"
 #include "memory/allocator.h"
-#include "memory/buffer.h"
 #include "test_main/armed_fault.h"
 
 using namespace lt_test;

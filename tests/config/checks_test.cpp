@@ -21,7 +21,7 @@ TEST_CASE("config: each check of a complete configuration refuses and names the 
            {"[train]\ncuda_graph = true\n[parallel]\nbackend = \"mpi\"",
             "train.cuda_graph: expected false with parallel.backend=mpi, where the host takes part, got true", cuda},
            {"[train]\ntf32 = true\ndtype = \"bf16\"",
-            "train.tf32: expected false without train.dtype=f32 on cuda, whose products it rounds, got true with bf16 "
+            "train.tf32: expected false without train.dtype=f32 on cuda, whose matmuls it rounds, got true with bf16 "
             "on "
             "cuda",
             cuda},

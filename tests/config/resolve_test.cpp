@@ -18,7 +18,7 @@ std::vector<std::vector<float>> updated(const Optimizer& row) {
   const std::vector<float> start{1, -2, 3, -4, 5, -6, 7, -8}, gradient{1, 0.5f, -1, 0.25f, -2, 3, 0.125f, -0.75f};
   const lt::Shape shape{8};
   const StepNumbers numbers{.lr = 0.5f, .bias = {0.5f, 0.25f, 0.75f, 1}};
-  const RoundingPlaces places{.count = 1, .places = {{0, 0, 7}}};
+  const RoundingSegments segments{.count = 1, .segments = {{0, 0, 7}}};
   const bool rounds = !row.masters || row.states[0].dtype == DType::bf16;
   std::vector<Tensor> states;
   for (const StateKind& state : row.states) states.push_back(Tensor::zeros(shape, state.dtype));
@@ -28,7 +28,7 @@ std::vector<std::vector<float>> updated(const Optimizer& row) {
                     .copy = {},
                     .decayed = 6,
                     .numbers = &numbers,
-                    .rounding = rounds ? &places : nullptr,
+                    .rounding = rounds ? &segments : nullptr,
                     .direction = row.matrices ? Tensor::zeros(shape, DType::f32) : Tensor()};
   copy(range.weights, Tensor::from(start, shape));
   for (int step = 0; step < 2; ++step) {

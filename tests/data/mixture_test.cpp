@@ -65,9 +65,9 @@ TEST_CASE("Mixture: after any number of samples each source is within one of its
     std::vector<Size> counts(weights.size(), 0);
     Size wrong = 0;
     for (Size n = 0; n < 3000; ++n) {
-      const Mixture::Pick pick = mixture.pick(n);
-      wrong += pick.count != counts[static_cast<std::size_t>(pick.source)]++;
-      wrong += mixture.sample_of(pick.source, pick.count) != n;
+      const Mixture::SourceSample sample = mixture.at(n);
+      wrong += sample.count != counts[static_cast<std::size_t>(sample.source)]++;
+      wrong += mixture.sample_of(sample.source, sample.count) != n;
       for (std::size_t s = 0; s < weights.size(); ++s) {
         worst =
             std::max(worst, std::abs(weights[s] / sum * static_cast<double>(n + 1) - static_cast<double>(counts[s])));
@@ -82,10 +82,10 @@ TEST_CASE("Mixture: after any number of samples each source is within one of its
 TEST_CASE("Mixture: any index costs the same, and the counts of a far one are exact", "[data]") {
   const Mixture mixture({0.333333, 0.666667});  // a period of a million samples
   const Size far = 123456789012345;
-  const auto pick = mixture.pick(far);
-  CHECK(mixture.sample_of(pick.source, pick.count) == far);
-  const double share = pick.source == 0 ? 0.333333 : 0.666667;
-  CHECK(std::abs(static_cast<double>(pick.count) - share * static_cast<double>(far)) < 1.1);
+  const auto sample = mixture.at(far);
+  CHECK(mixture.sample_of(sample.source, sample.count) == far);
+  const double share = sample.source == 0 ? 0.333333 : 0.666667;
+  CHECK(std::abs(static_cast<double>(sample.count) - share * static_cast<double>(far)) < 1.1);
 }
 
 TEST_CASE("Mixture: weights that are refused", "[data]") {

@@ -132,7 +132,7 @@ TEST_CASE("adamw_update: a copy in f16 is the rounded weight", "[kernels]") {
 
 TEST_CASE("adamw_update: what bf16 holds is the f32 update, rounded to a neighbour", "[kernels]") {
   const Size n = 4096 + 37;
-  const RoundingPlaces places{2, {{0, 16, 11}, {1000, 0, 12}}};
+  const RoundingSegments segments{2, {{0, 16, 11}, {1000, 0, 12}}};
   for (const DType w_dtype : {DType::f32, DType::bf16}) {
     for (const DType state_dtype : {DType::f32, DType::bf16}) {
       const auto narrowed = [&](Array& values, DType dtype) {
@@ -141,8 +141,8 @@ TEST_CASE("adamw_update: what bf16 holds is the f32 update, rounded to a neighbo
         return made;
       };
       const auto run = [&](Array& w, Array& m, Array& v, Array& gradient, Size begin, Size end) {
-        RoundingPlaces cut = places;  // relative to `begin`
-        for (int k = 0; k < cut.count; ++k) cut.places[k].begin -= begin;
+        RoundingSegments cut = segments;  // relative to `begin`
+        for (int k = 0; k < cut.count; ++k) cut.segments[k].begin -= begin;
         const auto at = [&](Array& array) {
           return static_cast<std::byte*>(array.data()) + begin * dtype_bytes(array.dtype());
         };
@@ -183,11 +183,11 @@ TEST_CASE("adamw_update: a moment in bf16 keeps what rounding to nearest would l
   const Size n = 4096;
   const AdamWFactors slow{0.9f, 0.999f, 1e-8f, 0.0f};  // v closes a thousandth of its gap, bf16's spacing is 1/128
   Array w(DType::f32, n), m(DType::f32, n, 0), v(DType::bf16, n, 0), gradient(DType::f32, n, 1), m16(DType::bf16, n, 0);
-  const RoundingPlaces places{1, {{0, 0, 5}}};
+  const RoundingSegments segments{1, {{0, 0, 5}}};
   StepNumbers numbers{.lr = 0, .gradient_scale = 1, .skip = 0, .bias = {1, 1}};
   for (numbers.step = 1; numbers.step <= 2000; ++numbers.step) {
     AdamWRange range{w.data(), m16.data(), v.data(), pointer<float>(gradient), nullptr, DType::bf16, n, 0};
-    range.state_dtype = DType::bf16, range.rounding = &places;
+    range.state_dtype = DType::bf16, range.rounding = &segments;
     adamw_update(CpuStream{}, range, slow, &numbers);
   }
   double mean = 0;

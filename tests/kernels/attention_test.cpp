@@ -72,14 +72,14 @@ AttentionReference reference(const AttentionShape& s, const Values& qkv, const V
   return r;
 }
 
-struct Run {
+struct AttentionRun {
   Array out, lse, dqkv;
 };
 
-Run run(const AttentionShape& s, DType dtype, const Array& qkv, const Array& dout, float scale,
-        const Starts& starts = {}) {
-  Run r{Array(dtype, s.B * s.T * s.H * s.D, 99), Array(kernels::gradient_dtype(dtype), s.B * s.H * s.T, 99),
-        Array(dtype, qkv.count(), 99)};
+AttentionRun run(const AttentionShape& s, DType dtype, const Array& qkv, const Array& dout, float scale,
+                 const Starts& starts = {}) {
+  AttentionRun r{Array(dtype, s.B * s.T * s.H * s.D, 99), Array(kernels::gradient_dtype(dtype), s.B * s.H * s.T, 99),
+                 Array(dtype, qkv.count(), 99)};
   kernels::attention_forward(CpuStream{}, {.dtype = dtype,
                                            .shape = s,
                                            .scale = scale,
@@ -126,7 +126,7 @@ TEST_CASE("attention: forward and backward agree with f64", "[kernels]") {
       const Array qkv = Array::random(dtype, s.B * s.T * s.row(), 1);
       const Array dout = Array::random(dtype, s.B * s.T * s.H * s.D, 2);
       const AttentionReference expected = reference(s, qkv.values(), dout.values(), scale);
-      const Run found = run(s, dtype, qkv, dout, scale);
+      const AttentionRun found = run(s, dtype, qkv, dout, scale);
       CHECK(test::error_of(found.out, expected.out) <= test::tolerance(dtype));
       CHECK(test::error_of(found.lse, expected.lse) <= test::tolerance(kernels::gradient_dtype(dtype)));
       // In bf16 the backward reads a rounded output, so delta is off by as much.
@@ -157,12 +157,12 @@ TEST_CASE("attention: with documents, forward and backward agree with f64", "[ke
       const Array qkv = Array::random(dtype, s.B * s.T * s.row(), 1);
       const Array dout = Array::random(dtype, s.B * s.T * s.H * s.D, 2);
       const AttentionReference expected = reference(s, qkv.values(), dout.values(), scale, starts);
-      const Run found = run(s, dtype, qkv, dout, scale, starts);
+      const AttentionRun found = run(s, dtype, qkv, dout, scale, starts);
       CHECK(test::error_of(found.out, expected.out) <= test::tolerance(dtype));
       CHECK(test::error_of(found.lse, expected.lse) <= test::tolerance(kernels::gradient_dtype(dtype)));
       CHECK(test::error_of(found.dqkv, expected.dqkv) <= (dtype_bytes(dtype) == 2 ? 2 : 1) * test::tolerance(dtype));
       if (lengths[0] < s.T) continue;
-      const Run plain = run(s, dtype, qkv, dout, scale);
+      const AttentionRun plain = run(s, dtype, qkv, dout, scale);
       CHECK((found.out.same_bits(plain.out) && found.lse.same_bits(plain.lse) && found.dqkv.same_bits(plain.dqkv)));
     }
   }
@@ -178,7 +178,7 @@ TEST_CASE("attention: large scores do not overflow", "[kernels]") {
       if (i % s.row() < 2 * s.D) qkv.set(i, std::round(16 * qkv[i]));  // scores up to 2048, exact in every dtype
     }
     const AttentionReference expected = reference(s, qkv.values(), dout.values(), 1);
-    const Run found = run(s, dtype, qkv, dout, 1);
+    const AttentionRun found = run(s, dtype, qkv, dout, 1);
     CHECK(test::error_of(found.out, expected.out) <= test::tolerance(dtype));
     // q and k of up to 16 amplify the rounding of delta and lse in the gradient.
     CHECK(test::error_of(found.dqkv, expected.dqkv) <= 256 * test::tolerance(dtype));
@@ -190,10 +190,10 @@ TEST_CASE("attention: later tokens change nothing, bit for bit", "[kernels]") {
   for (const DType dtype : test::kFloats) {
     Array qkv = Array::random(dtype, s.T * s.row(), 1);
     const Array dout = Array::random(dtype, s.T * s.H * s.D, 2);
-    const Run before = run(s, dtype, qkv, dout, 0.2f);
+    const AttentionRun before = run(s, dtype, qkv, dout, 0.2f);
     const Size cut = 77;
     for (Size i = cut * s.row(); i < qkv.count(); ++i) qkv.set(i, 3);
-    const Run after = run(s, dtype, qkv, dout, 0.2f);
+    const AttentionRun after = run(s, dtype, qkv, dout, 0.2f);
     Size differing = 0;
     for (Size i = 0; i < cut * s.H * s.D; ++i) differing += before.out[i] != after.out[i];
     CHECK(differing == 0);
@@ -208,9 +208,9 @@ TEST_CASE("attention: bits do not depend on the number of threads", "[kernels]")
     const Array qkv = Array::random(dtype, s.B * s.T * s.row(), 1);
     const Array dout = Array::random(dtype, s.B * s.T * s.H * s.D, 2);
     omp_set_num_threads(1);
-    const Run one = run(s, dtype, qkv, dout, 0.2f);
+    const AttentionRun one = run(s, dtype, qkv, dout, 0.2f);
     omp_set_num_threads(3);
-    const Run three = run(s, dtype, qkv, dout, 0.2f);
+    const AttentionRun three = run(s, dtype, qkv, dout, 0.2f);
     omp_set_num_threads(threads);
     CHECK(one.out.same_bits(three.out));
     CHECK(one.lse.same_bits(three.lse));

@@ -66,17 +66,17 @@ TEST_CASE("cuda: conversions, fills and scaling", "[cuda]") {
   });
 }
 
-TEST_CASE("cuda: strided copies, sums and products", "[cuda]") {
+TEST_CASE("cuda: strided copies, sums and matmuls", "[cuda]") {
   for_floats([](DType dtype) {
     for (const bool add : {false, true}) {
       OnBoth both;
       const int a = both.array(dtype, 5 * 33 * 7), b = both.array(dtype, 7), out = both.array(dtype, 33 * 5 * 7),
-                sum = both.array(dtype, 5 * 33 * 7), product = both.array(dtype, 5 * 33 * 7);
+                sum = both.array(dtype, 5 * 33 * 7), matmul = both.array(dtype, 5 * 33 * 7);
       both.run([&](auto s, auto at) {
         kernels::copy_strided(s, dtype, {3, {33, 5, 7}, {35, 7, 1}, {7, 231, 1}, {}}, at(out), at(a), add);
         const Strided rows{2, {165, 7}, {7, 1}, {7, 1}, {0, 1}};
         kernels::add(s, dtype, rows, at(sum), at(a), at(b));
-        kernels::mul(s, dtype, rows, at(product), at(a), at(b), add);
+        kernels::mul(s, dtype, rows, at(matmul), at(a), at(b), add);
       });
     }
   });

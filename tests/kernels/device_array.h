@@ -57,7 +57,7 @@ class DeviceArray {
 };
 
 // A contiguous result on the device; g.d is ignored.
-inline Array gpu_product(kernels::Gemm g) {
+inline Array gpu_matmul(kernels::Gemm g) {
   Array result(g.out, g.M * g.N);
   DeviceArray there(result);
   g.d = there.data();

@@ -34,7 +34,7 @@ void check_exact_sums(DType dtype, Size M, Size N, Size K) {
 
 }  // namespace
 
-TEST_CASE("cuda: a factor of a product, in batches", "[cuda][cublas]") {
+TEST_CASE("cuda: a factor of a matmul, in batches", "[cuda][cublas]") {
   for_floats([](DType dtype) {
     for (const bool pinned : {false, true}) {
       for (const Size batch : {1, 3}) {
@@ -57,11 +57,11 @@ TEST_CASE("cuda: a factor of a product, in batches", "[cuda][cublas]") {
   });
 }
 
-TEST_CASE("cuda: matrix products with GELU, in the product and as a pass of its own", "[cuda][cublas]") {
+TEST_CASE("cuda: matmuls with GELU, in the matmul and as a pass of its own", "[cuda][cublas]") {
   for_floats([](DType dtype) {
     for (const auto& [M, N, K] : {std::array<Size, 3>{64, 96, 128}, {257, 384, 72}, {31, 17, 5}, {512, 1024, 256}}) {
       for (const bool bias : {false, true}) {
-        for (const int call : {0, 1}) {  // the first call of a shape ends with the product that has GELU
+        for (const int call : {0, 1}) {  // the first call of a shape ends with the matmul that has GELU
           CAPTURE(M, N, K, bias, call, dtype_name(dtype));
           OnBoth both;
           const int a = both.array(dtype, M * K), b = both.array(dtype, N * K), d = both.array(dtype, M * N),
@@ -90,7 +90,7 @@ TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda][cublas]
         for (const int call : {0, 1}) {
           CAPTURE(M, N, K, accumulate, call, dtype_name(dtype));
           OnBoth both;
-          // Every few products, tensor cores cut off low bits of the running sum (Fasi et al. 2021; for H100: Khattak
+          // Every few matmuls, tensor cores cut off low bits of the running sum (Fasi et al. 2021; for H100: Khattak
           // and Mikaitis 2025). That error is proportional to the sum, but the tolerance is for 1 + the result, which
           // may be near 0. So long sums are kept small.
           const double range = K > 1024 ? 0.5 : 1;
@@ -108,7 +108,7 @@ TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda][cublas]
 }
 
 // Whether a sum is split varies, as algorithms are chosen by their time. With this many shapes, some are.
-TEST_CASE("cuda: matrix products keep the parts of a sum in f32", "[cuda][cublas]") {
+TEST_CASE("cuda: matmuls keep the parts of a sum in f32", "[cuda][cublas]") {
   if (!has_gpu()) return;
   for (const DType dtype : {DType::bf16, DType::f16}) {
     for (Size M = 16; M <= 128; M += 16) {
@@ -119,7 +119,7 @@ TEST_CASE("cuda: matrix products keep the parts of a sum in f32", "[cuda][cublas
   }
 }
 
-TEST_CASE("cuda: products of f32 round to TF32 where that is asked for, and only there", "[cuda][cublas]") {
+TEST_CASE("cuda: matmuls of f32 round to TF32 where that is asked for, and only there", "[cuda][cublas]") {
   if (!has_gpu()) return;
   const Size M = 64, N = 96, K = 128;
   const Array a = random_array(DType::f32, M * K, 1), b = random_array(DType::f32, K * N, 2);
@@ -128,7 +128,7 @@ TEST_CASE("cuda: products of f32 round to TF32 where that is asked for, and only
   DeviceArray a_there(a), b_there(b);
   const auto error = [&](bool rounded) {
     const Array d =
-        gpu_product({.M = M, .N = N, .K = K, .a = a_there.data(), .b = b_there.data(), .settings = {.tf32 = rounded}});
+        gpu_matmul({.M = M, .N = N, .K = K, .a = a_there.data(), .b = b_there.data(), .settings = {.tf32 = rounded}});
     return error_of(d, expected.values());
   };
   const double tf32 = 4 * tolerance(DType::f16);  // the same mantissa; two factors are rounded, the sum is not
@@ -137,7 +137,7 @@ TEST_CASE("cuda: products of f32 round to TF32 where that is asked for, and only
   CHECK(error(true) <= tf32);
 }
 
-TEST_CASE("cuda: matrix products", "[cuda][cublas]") {
+TEST_CASE("cuda: matmuls", "[cuda][cublas]") {
   struct Case {
     Size M, N, K;
     bool ta, tb, accumulate, bias, add;

@@ -50,7 +50,7 @@ struct Problem {
       g.stride_a = a.count() / c.batch, g.stride_b = b.count() / c.batch, g.stride_d = d.count() / c.batch;
   }
 
-  // The expected d; call it before the product.
+  // The expected d; call it before the matmul.
   std::vector<double> expected() const {
     const Size lda = (c.transpose_a ? c.M : c.K) + c.pad, ldb = (c.transpose_b ? c.K : c.N) + c.pad, ldd = c.N + c.pad;
     std::vector<double> result = d.values();
@@ -135,7 +135,7 @@ TEST_CASE("gemm: the gradient of a weight, a long sum that the threads share", "
   }
 }
 
-TEST_CASE("gemm: a factor of the product", "[kernels]") {
+TEST_CASE("gemm: a factor of the matmul", "[kernels]") {
   for (const bool tb : {false, true}) {
     for (const Size batch : {1, 3}) {
       check({.M = 33, .N = 20, .K = 41, .transpose_b = tb, .batch = batch, .alpha = 0.7});
@@ -175,7 +175,7 @@ TEST_CASE("gemm: batches, with own and with shared operands", "[kernels]") {
   }
 }
 
-TEST_CASE("gemm: without products only the epilogue is left, without elements nothing", "[kernels]") {
+TEST_CASE("gemm: without matmuls only the epilogue is left, without elements nothing", "[kernels]") {
   for (const DType dtype : test::kFloats) {
     check({.M = 4, .N = 6, .K = 0, .accumulate = true, .bias = true, .add = true}, dtype, dtype);
     check({.M = 4, .N = 6, .K = 0}, dtype, dtype);

@@ -16,12 +16,12 @@ using namespace lt::test;
 namespace {
 
 constexpr StepNumbers kMuonNumbers{.lr = 0.01f, .gradient_scale = 0.5f, .step = 7};
-const RoundingPlaces kMuonPlaces{2, {{0, 16, 11}, {1000, 0, 12}}};
+const RoundingSegments kMuonSegments{2, {{0, 16, 11}, {1000, 0, 12}}};
 
 std::byte* element(Array& a, Size i) { return static_cast<std::byte*>(a.data()) + i * dtype_bytes(a.dtype()); }
 
-// The places of elements [begin, ...) of a range that has kMuonPlaces.
-RoundingPlaces places_from(Size begin) {
+// The segments of elements [begin, ...) of a range that has kMuonSegments.
+RoundingSegments segments_from(Size begin) {
   if (begin < 1000) return {2, {{0, 16 + begin, 11}, {1000 - begin, 0, 12}}};
   return {1, {{0, begin - 1000, 12}}};
 }
@@ -37,15 +37,15 @@ struct MuonState {
         copy(DType::f16, n) {}
 
   void run(Size begin, Size end, const StepNumbers& numbers = kMuonNumbers) {
-    const RoundingPlaces places = places_from(begin);
+    const RoundingSegments segments = segments_from(begin);
     const bool wide = w.dtype() == DType::f32;
     muon_direction(CpuStream{},
                    {element(momentum, begin), momentum.dtype(), pointer<float>(gradient) + begin,
-                    element(direction, begin), direction.dtype(), end - begin, &places},
+                    element(direction, begin), direction.dtype(), end - begin, &segments},
                    0.75f, &numbers);
     muon_update(CpuStream{},
                 {element(w, begin), w.dtype(), element(direction, begin), direction.dtype(),
-                 wide ? element(copy, begin) : nullptr, DType::f16, end - begin, &places},
+                 wide ? element(copy, begin) : nullptr, DType::f16, end - begin, &segments},
                 0.1f, &numbers);
   }
   bool same_bits(const MuonState& o) const {

@@ -20,7 +20,7 @@ constexpr Size kSizes[] = {1, 7, 4096, 100'003};
 TEST_CASE("cuda: AdamW with bf16 that is rounded stochastically", "[cuda]") {
   if (!has_gpu()) return;
   for (const Size element : {0, 16, 3}) {  // the last one is not aligned to a pack of eight
-    const RoundingPlaces places{2, {{0, element, 11}, {1000, 0, 12}}};
+    const RoundingSegments segments{2, {{0, element, 11}, {1000, 0, 12}}};
     for (const auto& [w_dtype, state_dtype] :
          {std::pair{DType::f32, DType::bf16}, {DType::bf16, DType::f32}, {DType::bf16, DType::bf16}}) {
       for (const Size n : kSizes) {
@@ -30,7 +30,7 @@ TEST_CASE("cuda: AdamW with bf16 that is rounded stochastically", "[cuda]") {
                   numbers = both.words(StepNumbers{.lr = 0.01f, .bias = {0.1f, 0.05f, 1, 1}, .step = 12});
         both.run([&, w_dtype = w_dtype, state_dtype = state_dtype](auto s, auto at) {
           AdamWRange range{at(w), at(m), at(v), static_cast<float*>(at(g)), nullptr, DType::bf16, n, n / 2};
-          range.w_dtype = w_dtype, range.state_dtype = state_dtype, range.rounding = &places;
+          range.w_dtype = w_dtype, range.state_dtype = state_dtype, range.rounding = &segments;
           adamw_update(s, range, {0.9f, 0.95f, 1e-8f, 0.1f}, static_cast<const StepNumbers*>(at(numbers)));
         });
       }
@@ -40,7 +40,7 @@ TEST_CASE("cuda: AdamW with bf16 that is rounded stochastically", "[cuda]") {
 
 TEST_CASE("cuda: Muon's directions, normalisation and updates", "[cuda]") {
   if (!has_gpu()) return;
-  const RoundingPlaces places{2, {{0, 16, 11}, {1000, 0, 12}}};
+  const RoundingSegments segments{2, {{0, 16, 11}, {1000, 0, 12}}};
   for (const DType state : {DType::f32, DType::bf16}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       for (const Size n : kSizes) {
@@ -53,11 +53,11 @@ TEST_CASE("cuda: Muon's directions, normalisation and updates", "[cuda]") {
           both.run([&](auto s, auto at) {
             const auto* const values = static_cast<const StepNumbers*>(at(numbers));
             muon_direction(s,
-                           {at(momentum), state, static_cast<float*>(at(gradient)), at(direction), dtype, n, &places},
+                           {at(momentum), state, static_cast<float*>(at(gradient)), at(direction), dtype, n, &segments},
                            0.95f, values);
             muon_normalise(s, dtype, at(unit), at(direction), n, static_cast<const double*>(at(squares)));
             void* const copied = state == DType::f32 ? at(copy) : nullptr;
-            muon_update(s, {at(w), state, at(unit), dtype, copied, DType::f16, n, &places}, 0.1f, values);
+            muon_update(s, {at(w), state, at(unit), dtype, copied, DType::f16, n, &segments}, 0.1f, values);
           });
         }
       }

@@ -91,7 +91,7 @@ TEST_CASE("cuda: quantization in stretches has the CPU's bits", "[cuda]") {
   }
 }
 
-TEST_CASE("cuda: matrix products in e4m3", "[cuda][cublas]") {
+TEST_CASE("cuda: matmuls in e4m3", "[cuda][cublas]") {
   if (!has_gpu()) return;
   for (const auto& [M, N, K] : {std::array<Size, 3>{16, 32, 48}, {256, 384, 1600}, {272, 144, 2048}}) {
     for (const bool one_scale : {false, true}) {

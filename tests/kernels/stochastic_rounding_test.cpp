@@ -53,13 +53,13 @@ TEST_CASE("stochastic rounding: each element, step, state and parameter has bits
   CHECK(rounding_key(1, "a") != rounding_key(2, "a"));
 }
 
-TEST_CASE("rounding places: the last one that begins at or before an element", "[kernels]") {
-  const RoundingPlaces places{3, {{0, 40, 1}, {64, 0, 2}, {128, 0, 3}}};
-  CHECK(places.at(0).key == 1);
-  CHECK(places.at(63).key == 1);
-  CHECK(places.at(64).key == 2);
-  CHECK(places.at(1000).key == 3);
-  CHECK(places.are_aligned());
-  CHECK_FALSE(RoundingPlaces{1, {{0, 41, 1}}}.are_aligned());
-  CHECK_FALSE(RoundingPlaces{2, {{0, 0, 1}, {60, 0, 2}}}.are_aligned());
+TEST_CASE("rounding segments: the last one that begins at or before an element", "[kernels]") {
+  const RoundingSegments segments{3, {{0, 40, 1}, {64, 0, 2}, {128, 0, 3}}};
+  CHECK(segments.at(0).key == 1);
+  CHECK(segments.at(63).key == 1);
+  CHECK(segments.at(64).key == 2);
+  CHECK(segments.at(1000).key == 3);
+  CHECK(segments.are_aligned());
+  CHECK_FALSE(RoundingSegments{1, {{0, 41, 1}}}.are_aligned());
+  CHECK_FALSE(RoundingSegments{2, {{0, 0, 1}, {60, 0, 2}}}.are_aligned());
 }

@@ -6,9 +6,9 @@
 
 #include "libtrain/error.h"
 #include "libtrain/tensor/tensor.h"
+#include "memory/allocation.h"
 #include "memory/allocator.h"
 #include "memory/blocks.h"
-#include "memory/buffer.h"
 #include "memory/poison.h"
 #include "test_main/catch.h"
 #include "test_main/resource_limit.h"

@@ -109,7 +109,7 @@ TEST_CASE("adapters: A has PEFT's deviation, B is 0; a pair of matrices for each
   }
 }
 
-TEST_CASE("adapters: frozen weights have two products a token, adapters three", "[nn]") {
+TEST_CASE("adapters: frozen weights have two matmuls a token, adapters three", "[nn]") {
   const nn::TransformerSpec spec = nn::preset("gpt-tiny");
   // In each block q, k, v are one projection: A of 4 x 128 and B of 384 x 4.
   const double base = 4 * 12 * 128 * 128, adapters = 4 * (4 * 128 + 384 * 4);

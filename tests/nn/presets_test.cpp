@@ -109,14 +109,14 @@ TEST_CASE("what is left out follows from the rest", "[nn]") {
   CHECK(nn::with_defaults(gpt).tied());
 }
 
-TEST_CASE("FLOPs of a token: three times the products of a forward pass", "[nn]") {
+TEST_CASE("FLOPs of a token: three times the matmuls of a forward pass", "[nn]") {
   const auto flops = [](const std::string& name, Size seq) {
     return nn::make_transformer(nn::preset(name))->flops_per_token(seq);
   };
   // 4 blocks of 12 x 128^2 weights; attention; the head.
   CHECK(flops("gpt-tiny", 256) == 3.0 * (2 * 4 * 12 * 128 * 128 + 2 * 4 * 256 * 128 + 2 * 128 * 256));
   CHECK(flops("gpt2-124m", 1024) == 3.0 * (2.0 * 84934656 + 2.0 * 12 * 1024 * 768 + 2.0 * 768 * 50304));
-  // One block: qkv 4096 x 6144, proj 4096^2, three products of the feed-forward layer.
+  // One block: qkv 4096 x 6144, proj 4096^2, three matmuls of the feed-forward layer.
   const double llama_block = 4096.0 * 6144 + 4096.0 * 4096 + 3 * 4096.0 * 14336;
   CHECK(flops("llama-8b", 4096) == 3 * (2 * 32 * llama_block + 2.0 * 32 * 4096 * 4096 + 2.0 * 4096 * 128256));
 }

@@ -123,7 +123,7 @@ TEST_CASE("recomputation leaves loss and gradients as they are, bit by bit", "[n
   }
 }
 
-TEST_CASE("recomputation holds less between the passes: all, products alone, inputs of blocks alone", "[nn]") {
+TEST_CASE("recomputation holds less between the passes: all, matmuls alone, inputs of blocks alone", "[nn]") {
   for (const std::string& family : family_names()) {
     const nn::TransformerSpec spec = two_blocks(family);
     const auto model = model_of(spec, DType::f32);

@@ -20,9 +20,9 @@ TEST_CASE("linear: gradients with bias and residual", "[ops]") {
 
 TEST_CASE("linear equals matmul and add", "[ops]") {
   const Tensor x = normal({4, 6}, 1), w = normal({5, 6}, 2), b = normal({5}, 3), r = normal({4, 5}, 4);
-  const Tensor product = ops::add(ops::matmul(x, ops::transpose(w, 0, 1)), b);
-  check_equal(ops::linear(x, w, b), product, 1e-12);
-  check_equal(ops::linear(x, w, b, r), ops::add(product, r), 1e-12);
+  const Tensor matmul = ops::add(ops::matmul(x, ops::transpose(w, 0, 1)), b);
+  check_equal(ops::linear(x, w, b), matmul, 1e-12);
+  check_equal(ops::linear(x, w, b, r), ops::add(matmul, r), 1e-12);
 }
 
 TEST_CASE("adapted_linear: gradients, and values of what it is made of", "[ops]") {

@@ -21,14 +21,14 @@ double decibels(const Tensor& values, const std::vector<double>& expected) {
   return 10 * std::log10(signal / noise);
 }
 
-struct Products {
+struct Matmuls {
   Tensor y, dx, dw, dbias, dresidual;
 };
 
 using Producer = Tensor (*)(const Tensor&);
 
 // Runs linear() on what `produce` makes of rows that differ in size, and the gradients for a fixed dy.
-Products products(bool fp8, bool keeps_values, Producer produce, Size M, Size N, Size K, std::string_view frozen = {}) {
+Matmuls matmuls(bool fp8, bool keeps_values, Producer produce, Size M, Size N, Size K, std::string_view frozen = {}) {
   std::vector<double> x_values = normal_values(M * K, 1), dy_values = normal_values(M * N, 5);
   for (Size i = 0; i < M * K; ++i) x_values[static_cast<std::size_t>(i)] *= std::exp2(i / K % 5 - 1);
   for (Size i = 0; i < M * N; ++i) dy_values[static_cast<std::size_t>(i)] *= std::exp2(-14 - i / N % 5);
@@ -45,7 +45,7 @@ Products products(bool fp8, bool keeps_values, Producer produce, Size M, Size N,
   context.kernels.fp8 = fp8, context.in_block = true;
   const ContextScope scope(context);
   Tape tape(keeps_values);
-  Products result;
+  Matmuls result;
   {
     const TapeScope recording(&tape);
     result.y = ops::linear(produce(x), w, bias, residual);
@@ -72,8 +72,8 @@ TEST_CASE("linear in e4m3: 25 dB above the difference to bf16, with values recom
   for (const Producer produce : {scaled, normed, Producer(ops::gelu), Producer(ops::relu)}) {
     for (const auto& [M, N, K] : {std::tuple<Size, Size, Size>{64, 96, 128}, {256, 32, 512}}) {
       CAPTURE(M, N, K);
-      const Products exact = products(false, true, produce, M, N, K), fp8 = products(true, true, produce, M, N, K),
-                     again = products(true, false, produce, M, N, K);
+      const Matmuls exact = matmuls(false, true, produce, M, N, K), fp8 = matmuls(true, true, produce, M, N, K),
+                    again = matmuls(true, false, produce, M, N, K);
       for (const auto& [actual, expected] :
            {std::pair{fp8.y, exact.y}, {fp8.dx, exact.dx}, {fp8.dw, exact.dw}, {fp8.dbias, exact.dbias}}) {
         const double signal = decibels(actual, expected.to_vector<double>());
@@ -91,9 +91,9 @@ TEST_CASE("linear in e4m3: 25 dB above the difference to bf16, with values recom
 
 TEST_CASE("linear in e4m3: where input or weight has no gradient, the other's is the same", "[ops]") {
   for (const bool keeps_values : {true, false}) {
-    const Products all = products(true, keeps_values, ops::gelu, 64, 96, 128);
-    const Products no_dx = products(true, keeps_values, ops::gelu, 64, 96, 128, "x");
-    const Products no_dw = products(true, keeps_values, ops::gelu, 64, 96, 128, "w");
+    const Matmuls all = matmuls(true, keeps_values, ops::gelu, 64, 96, 128);
+    const Matmuls no_dx = matmuls(true, keeps_values, ops::gelu, 64, 96, 128, "x");
+    const Matmuls no_dw = matmuls(true, keeps_values, ops::gelu, 64, 96, 128, "w");
     CHECK_FALSE(no_dx.dx.defined());
     CHECK_FALSE(no_dw.dw.defined());
     CHECK(no_dx.dw.to_vector<double>() == all.dw.to_vector<double>());
@@ -122,7 +122,7 @@ TEST_CASE("linear in e4m3: only in blocks, in bf16, and for multiples of 16", "[
   CHECK_FALSE(is_quantized(true, DType::bf16, 16, 40));
   REQUIRE(notices.size() == 2);
   CHECK(notices[0] ==
-        "products of 15 x 32 x 32 run in bf16: FP8 takes sizes in multiples of 16, inputs and outputs up to 131072");
+        "matmuls of 15 x 32 x 32 run in bf16: FP8 takes sizes in multiples of 16, inputs and outputs up to 131072");
 }
 
 TEST_CASE("gelu_ffn in e4m3 is its three operations", "[ops]") {

@@ -32,7 +32,7 @@ Matrix transposed(const Matrix& a) {
 }
 
 // Returns alpha a b + beta d.
-Matrix product(const Matrix& a, const Matrix& b, double alpha = 1, double beta = 0, const Matrix& d = {0, 0}) {
+Matrix matmul(const Matrix& a, const Matrix& b, double alpha = 1, double beta = 0, const Matrix& d = {0, 0}) {
   Matrix result{a.rows, b.columns};
   for (Size r = 0; r < a.rows; ++r) {
     for (Size c = 0; c < b.columns; ++c) {
@@ -64,9 +64,9 @@ Matrix reference(Matrix x) {
   for (const double value : x.values) squares += value * value;
   for (double& value : x.values) value /= std::sqrt(squares) + 1e-7;
   for (int step = 0; step < 5; ++step) {
-    const Matrix a = product(x, transposed(x));
-    const Matrix polynomial = product(a, a, 2.0315, -4.7750, a);
-    x = product(polynomial, x, 1, 3.4445, x);
+    const Matrix a = matmul(x, transposed(x));
+    const Matrix polynomial = matmul(a, a, 2.0315, -4.7750, a);
+    x = matmul(polynomial, x, 1, 3.4445, x);
   }
   for (double& value : x.values) value *= scale;
   return tall ? transposed(x) : x;
@@ -81,8 +81,8 @@ Tensor random(Size rows, Size columns, DType dtype) {
 
 void orthogonalise_all(const std::vector<Tensor>& x, const std::vector<MatrixStack>& stacks) {
   TransformLanes lanes;
-  const auto bytes = orthogonalise_room_bytes(stacks, x[0].dtype());
-  for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i].room = Tensor::empty({bytes[i]}, DType::u8);
+  const auto bytes = orthogonalise_workspace_bytes(stacks, x[0].dtype());
+  for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i].workspace = Tensor::empty({bytes[i]}, DType::u8);
   orthogonalise(x, stacks, lanes);
 }
 void orthogonalise_alone(const Tensor& x, const MatrixStack& stack) { orthogonalise_all({x}, {stack}); }
@@ -122,7 +122,7 @@ TEST_CASE("orthogonalise: wide, tall and square matrices, alone and stacked, agr
                                    {{21, 21}, 8},
                                    {{3, 9, 9, 3}, 7}}) {
     check(stack, DType::f32, 2e-5);   // values reach 0.2 sqrt(23); five steps amplify rounding, each by up to 3.4
-    check(stack, DType::bf16, 0.06);  // each of fifteen products rounds to eight bits
+    check(stack, DType::bf16, 0.06);  // each of fifteen matmuls rounds to eight bits
   }
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("orthogonalise: singular values come near 1, and zeros stay zeros", "[
   for (double& value : o.values) value /= 0.2 * std::sqrt(40.0);
   // Five steps bring the singular values of a random matrix into [0.65, 1.25]. They are the roots of the Gram matrix's
   // eigenvalues.
-  Matrix above = product(o, transposed(o)), below = above;
+  Matrix above = matmul(o, transposed(o)), below = above;
   for (double& value : below.values) value = -value;
   for (Size i = 0; i < 12; ++i) above.at(i, i) -= 0.65 * 0.65, below.at(i, i) += 1.25 * 1.25;
   CHECK(is_positive_definite(above));

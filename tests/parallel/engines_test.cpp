@@ -54,12 +54,12 @@ struct Blockless final : nn::Model {
   nn::Linear& head;
 };
 
-struct Run {
+struct EngineRun {
   Watched model;
   Engine engine;
   Curve curve;
 
-  Run(bool deterministic, float lr, float dropout, bool graph)
+  EngineRun(bool deterministic, float lr, float dropout, bool graph)
       : model([&] {
           nn::TransformerSpec spec = small_spec("gpt-tiny");
           spec.dropout = dropout;
@@ -84,7 +84,7 @@ struct Run {
 
 constexpr Size kSteps = 9;
 
-void check_settings(const Run& run, const KernelSettings& expected) {
+void check_settings(const EngineRun& run, const KernelSettings& expected) {
   Size differing = 0;
   for (const KernelSettings& settings : run.model.seen) differing += settings != expected;
   CHECK(differing == 0);
@@ -100,7 +100,7 @@ TEST_CASE("engines: two of one process compute as if each were alone", "[paralle
   const float dropout = 0.1f;
   std::array<Curve, 2> alone;
   {
-    Run first(true, 1e-3f, dropout, graph), second(false, 3e-3f, 0, graph);
+    EngineRun first(true, 1e-3f, dropout, graph), second(false, 3e-3f, 0, graph);
     for (Size n = 0; n < kSteps; ++n) first.step(n);
     for (Size n = 0; n < kSteps; ++n) second.step(n);
     alone = {first.curve, second.curve};
@@ -108,14 +108,14 @@ TEST_CASE("engines: two of one process compute as if each were alone", "[paralle
     CHECK((parallel::EngineForTests::graph_launches(first.engine) > 0) == graph);
   }
   SECTION("by turns in one thread") {
-    Run first(true, 1e-3f, dropout, graph), second(false, 3e-3f, 0, graph);
+    EngineRun first(true, 1e-3f, dropout, graph), second(false, 3e-3f, 0, graph);
     for (Size n = 0; n < kSteps; ++n) first.step(n), second.step(n);
     CHECK(first.curve == alone[0]);
     CHECK(second.curve == alone[1]);
     check_settings(first, {.deterministic = true}), check_settings(second, {.tf32 = on_cuda()});
   }
   SECTION("in two threads at a time") {
-    Run first(true, 1e-3f, dropout, graph), second(false, 3e-3f, 0, graph);
+    EngineRun first(true, 1e-3f, dropout, graph), second(false, 3e-3f, 0, graph);
     std::thread other([&] {
       for (Size n = 0; n < kSteps; ++n) second.step(n);
     });
@@ -126,10 +126,10 @@ TEST_CASE("engines: two of one process compute as if each were alone", "[paralle
     check_settings(first, {.deterministic = true}), check_settings(second, {.tf32 = on_cuda()});
   }
   SECTION("one made and rehearsed while the other steps") {
-    Run first(true, 1e-3f, dropout, graph);
+    EngineRun first(true, 1e-3f, dropout, graph);
     Curve curve;
     std::thread other([&] {
-      Run second(false, 3e-3f, 0, graph);
+      EngineRun second(false, 3e-3f, 0, graph);
       for (Size n = 0; n < kSteps; ++n) second.step(n);
       curve = second.curve;
     });
@@ -141,7 +141,7 @@ TEST_CASE("engines: two of one process compute as if each were alone", "[paralle
   CHECK(Context::current().kernels == KernelSettings{});
 }
 
-TEST_CASE("engine: a notice says that no product of a step is in FP8", "[parallel]") {
+TEST_CASE("engine: a notice says that no matmul of a step is in FP8", "[parallel]") {
   const auto is_told = [](nn::Model& model, Size seq) {
     Engine engine(model, Group(), {}, AdamW{},
                   {.micro_batch = 1, .seq = seq, .dtype = DType::bf16, .device = test_device(), .fp8 = true});
@@ -149,7 +149,7 @@ TEST_CASE("engine: a notice says that no product of a step is in FP8", "[paralle
     const ContextMemberScope<&Context::notices> scope(&notices);
     const auto is_noticed = [&] {
       return std::ranges::any_of(
-          notices, [](const std::string& notice) { return notice.starts_with("no product of a step is in FP8"); });
+          notices, [](const std::string& notice) { return notice.starts_with("no matmul of a step is in FP8"); });
     };
     engine.evaluate(synthetic_batch(0, 1, 15, 16));  // its sizes say nothing about steps
     CHECK(!is_noticed());

@@ -50,12 +50,12 @@ Batch with_bad_id(const Batch& batch, const BadPlace& bad) {
   return batch;
 }
 
-struct Run {
+struct IdRun {
   Group ranks = group();
   nn::Gpt2 model;
   Engine engine;
 
-  explicit Run(const Strategy& strategy = Strategy::ddp, bool graph = false)
+  explicit IdRun(const Strategy& strategy = Strategy::ddp, bool graph = false)
       : model(small_spec("gpt-tiny")),
         engine(model, ranks, {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-3f},
                {.micro_batch = 2, .accum = 2, .seq = kSeq, .device = test_device(), .cuda_graph = graph}) {}
@@ -95,7 +95,7 @@ TEST_CASE("ids: a step with a bad one names it and updates nothing, under every 
     for (const Strategy& strategy : kStrategies) {
       for (const BadPlace& bad : kBadPlaces) {
         INFO(strategy.name << (graph ? ", as a graph" : ""));
-        Run run(strategy, graph);
+        IdRun run(strategy, graph);
         for (Size n = 0; n < 5; ++n) CHECK(std::isfinite(run.step(n).loss()));
         if (graph) CHECK(parallel::EngineForTests::graph_launches(run.engine) == 3);
         const std::uint64_t before = run.state();
@@ -118,7 +118,7 @@ TEST_CASE("ids: a step with a bad one names it and updates nothing, under every 
 
 TEST_CASE("ids: a result that is never read ends the step after the next, and the engine with it", "[parallel]") {
   if (group().size() > 1) return;  // the other ranks would wait in that step
-  Run run;
+  IdRun run;
   run.step(0);
   const std::uint64_t before = run.state();
   const std::string message = message_of<UsageError>([&] {
@@ -133,7 +133,7 @@ TEST_CASE("ids: a result that is never read ends the step after the next, and th
 
 TEST_CASE("ids: a result that is read a step late still names the bad one", "[parallel]") {
   if (!on_cuda()) return;
-  Run run;
+  IdRun run;
   run.step(0);
   const std::uint64_t before = run.state();
   const StepResult bad = run.engine.step(with_bad_id(run.batch(1), kBadPlaces[1])), next = run.step(2);
@@ -145,7 +145,7 @@ TEST_CASE("ids: a result that is read a step late still names the bad one", "[pa
 }
 
 TEST_CASE("ids: an evaluation with a bad one", "[parallel]") {
-  Run run;
+  IdRun run;
   if (group().size() > 1) return;
   CHECK(message_of<UsageError>([&] { run.engine.evaluate(with_bad_id(run.batch(0), kBadPlaces[1])); }) ==
         kBadPlaces[1].message);

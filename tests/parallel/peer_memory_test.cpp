@@ -9,7 +9,7 @@
 #include "comm/mpi/mpi_group.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
-#include "memory/buffer.h"
+#include "memory/allocation.h"
 #include "memory/ledger.h"
 #include "parallel/step_memory.h"
 #include "parallel/synthetic.h"

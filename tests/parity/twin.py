@@ -127,7 +127,7 @@ def optimizer_step(o, parameters, moments, n, shape):
 
 
 def loss_of(o, model, inputs, targets):
-    """The sum over the counted targets. In bf16 the products take rounded copies of the f32 parameters; the loss is f32."""
+    """The sum over the counted targets. In bf16 the matmuls take rounded copies of the f32 parameters; the loss is f32."""
     if o.dtype == "f32":
         logits = model(inputs).flatten(0, 1)
     else:

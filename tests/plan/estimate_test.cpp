@@ -21,7 +21,7 @@ constexpr DeviceModel round_figures(bool overlaps) {
   return {"round", 1, 1, 2, {1, 1}, {1, 1}, 1, 1, 10, 1, 0, 0, 0, 2, 0, overlaps};
 }
 
-void compute(double ms) { profile::count_products(ms * 1e9); }
+void compute(double ms) { profile::count_matmuls(ms * 1e9); }
 
 Plan planned(const std::string& preset, int micro_batch, int seq, const std::string& dtype, const PlanMachine& machine,
              int ranks = 1, const std::string& strategy = "ddp", const std::string& recompute = "none") {
@@ -142,7 +142,7 @@ TEST_CASE("estimate: the clock advances by work, and by what it hides too little
     clock.end(second, {});
     clock.end(forward, {});
     const StepTime time = clock.take();
-    CHECK(time.products_ms == Approx(0.75).epsilon(kTolerance));
+    CHECK(time.matmuls_ms == Approx(0.75).epsilon(kTolerance));
     CHECK(time.collectives_ms == Approx(2).epsilon(kTolerance));
     CHECK(time.breakdown_ms[static_cast<std::size_t>(Activity::gather_exposed)] ==
           Approx(device->overlaps ? 0.75 : 1).epsilon(kTolerance));
@@ -167,7 +167,7 @@ TEST_CASE("estimate: work beside a collective is slower", "[estimate]") {
   compute(1);  // 0.1 of it beside the collective
   clock.end(gather, {});
   const StepTime time = clock.take();
-  CHECK(time.products_ms == Approx(1).epsilon(kTolerance));
+  CHECK(time.matmuls_ms == Approx(1).epsilon(kTolerance));
   CHECK(time.contention_ms == Approx(0.15).epsilon(kTolerance));
   CHECK(time.exposed_ms() == 0);
 }
@@ -175,10 +175,10 @@ TEST_CASE("estimate: work beside a collective is slower", "[estimate]") {
 TEST_CASE("estimate: measured rates are looked up by size, and interpolated", "[estimate]") {
   MeasuredRates rates;
   rates.gpu = "one";
-  rates.products = {{DType::bf16, 100, 100, 100, 2},
-                    {DType::bf16, 100, 100, 100, 4},
-                    {DType::bf16, 800, 100, 100, 8},
-                    {DType::f32, 100, 100, 100, 50}};
+  rates.matmuls = {{DType::bf16, 100, 100, 100, 2},
+                   {DType::bf16, 100, 100, 100, 4},
+                   {DType::bf16, 800, 100, 100, 8},
+                   {DType::f32, 100, 100, 100, 50}};
   rates.attention = {{DType::bf16, 128, 64, false, 1e9, 1.15}, {DType::bf16, 128, 64, true, 1e9, 2.3}};
   rates.passes = {{"layer_norm.forward", DType::bf16, 1e6, 1},
                   {"gelu.forward", DType::bf16, 2e6, 1},
@@ -213,7 +213,7 @@ TEST_CASE("estimate: measured rates are looked up by size, and interpolated", "[
 }
 
 // The counted FLOPs of a step equal flops_per_token, except for recomputation; attention's backward pass has five
-// products of T x T where the formula has four.
+// matmuls of T x T where the formula has four.
 TEST_CASE("estimate: counted work is that of the formula", "[estimate]") {
   for (const nn::Preset& preset : nn::presets()) {
     const auto model = nn::make_transformer(preset.spec);
@@ -229,7 +229,7 @@ TEST_CASE("estimate: counted work is that of the formula", "[estimate]") {
     CHECK(work.attention_backward_flops == 2.5 * attention_forward);
     CHECK(attention_forward ==
           8 * static_cast<double>(spec.layers * spec.heads * spec.head_dim) * ops::visible_pairs(seq, spec.window));
-    CHECK(work.product_flops + 3 * attention_forward ==
+    CHECK(work.matmul_flops + 3 * attention_forward ==
           Approx(model->flops_per_token(seq) * static_cast<double>(2 * seq)).epsilon(1e-12));
   }
 }
@@ -249,7 +249,7 @@ TEST_CASE("estimate: frozen weights have no gradient, blocks before the first tr
     const double attention = work.attention_forward_flops, layers = static_cast<double>(model->spec().layers);
     CHECK(work.attention_backward_flops == Approx(2.5 * attention * (layers - 1) / layers));
     const auto is_trained = [&](const std::string& name) { return !optim::is_frozen(optimizers, name); };
-    CHECK(work.product_flops + attention + 2 * attention * (layers - 1) / layers ==
+    CHECK(work.matmul_flops + attention + 2 * attention * (layers - 1) / layers ==
           Approx(model->flops_per_token(seq, is_trained) * static_cast<double>(seq)).epsilon(1e-12));
   }
 }
@@ -275,7 +275,7 @@ TEST_CASE("estimate: counted traffic is that of the formula", "[estimate]") {
   CHECK(work.traffic_bytes == 2 * (4 * (L * (forward + backward) + ends) + scalars) + 3 * 4 * M * V + optimizer);
 }
 
-// The floors of docs/gpu-measured.md (products and attention of a step one after another on an H200, and the bytes that
+// The floors of docs/gpu-measured.md (matmuls and attention of a step one after another on an H200, and the bytes that
 // must move), and the steps on two cores of docs/performance.md.
 TEST_CASE("estimate: within 15 % of floors on GPUs and of steps on two cores", "[estimate]") {
   const PlanMachine h200{"h200", 0, 1}, cpu{"cpu", 0, 2};

@@ -107,7 +107,7 @@ TEST_CASE("findings: computation", "[report]") {
       text_of(run, "compute") ==
       "Computation. Forward takes 30.0 ms, backward 65.0 ms: together 95.0 of 100.0 ms per step (95%). A rank reaches "
       "409.6 GFLOP/s, without recomputation; the processor's peak is unknown. With train.dtype=bf16 activations take "
-      "half the memory, and matrix products are faster if the processor has instructions for bf16; the command bench "
+      "half the memory, and matmuls are faster if the processor has instructions for bf16; the command bench "
       "step measures both. Only 1.0% of a step is spent waiting for other ranks or for transfers; the command bench "
       "scaling measures what more ranks bring.");
   for (auto& step : run.steps) step.mfu = 0.41;

@@ -14,7 +14,7 @@
 #include "comm/tcp/tcp_socket.h"
 #include "libtrain/error.h"
 #include "record/run_log.h"
-#include "save/checkpoint_room.h"
+#include "save/checkpoint_space.h"
 #include "test_main/catch.h"
 #include "test_main/temp_folder.h"
 
@@ -57,11 +57,11 @@ TEST_CASE("room for checkpoints: a new run needs it for one, and all are told of
   Resolved config;
   config.checkpoint.dir = temp / "not/there/yet";
   constexpr Size kHuge = Size{1} << 60;
-  CHECK(saver::require_room(config.checkpoint.dir, 1, 4, true).empty());
-  CHECK_THROWS_WITH(saver::require_room(config.checkpoint.dir, kHuge, 1, true),
+  CHECK(saver::require_space(config.checkpoint.dir, 1, 4, true).empty());
+  CHECK_THROWS_WITH(saver::require_space(config.checkpoint.dir, kHuge, 1, true),
                     Catch::Matchers::StartsWith("checkpoint.dir " + config.checkpoint.dir + ": expected " +
                                                 std::to_string(kHuge) + " bytes free for a checkpoint, found "));
-  CHECK(saver::require_room(config.checkpoint.dir, kHuge, 1, false)
+  CHECK(saver::require_space(config.checkpoint.dir, kHuge, 1, false)
             .starts_with("checkpoint.dir " + config.checkpoint.dir + ": 1 checkpoint of "));
 }
 

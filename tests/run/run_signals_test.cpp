@@ -90,8 +90,8 @@ TEST_CASE("run signals: a second interrupt ends the process", "[train]") {
   CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 130));
 }
 
-// oneDNN's generated products keep values below the stack pointer, where a handler on their thread would write.
-TEST_CASE("run signals: thousands of them beside matrix products change no value", "[train]") {
+// oneDNN's generated matmuls keep values below the stack pointer, where a handler on their thread would write.
+TEST_CASE("run signals: thousands of them beside matmuls change no value", "[train]") {
   constexpr Size M = 512, N = 128, K = 512;
   const Tensor a = Tensor::empty({M, K}, DType::f32), b = Tensor::empty({K, N}, DType::f32);
   fill_normal(a.data<float>(), 1, 0, M * K, 0, 1), fill_normal(b.data<float>(), 2, 0, K * N, 0, 1);

@@ -37,7 +37,7 @@ void monitor_of(int ranks, double seconds) {
   const auto met = [&](int rank) {
     Meeting meeting;
     meeting.rank = rank, meeting.tokens = {token, token}, meeting.monitors = {0, 1};
-    meeting.places.assign(static_cast<std::size_t>(ranks), own_place());
+    meeting.processes.assign(static_cast<std::size_t>(ranks), own_process());
     return meeting;
   };
   Meeting meeting = met(0);
@@ -60,12 +60,12 @@ void monitor_of(int ranks, double seconds) {
   }
   connecting.join();
   std::printf("%d ranks connected in %.2f s\n", ranks, std::chrono::duration<double>(Clock::now() - begin).count());
-  const auto beat = [&](const Board& board, const char* what) {
-    const std::string bytes = encode(board);
+  const auto beat = [&](const RankStatus& status, const char* what) {
+    const std::string bytes = encode(status);
     double spent = 0;
     int beats = 0;
     for (const auto end = Clock::now() + std::chrono::duration<double>(seconds); Clock::now() < end; ++beats) {
-      for (Channel& channel : channels) channel.send(Notice::board, bytes);
+      for (Channel& channel : channels) channel.send(Notice::status, bytes);
       const double before = cpu_seconds();
       monitor.receive(Clock::now());
       monitor.send_to_all(Notice::pulse);
@@ -73,20 +73,20 @@ void monitor_of(int ranks, double seconds) {
       spent += cpu_seconds() - before;
       for (Channel& channel : channels) channel.receive();
     }
-    std::printf("%s: %zu bytes a board, %.2f ms of processor time a beat of all ranks, %d beats\n", what, bytes.size(),
+    std::printf("%s: %zu bytes a status, %.2f ms of processor time a beat of all ranks, %d beats\n", what, bytes.size(),
                 spent / beats * 1e3, beats);
   };
-  Board board;
-  beat(board, "ranks that get on");
-  board.still_s = 20, board.phase = lt::Phase::save;
+  RankStatus status;
+  beat(status, "ranks that get on");
+  status.still_s = 20, status.phase = lt::Phase::save;
   for (std::uint64_t g = 0; g < 6; ++g) {
-    GroupBoard group{g, 0, 1, static_cast<std::uint32_t>(ranks), "gather", 0, 813, {}};
+    GroupStatus group{g, 0, 1, static_cast<std::uint32_t>(ranks), "gather", 0, 813, {}};
     for (std::uint64_t c = 805; c < 813; ++c) {
       group.calls.push_back({c, lt::CollectiveOp::all_gather, "blocks.17 parameters", 24 << 20, true});
     }
-    board.groups.push_back(group);
+    status.groups.push_back(group);
   }
-  beat(board, "ranks that stand still");
+  beat(status, "ranks that stand still");
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
                 log.end(log.begin(lt::CollectiveOp::reduce_scatter, "blocks.3 gradients", 1, 1));
               }));
   std::printf("a phase: %.0f ns\n", nanoseconds_of([] { const lt::PhaseScope phase(lt::Phase::forward); }));
-  BoardReader reader;
-  std::printf("a board: %.0f ns\n", nanoseconds_of([&] { static_cast<void>(encode(reader.read(1, false))); }));
+  StatusReader reader;
+  std::printf("a status: %.0f ns\n", nanoseconds_of([&] { static_cast<void>(encode(reader.read(1, false))); }));
   if (argc > 2) monitor_of(std::atoi(argv[2]), seconds);
 }

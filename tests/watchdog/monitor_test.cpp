@@ -32,7 +32,7 @@ constexpr lt::comm::MeetingToken kToken{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 1
 Meeting meeting_of(int rank, int size, const std::string& addresses = {}) {
   Meeting meeting;
   meeting.rank = rank, meeting.tokens = {kToken, lt::comm::MeetingToken{}}, meeting.monitors = {0, 1};
-  meeting.places.assign(static_cast<std::size_t>(size), own_place());
+  meeting.processes.assign(static_cast<std::size_t>(size), own_process());
   if (rank == 0) meeting.listener = lt::comm::TcpListener::at_free_port(true);
   meeting.addresses = {rank == 0 ? std::to_string(meeting.listener->port()) : addresses, ""};
   return meeting;
@@ -152,7 +152,7 @@ TEST_CASE("channel: a signal does not end a flush", "[watchdog]") {
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
   Channel here{lt::io::Descriptor(ends[0])}, there{lt::io::Descriptor(ends[1])};
   const std::string frame(200 << 10, 'x');
-  for (int i = 0; i < 4; ++i) here.send(Notice::board, frame);  // more than the socket holds
+  for (int i = 0; i < 4; ++i) here.send(Notice::status, frame);  // more than the socket holds
   std::promise<void> is_blocked;
   auto received = std::async(std::launch::async, [&] {
     sigset_t all;
@@ -173,12 +173,12 @@ TEST_CASE("channel: a signal does not end a flush", "[watchdog]") {
   CHECK(received.get() == 4);
 }
 
-TEST_CASE("monitor: boards arrive, silence is counted, a pause forgives", "[watchdog]") {
+TEST_CASE("monitor: statuses arrive, silence is counted, a pause forgives", "[watchdog]") {
   Ranks ranks(3);
-  Board board;
-  board.step = 7;
-  ranks.channels[0].send(Notice::board, encode(board));
-  CHECK(ranks.comes([&] { return ranks.peer(1, 0).board.step == 7; }));
+  RankStatus status;
+  status.step = 7;
+  ranks.channels[0].send(Notice::status, encode(status));
+  CHECK(ranks.comes([&] { return ranks.peer(1, 0).status.step == 7; }));
   CHECK(ranks.peer(1, 4).silent_s == Approx(4));
   CHECK(ranks.peer(2, 4).link == Link::open);
   ranks.monitor.forgive(ranks.start + std::chrono::seconds(4));
@@ -208,7 +208,7 @@ TEST_CASE("monitor: a connection that closes is gone after a moment, unless it s
 
 TEST_CASE("monitor: a frame longer than any ends its connection", "[watchdog]") {
   Ranks ranks(2);
-  ranks.channels[0].send(Notice::board, std::string(300 << 10, 'x'));
+  ranks.channels[0].send(Notice::status, std::string(300 << 10, 'x'));
   CHECK(ranks.comes([&] { return ranks.peer(1, 1).link == Link::closed; }));
 }
 
@@ -324,7 +324,7 @@ TEST_CASE("meeting: the addresses of another host are tried in order", "[watchdo
   const std::string port = std::to_string(meeting.listener->port());
   Monitor monitor(meeting);
   Meeting other = meeting_of(1, 2, port + " 100::1 127.0.0.1");
-  other.places[0].machine = "another";
+  other.processes[0].machine = "another";
   auto connected = std::async(std::launch::async, [&] { return connect_to(other, 0, soon()); });
   while (connected.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) monitor.receive(Clock::now());
   CHECK(connected.get().is_open());

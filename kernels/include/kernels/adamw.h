@@ -20,7 +20,7 @@ struct AdamWRange {
   Size N;
   Size decayed;                                          // the first `decayed` elements have weight decay
   DType w_dtype = DType::f32, state_dtype = DType::f32;  // of w; of m and v: f32 or bf16
-  const RoundingPlaces* rounding = nullptr;              // in host memory; null if all three are f32
+  const RoundingSegments* rounding = nullptr;            // in host memory; null if all three are f32
 };
 
 // Computes in f32, for i in [0, N), with g = numbers->gradient_scale * gradient_i:

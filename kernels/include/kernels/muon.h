@@ -16,7 +16,7 @@ struct MuonDirection {
   void* direction_N;
   DType direction_dtype;  // f32 or bf16
   Size N;
-  const RoundingPlaces* rounding = nullptr;  // in host memory; required if the momentum is bf16
+  const RoundingSegments* rounding = nullptr;  // in host memory; required if the momentum is bf16
 };
 
 // For i in [0, N), with g = numbers->gradient_scale * gradient_i, in f32:
@@ -41,7 +41,7 @@ struct MuonUpdate {
   void* copy_N;           // receives w rounded to `copy_dtype`, bf16 or f16; null: no copy, as for bf16 w
   DType copy_dtype;
   Size N;
-  const RoundingPlaces* rounding = nullptr;  // in host memory; required if w is bf16
+  const RoundingSegments* rounding = nullptr;  // in host memory; required if w is bf16
 };
 
 // For i in [0, N): w -= lr * (direction_i + weight_decay * w) in f32. A range may be split anywhere.

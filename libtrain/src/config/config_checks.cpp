@@ -40,7 +40,7 @@ void require_graph_on_gpu(const Config& config) {
 
 void require_f32_of_tf32(const Config& config) {
   if (!config.train.tf32 || (config.train.device == DeviceType::cuda && config.train.dtype == Precision::f32)) return;
-  refuse("train.tf32", "false without train.dtype=f32 on cuda, whose products it rounds",
+  refuse("train.tf32", "false without train.dtype=f32 on cuda, whose matmuls it rounds",
          fmt::format("true with {} on {}", name_of(config.train.dtype), name_of(config.train.device)));
 }
 

@@ -65,7 +65,7 @@ Mixture::Mixture(const std::vector<double>& weights) : shares_(shares_of(weights
   }
 }
 
-Mixture::Pick Mixture::pick(Size sample) const {
+Mixture::SourceSample Mixture::at(Size sample) const {
   const Entry& entry = table_[static_cast<std::size_t>(sample % period_)];
   return {entry.source, sample / period_ * shares_[static_cast<std::size_t>(entry.source)] + entry.count};
 }

@@ -23,17 +23,17 @@ class Mixture {
   // invalid weights.
   static std::vector<Size> shares_of(const std::vector<double>& weights);
 
-  struct Pick {
+  struct SourceSample {
     Size source;
     Size count;  // samples of this source before this one
   };
-  Pick pick(Size sample) const;
+  SourceSample at(Size sample) const;
   // The index of the source's sample number `count`, counted from 0.
   Size sample_of(Size source, Size count) const;
 
  private:
   struct Entry {
-    std::int32_t source, count;  // as in Pick
+    std::int32_t source, count;  // as in SourceSample
   };
   std::vector<Size> shares_;  // by source: samples in a period
   Size period_ = 0;           // their sum

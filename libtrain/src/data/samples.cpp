@@ -68,23 +68,23 @@ bool Samples::has_ignored_targets() const {
   return separates_documents() || std::any_of(files_.begin(), files_.end(), has_mask);
 }
 
-Samples::Place Samples::place_of(Size index) const {
+Samples::SampleLocation Samples::locate(Size index) const {
   if (index < 0) throw InternalError("data", fmt::format("expected a sample index of at least 0, got {}", index));
-  const Mixture::Pick pick = mixture_.pick(index);
-  const Source& source = sources_[static_cast<std::size_t>(pick.source)];
-  const Size blocks = source.first_block.back(), epoch = pick.count / blocks;
-  Size block = pick.count % blocks;
-  if (options_.shuffle) block = permuted(order_key(options_.seed, pick.source, epoch), block, blocks);
+  const Mixture::SourceSample from = mixture_.at(index);
+  const Source& source = sources_[static_cast<std::size_t>(from.source)];
+  const Size blocks = source.first_block.back(), epoch = from.count / blocks;
+  Size block = from.count % blocks;
+  if (options_.shuffle) block = permuted(order_key(options_.seed, from.source, epoch), block, blocks);
   const auto after = std::upper_bound(source.first_block.begin(), source.first_block.end(), block);
   const auto file = after - source.first_block.begin() - 1;
   return {&files_[static_cast<std::size_t>(source.first_file + file)], (block - *(after - 1)) * seq_};
 }
 
-void Samples::read(Size index, std::int32_t* tokens) const { read_at(place_of(index), index, tokens); }
+void Samples::read(Size index, std::int32_t* tokens) const { read_at(locate(index), index, tokens); }
 
 // The files were scanned when they were opened, but may have been overwritten since.
-void Samples::read_at(const Place& place, Size index, std::int32_t* tokens) const {
-  place.file->read(place.begin, seq_ + 1, tokens);
+void Samples::read_at(const SampleLocation& location, Size index, std::int32_t* tokens) const {
+  location.file->read(location.begin, seq_ + 1, tokens);
   const Size vocab = token_limit();
   const auto id = [&](Size i) { return static_cast<std::uint32_t>(tokens[i]); };
   std::uint32_t highest = 0;
@@ -94,15 +94,15 @@ void Samples::read_at(const Place& place, Size index, std::int32_t* tokens) cons
   while (id(i) < vocab) ++i;
   throw DataError("data", fmt::format("{}: the file changed while it was in use: sample {}, position {}: expected a "
                                       "token below the vocabulary {}, found {}",
-                                      place.file->path(), index, i, vocab, id(i)));
+                                      location.file->path(), index, i, vocab, id(i)));
 }
 
 void Samples::read_row(Size index, std::int32_t* inputs, std::int32_t* targets, std::int32_t* tokens) const {
-  const Place place = place_of(index);
-  read_at(place, index, tokens);
+  const SampleLocation location = locate(index);
+  read_at(location, index, tokens);
   std::copy_n(tokens, seq_, inputs);
   std::copy_n(tokens + 1, seq_, targets);
-  place.file->ignore_masked(place.begin + 1, seq_, targets);
+  location.file->ignore_masked(location.begin + 1, seq_, targets);
   for (Size i = 0; separates_documents() && i < seq_; ++i) {
     if (is_end(inputs[i])) targets[i] = kIgnoredTarget;
   }

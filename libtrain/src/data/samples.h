@@ -41,12 +41,12 @@ class Samples {
     Size first_file;
     std::vector<Size> first_block;  // of each file, counted over the source; last element: the source's blocks
   };
-  struct Place {
+  struct SampleLocation {
     const TokenFile* file;
     Size begin;  // the first token
   };
-  Place place_of(Size index) const;
-  void read_at(const Place& place, Size index, std::int32_t* tokens) const;
+  SampleLocation locate(Size index) const;
+  void read_at(const SampleLocation& at, Size index, std::int32_t* tokens) const;
   bool is_end(std::int32_t token) const;
 
   Size seq_;

@@ -12,7 +12,7 @@
 
 #include "device/device_turn.h"
 #include "device/seconds.h"
-#include "kernels/pick.h"
+#include "kernels/sample_tokens.h"
 #include "libtrain/device/context.h"
 #include "libtrain/error.h"
 #include "libtrain/generate/generate.h"
@@ -71,7 +71,7 @@ struct Generator::Impl {
     Size unread() const { return static_cast<Size>(text.size()) - held; }
   };
   // The tokens of a step on the host, as `found`.
-  struct Picked {
+  struct Sampled {
     tensor::HostStage tokens;
     Event is_there;
   };
@@ -86,12 +86,12 @@ struct Generator::Impl {
         state(given.decode_state(rows, capacity)),
         ids(Tensor::zeros({rows, 1}, DType::i32, device)),
         lengths(Tensor::zeros({rows}, DType::i32, device)),
-        picks(Tensor::zeros({rows}, DType::i32, device)),
+        samples(Tensor::zeros({rows}, DType::i32, device)),
         found(Tensor::zeros({rows}, DType::i32, device)),
         logits(Tensor::empty({rows, 1, given.spec().vocab}, like.dtype(), device)),
         memory(device),
-        picked{Picked{tensor::HostStage(device, found.bytes()), {}},
-               Picked{tensor::HostStage(device, found.bytes()), {}}} {
+        sampled{Sampled{tensor::HostStage(device, found.bytes()), {}},
+                Sampled{tensor::HostStage(device, found.bytes()), {}}} {
     if (options.repetition_penalty == 1) return;
     seen = Tensor::zeros({rows, model.spec().vocab}, DType::u8, device);
     marks.emplace(device, model.spec().vocab);
@@ -184,40 +184,40 @@ struct Generator::Impl {
     memory.run("decode", {ids, {}}, rehearsal(), [this] { copy(logits, model.logits(ids, &state)); });
   }
 
-  void pick() {
+  void sample() {
     const auto values = [](const Tensor& x) { return x.data<std::int32_t>(); };
     tensor::dispatch(device, [&](auto s) {
-      kernels::pick_tokens(s, {.dtype = logits.dtype(),
-                               .R = rows(),
-                               .V = model.spec().vocab,
-                               .logits_RV = logits.data(),
-                               .temperature = options.temperature,
-                               .top_k = options.top_k,
-                               .top_p = options.top_p,
-                               .min_p = options.min_p,
-                               .penalty = options.repetition_penalty,
-                               .key = derive_key(options.seed, "sample"),
-                               .per_prompt = options.continuations,
-                               .ids_R = values(ids),
-                               .found_R = values(found),
-                               .picks_R = values(picks),
-                               .lengths_R = values(lengths),
-                               .most_length = capacity - 1,
-                               .seen_RV = seen.defined() ? static_cast<std::uint8_t*>(seen.data()) : nullptr});
+      kernels::sample_tokens(s, {.dtype = logits.dtype(),
+                                 .R = rows(),
+                                 .V = model.spec().vocab,
+                                 .logits_RV = logits.data(),
+                                 .temperature = options.temperature,
+                                 .top_k = options.top_k,
+                                 .top_p = options.top_p,
+                                 .min_p = options.min_p,
+                                 .penalty = options.repetition_penalty,
+                                 .key = derive_key(options.seed, "sample"),
+                                 .per_prompt = options.continuations,
+                                 .ids_R = values(ids),
+                                 .found_R = values(found),
+                                 .samples_R = values(samples),
+                                 .lengths_R = values(lengths),
+                                 .most_length = capacity - 1,
+                                 .seen_RV = seen.defined() ? static_cast<std::uint8_t*>(seen.data()) : nullptr});
     });
   }
 
   // All rows with one new token.
-  void decode_and_pick() {
+  void decode_and_sample() {
     const bool may_capture = device.type == DeviceType::cuda && Context::current().timeline == nullptr;
-    if (!may_capture || ++eager_steps <= kStepsBeforeGraph) return decode(), pick();
+    if (!may_capture || ++eager_steps <= kStepsBeforeGraph) return decode(), sample();
     const Stream stream = Stream::compute(device);
     memory.prepare("decode", {ids, {}}, rehearsal());  // must not happen during the capture
     memory.reserve();
     const parallel::StepGraph::Key key{"decode", memory.arena_number()};
     if (!graph || graph->key() != key) {
       graph.reset();
-      graph.emplace(key, stream, [this] { decode(), pick(); });
+      graph.emplace(key, stream, [this] { decode(), sample(); });
     }
     graph->launch(stream);
   }
@@ -227,9 +227,9 @@ struct Generator::Impl {
     return static_cast<std::int32_t>(std::clamp<Size>(held, 0, capacity - 1));
   }
 
-  // The tokens that pick() has written come to the host.
-  void send_picked() {
-    Picked& to = picked[static_cast<std::size_t>(enqueued++ % 2)];
+  // The tokens that sample() has written come to the host.
+  void send_sampled() {
+    Sampled& to = sampled[static_cast<std::size_t>(enqueued++ % 2)];
     to.tokens.receive(found);
     to.is_there.record(Stream::compute(device));
   }
@@ -245,8 +245,8 @@ struct Generator::Impl {
     }
     copy(ids, numbers(last, ids.shape(), device));
     copy(lengths, numbers(held, lengths.shape(), device));
-    copy(picks,
-         numbers(std::vector<std::int32_t>(texts.size(), static_cast<std::int32_t>(received)), picks.shape(), device));
+    copy(samples, numbers(std::vector<std::int32_t>(texts.size(), static_cast<std::int32_t>(received)), samples.shape(),
+                          device));
     for (Size r = 0; r < rows(); ++r) send_seen(r);
   }
 
@@ -267,7 +267,7 @@ struct Generator::Impl {
         own.text.erase(own.text.begin(), own.text.end() - kept);
         own.held = 0;
       }
-      const bool has_one = own.held > 0 && own.unread() == 1;  // the one that was picked
+      const bool has_one = own.held > 0 && own.unread() == 1;  // the one that was sampled
       has_one ? static_cast<void>(++decoded) : unread.push_back(r);
       if (has_one) longest = std::max(longest, own.held);
     }
@@ -275,22 +275,22 @@ struct Generator::Impl {
     if (decoded > 0 && unread.empty()) {
       do {
         state.length = longest;
-        decode_and_pick();
-        send_picked();
+        decode_and_sample();
+        send_sampled();
       } while (graph && enqueued < received + 2);
     } else {
       take_back();
       state.length = longest;
       if (decoded > 0) decode();
       for (const Size r : unread) read(r);
-      std::vector<std::int32_t> before;  // pick() counts them up
+      std::vector<std::int32_t> before;  // sample() counts them up
       for (const RowText& own : texts) {
         const bool is_read = own.unread() == 0;
         before.push_back(length_on_device(is_read ? own.held - 1 : own.held));
       }
       copy(lengths, numbers(before, {rows()}, device));
-      pick();
-      send_picked();
+      sample();
+      send_sampled();
     }
     timing.decode_tokens += decoded;
     receive();
@@ -298,9 +298,9 @@ struct Generator::Impl {
     return tokens;
   }
 
-  // Adds the oldest picked tokens to the texts.
+  // Adds the oldest sampled tokens to the texts.
   void receive() {
-    const Picked& from = picked[static_cast<std::size_t>(received++ % 2)];
+    const Sampled& from = sampled[static_cast<std::size_t>(received++ % 2)];
     from.is_there.synchronize();
     tokens.assign(texts.size(), 0);
     const auto* const there = static_cast<const std::int32_t*>(from.tokens.data());
@@ -330,9 +330,9 @@ struct Generator::Impl {
   Size capacity;
   std::vector<RowText> texts;
   nn::DecodeState state;
-  Tensor ids, lengths, picks, found, logits, seen;  // found: ids, but -1 where no logit was finite
+  Tensor ids, lengths, samples, found, logits, seen;  // found: ids, but -1 where no logit was finite
   parallel::StepMemory memory;
-  std::array<Picked, 2> picked;     // by steps in turn
+  std::array<Sampled, 2> sampled;   // by steps in turn
   Size enqueued = 0, received = 0;  // steps
   std::optional<tensor::HostStage> marks;
   std::optional<parallel::StepGraph> graph;

@@ -29,8 +29,8 @@ struct GptBlock final : Transformer::Block {
         dropout_p(spec.dropout),
         site(name) {}
 
-  Tensor forward(const Tensor& x, const Transformer::Place& place) const override {
-    const Tensor a = attention.attend(attention.packed(norm1, x), place);
+  Tensor forward(const Tensor& x, const Transformer::Positions& positions) const override {
+    const Tensor a = attention.attend(attention.packed(norm1, x), positions);
     const Tensor y = add_residual(attention.proj, a, x, dropout_p, site + ".attention");
     const Tensor n = norm2(y);
     return dropout_p == 0 ? ffn(n, y) : ops::add(y, dropout(ffn(n), dropout_p, site + ".ffn"));
@@ -50,12 +50,12 @@ struct GptEmbed final : Transformer::Embed {
         wpe(add<Embedding>("wpe", spec.max_seq, spec.width, kInit)),
         dropout_p(spec.dropout) {}
 
-  Tensor forward(const Tensor& tokens, const Transformer::Place& place) const override {
-    if (place.positions.defined()) {
-      return ops::add(wte(tokens), ops::embedding(wpe.weight(), place.positions.view(tokens.shape())));
+  Tensor forward(const Tensor& tokens, const Transformer::Positions& positions) const override {
+    if (positions.per_sequence.defined()) {
+      return ops::add(wte(tokens), ops::embedding(wpe.weight(), positions.per_sequence.view(tokens.shape())));
     }
     const Tensor x =
-        ops::embedding_with_positions(wte.weight(), wpe.weight(), tokens, place.first, place.document_starts);
+        ops::embedding_with_positions(wte.weight(), wpe.weight(), tokens, positions.first, positions.document_starts);
     return dropout(x, dropout_p, "embedding");
   }
   const Tensor& table() const override { return wte.weight(); }

@@ -35,8 +35,8 @@ struct LlamaBlock final : Transformer::Block {
         dropout_p(spec.dropout),
         site(name) {}
 
-  Tensor forward(const Tensor& x, const Transformer::Place& place) const override {
-    const Tensor a = attention.attend(attention.packed(norm1, x), place, rope_base, rope_scaling);
+  Tensor forward(const Tensor& x, const Transformer::Positions& positions) const override {
+    const Tensor a = attention.attend(attention.packed(norm1, x), positions, rope_base, rope_scaling);
     const Tensor y = add_residual(attention.proj, a, x, dropout_p, site + ".attention");
     return add_residual(ffn.down, ffn.gated(norm2, y), y, dropout_p, site + ".ffn");
   }
@@ -55,7 +55,7 @@ struct LlamaEmbed final : Transformer::Embed {
   explicit LlamaEmbed(const TransformerSpec& spec)
       : wte(add<Embedding>("wte", spec.vocab, spec.width, kInit)), dropout_p(spec.dropout) {}
 
-  Tensor forward(const Tensor& tokens, const Transformer::Place&) const override {
+  Tensor forward(const Tensor& tokens, const Transformer::Positions&) const override {
     return dropout(wte(tokens), dropout_p, "embedding");
   }
   const Tensor& table() const override { return wte.weight(); }

@@ -10,7 +10,7 @@
 #include "libtrain/kernels/random.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/tensor/autograd.h"
-#include "memory/buffer.h"
+#include "memory/allocation.h"
 #include "tensor/dispatch.h"
 
 namespace lt::nn {

@@ -52,17 +52,18 @@ struct QkvAttention : Module {
     Tensor rows = qkv.is_adapted() ? qkv(norm(x)) : linear_of_norm(norm, x, qkv.weight(), qkv.bias());
     return q_norm == nullptr ? rows : ops::qk_norm(rows, heads, q_norm->weight(), k_norm->weight(), q_norm->eps());
   }
-  Tensor attend(const Tensor& rows, const Transformer::Place& place) const {
-    return place.cache != nullptr ? ops::attention_cached(rows, heads, *place.cache, window)
-                                  : ops::attention(rows, heads, window, place.document_starts);
+  Tensor attend(const Tensor& rows, const Transformer::Positions& positions) const {
+    return positions.cache != nullptr ? ops::attention_cached(rows, heads, *positions.cache, window)
+                                      : ops::attention(rows, heads, window, positions.document_starts);
   }
   // Like attend() above, with rotary positions.
-  Tensor attend(Tensor rows, const Transformer::Place& place, double rope_base, const RopeScaling& scaling) const {
-    if (place.cache != nullptr) {
-      return ops::attention_cached(std::move(rows), heads, *place.cache, window, rope_base, scaling);
+  Tensor attend(Tensor rows, const Transformer::Positions& positions, double rope_base,
+                const RopeScaling& scaling) const {
+    if (positions.cache != nullptr) {
+      return ops::attention_cached(std::move(rows), heads, *positions.cache, window, rope_base, scaling);
     }
-    const Tensor rotated = ops::rope(std::move(rows), heads, rope_base, 0, scaling, place.document_starts);
-    return ops::attention(rotated, heads, window, place.document_starts);
+    const Tensor rotated = ops::rope(std::move(rows), heads, rope_base, 0, scaling, positions.document_starts);
+    return ops::attention(rotated, heads, window, positions.document_starts);
   }
 
   ops::Heads heads;

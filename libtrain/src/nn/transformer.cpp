@@ -33,13 +33,13 @@ Tensor Transformer::hidden(const Tensor& tokens, DecodeState* state, const Tenso
     throw UsageError("model", "sequence: expected at most max_seq " + std::to_string(spec_.max_seq) + " tokens, got " +
                                   std::to_string(first + tokens.dim(1)));
   }
-  Place place{
-      .first = first, .positions = state != nullptr ? state->lengths : Tensor(), .document_starts = document_starts};
-  Tensor x = run(*embed_, [=, this] { return embed_->forward(tokens, place); });
+  Positions positions{
+      .first = first, .per_sequence = state != nullptr ? state->lengths : Tensor(), .document_starts = document_starts};
+  Tensor x = run(*embed_, [=, this] { return embed_->forward(tokens, positions); });
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Block* block = blocks_[i];
-    place.cache = state != nullptr ? &state->layers[i] : nullptr;
-    x = run(*block, [=] { return block->forward(x, place); });
+    positions.cache = state != nullptr ? &state->layers[i] : nullptr;
+    x = run(*block, [=] { return block->forward(x, positions); });
   }
   return x;
 }

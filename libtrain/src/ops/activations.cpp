@@ -55,7 +55,7 @@ struct SwiGluKernels {
   }
 };
 
-// Whether products in e4m3 can have an activation and its gradient without a pass between them.
+// Whether matmuls in e4m3 can have an activation and its gradient without a pass between them.
 template <class Kernels>
 constexpr bool kQuantizes = requires {
   &Kernels::template quantize<CpuStream>;

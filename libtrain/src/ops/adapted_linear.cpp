@@ -3,7 +3,7 @@
 #include "kernels/elementwise.h"
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
-#include "ops/linear_products.h"
+#include "ops/linear_matmuls.h"
 #include "tensor/dispatch.h"
 
 namespace lt::ops {
@@ -22,15 +22,15 @@ struct AdaptedLinear final : Function {
     x_ = x, weight_ = weight, a_ = a, b_ = b, adapter_ = adapter;
     bias_ = bias.gradient_slot(), residual_ = residual.gradient_slot();
     const Tensor y = Tensor::empty(with_last(x, weight.dim(0)), x.dtype(), x.device());
-    kernels::Gemm product = linear_product(y, x, weight, bias);
-    if (residual.defined()) product.add_MN = residual.data();
-    multiply(x.device(), product);
+    kernels::Gemm matmul = linear_matmul(y, x, weight, bias);
+    if (residual.defined()) matmul.add_MN = residual.data();
+    multiply(x.device(), matmul);
     inner_ = Tensor::empty(with_last(x, a.dim(0)), x.dtype(), x.device());
-    product = linear_product(inner_, x, a, {});
-    product.alpha = adapter.scale;
-    multiply(x.device(), product);
+    matmul = linear_matmul(inner_, x, a, {});
+    matmul.alpha = adapter.scale;
+    multiply(x.device(), matmul);
     for_each_block(y, b, [&](const Tensor& y_block, const Tensor& inner, const Tensor& b_block) {
-      kernels::Gemm added = linear_product(y_block, inner, b_block, {});
+      kernels::Gemm added = linear_matmul(y_block, inner, b_block, {});
       added.lda = inner_.dim(-1), added.ldd = y.dim(-1), added.accumulate = true;
       multiply(y.device(), added);
     });

@@ -17,9 +17,9 @@ kernels::AttentionShape shape_of(const Tensor& qkv, const Heads& heads, Size win
   return {qkv.dim(0), qkv.dim(1), heads.heads, heads.kv_heads, heads.head_dim, window};
 }
 
-// Returns the FLOPs of one product over the scores that the causal mask and the window leave: 2 D for each pair and
+// Returns the FLOPs of one matmul over the scores that the causal mask and the window leave: 2 D for each pair and
 // head. Documents are not known on the host, so they do not reduce it.
-double product_flops(const kernels::AttentionShape& shape) {
+double matmul_flops(const kernels::AttentionShape& shape) {
   return static_cast<double>(shape.B * shape.H) * visible_pairs(shape.T, shape.window) *
          static_cast<double>(2 * shape.D);
 }
@@ -39,7 +39,7 @@ struct Attention final : Function {
     qkv_ = qkv, heads_ = heads, window_ = window, document_starts_ = document_starts;
     const auto shape = shape_of(qkv, heads, window);
     const Tensor out = Tensor::empty(with_last(qkv, shape.H * shape.D), qkv.dtype(), qkv.device());
-    profile::count_attention_forward(2 * product_flops(shape));
+    profile::count_attention_forward(2 * matmul_flops(shape));
     lse_ = Tensor::empty({shape.B, shape.H, shape.T}, kernels::gradient_dtype(qkv.dtype()), qkv.device());
     tensor::dispatch(out.device(), [&](auto s) {
       kernels::attention_forward(s, {.dtype = out.dtype(),
@@ -57,7 +57,7 @@ struct Attention final : Function {
   void backward(const Tensor& dy) override {
     const Tensor& qkv = qkv_.get();
     const auto shape = shape_of(qkv, heads_, window_);
-    profile::count_attention_backward(5 * product_flops(shape));
+    profile::count_attention_backward(5 * matmul_flops(shape));
     const Tensor dqkv = Tensor::empty(qkv.shape(), qkv.dtype(), qkv.device());
     const bool deterministic = Context::current().kernels.deterministic;
     const Tensor workspace = [&] {

@@ -4,7 +4,7 @@
 #include "libtrain/memory/memory.h"
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
-#include "ops/linear_products.h"
+#include "ops/linear_matmuls.h"
 #include "ops/quantized.h"
 #include "profile/activity_clock.h"
 #include "profile/work_count.h"
@@ -26,13 +26,13 @@ struct GeluFfn final : Function {
     up_bias_ = up_bias.gradient_slot(), down_bias_ = down_bias.gradient_slot(), residual_ = residual.gradient_slot();
     pre_ = Tensor::empty(with_last(x, up.dim(0)), x.dtype(), x.device());
     hidden_ = Tensor::empty(pre_.shape(), x.dtype(), x.device());
-    kernels::Gemm product = linear_product(hidden_, x, up, up_bias);
-    product.gelu_input_MN = pre_.data();
-    multiply(x.device(), product);
+    kernels::Gemm matmul = linear_matmul(hidden_, x, up, up_bias);
+    matmul.gelu_input_MN = pre_.data();
+    multiply(x.device(), matmul);
     const Tensor y = Tensor::empty(with_last(x, down.dim(0)), x.dtype(), x.device());
-    product = linear_product(y, hidden_, down, down_bias);
-    if (residual.defined()) product.add_MN = residual.data();
-    multiply(x.device(), product);
+    matmul = linear_matmul(y, hidden_, down, down_bias);
+    if (residual.defined()) matmul.add_MN = residual.data();
+    multiply(x.device(), matmul);
     if (Context::current().tape == nullptr || !Context::current().tape->keeps_values()) hidden_ = Tensor();
     return y;
   }
@@ -80,7 +80,7 @@ Tensor gelu_ffn(const Tensor& x, const Tensor& up, const Tensor& up_bias, const 
     require_like("gelu_ffn", "residual", residual, x);
     require_shape("gelu_ffn", "residual", residual, with_last(x, down.dim(0)));
   }
-  // Quantization comes between GELU and the next product.
+  // Quantization comes between GELU and the next matmul.
   if (multiplies_in_fp8(x, up)) return linear(gelu(linear(x, up, up_bias)), down, down_bias, residual);
   return record<GeluFfn>(x, up, up_bias, down, down_bias, residual);
 }

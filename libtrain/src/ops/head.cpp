@@ -10,7 +10,7 @@
 #include "libtrain/memory/memory.h"
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
-#include "ops/linear_products.h"
+#include "ops/linear_matmuls.h"
 #include "ops/loss_pass.h"
 #include "ops/targets.h"
 #include "profile/work_count.h"
@@ -57,7 +57,7 @@ struct HeadCrossEntropy final : Function {
       if (!computed_) return tensor::dispatch(x.device(), [&](auto s) { kernels::cross_entropy_forward(s, chunk); });
       const kernels::CrossEntropyBackward gradient = logits_gradient(begin, count, logits, *seed);
       tensor::dispatch(x.device(), [&](auto s) { kernels::cross_entropy_in_place(s, chunk, gradient); });
-      add_products(begin, count, logits, dx_, false);
+      add_matmuls(begin, count, logits, dx_, false);
     });
     tensor::dispatch(x.device(), [&](auto s) {
       kernels::sum_all(s, sums, loss.data(), losses.data(), M_, 1.0 / static_cast<double>(M_),
@@ -76,7 +76,7 @@ struct HeadCrossEntropy final : Function {
     for_each_chunk([&](Size begin, Size count, const Tensor& logits) {
       const kernels::CrossEntropyBackward gradient = logits_gradient(begin, count, logits, {1, dy});
       tensor::dispatch(dy.device(), [&](auto s) { kernels::cross_entropy_backward(s, gradient); });
-      add_products(begin, count, logits, dx.dst, dx.accumulate);
+      add_matmuls(begin, count, logits, dx.dst, dx.accumulate);
     });
   }
 
@@ -121,7 +121,7 @@ struct HeadCrossEntropy final : Function {
   }
 
   // Adds what the gradient of these rows' logits contributes to dW and dx.
-  void add_products(Size begin, Size count, const Tensor& dlogits, const Tensor& dx, bool accumulate_dx) {
+  void add_matmuls(Size begin, Size count, const Tensor& dlogits, const Tensor& dx, bool accumulate_dx) {
     const Tensor &x = x_.get(), &weight = weight_.get();
     const DType dtype = x.dtype();
     if (weight_.slot() != nullptr) {

@@ -2,7 +2,7 @@
 // gradient directly into its slot.
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
-#include "ops/linear_products.h"
+#include "ops/linear_matmuls.h"
 #include "ops/quantized.h"
 #include "ops/quantized_linear.h"
 
@@ -18,9 +18,9 @@ struct Linear final : Function {
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual) {
     x_ = x, weight_ = weight, bias_ = bias.gradient_slot(), residual_ = residual.gradient_slot();
     const Tensor y = Tensor::empty(with_last(x, weight.dim(0)), x.dtype(), x.device());
-    kernels::Gemm product = linear_product(y, x, weight, bias);
-    if (residual.defined()) product.add_MN = residual.data();
-    multiply(x.device(), product);
+    kernels::Gemm matmul = linear_matmul(y, x, weight, bias);
+    if (residual.defined()) matmul.add_MN = residual.data();
+    multiply(x.device(), matmul);
     return y;
   }
 

@@ -27,7 +27,7 @@ struct MatMul final : Function {
   }
 
   void run(kernels::Gemm g, const Tensor& d, const Tensor& a, const Tensor& b, bool accumulate) const {
-    profile::count_product(g.M, g.N, g.K, batch_);
+    profile::count_matmul(g.M, g.N, g.K, batch_);
     g.batch = batch_, g.dtype = a.dtype(), g.out = d.dtype(), g.accumulate = accumulate;
     g.settings = Context::current().kernels;
     tensor::dispatch(d.device(), [&](auto stream) {

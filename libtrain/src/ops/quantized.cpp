@@ -35,7 +35,7 @@ Quantized transposed(const Tensor& values, const Tensor& row_scales, const Tenso
   return y;
 }
 
-// Whether x belongs to a block whose products take operands in e4m3.
+// Whether x belongs to a block whose matmuls take operands in e4m3.
 bool is_in_fp8(const Tensor& x) {
   const Context& context = Context::current();
   return context.kernels.fp8 && context.in_block && x.dtype() == DType::bf16;
@@ -52,7 +52,7 @@ bool multiplies_in_fp8(const Tensor& x, const Tensor& weight) {
   if (!is_in_fp8(x)) return false;
   const Size M = rows(x), N = weight.dim(0), K = weight.dim(1);
   if (can_be_quantized(M, N) && can_be_quantized(M, K)) return true;
-  Context::current().give_notice("products of " + std::to_string(M) + " x " + std::to_string(N) + " x " +
+  Context::current().give_notice("matmuls of " + std::to_string(M) + " x " + std::to_string(N) + " x " +
                                  std::to_string(K) + " run in bf16: FP8 takes sizes in multiples of " +
                                  std::to_string(kernels::kQuantizedMultiple) + ", inputs and outputs up to " +
                                  std::to_string(kernels::kMostQuantizedColumns));

@@ -9,7 +9,7 @@
 #include "kernels/gemm.h"
 #include "libtrain/tensor/autograd.h"
 #include "ops/check.h"
-#include "ops/linear_products.h"
+#include "ops/linear_matmuls.h"
 #include "ops/quantized.h"
 #include "profile/activity_clock.h"
 #include "tensor/storage.h"
@@ -18,7 +18,7 @@ namespace lt::ops {
 namespace {
 
 // a b^T with the scales of rows, or the single scales of transposes.
-kernels::Gemm product_of(const Quantized& a, const Quantized& b, bool one_scale, const Tensor& d) {
+kernels::Gemm matmul_of(const Quantized& a, const Quantized& b, bool one_scale, const Tensor& d) {
   return {.M = a.values.dim(0),
           .N = b.values.dim(0),
           .K = a.values.dim(1),
@@ -48,10 +48,10 @@ struct QuantizedLinear final : Function {
     weight_ = weight, x_slot_ = x.gradient_slot(), bias_ = bias.gradient_slot(), residual_ = residual.gradient_slot();
     const Tensor y = Tensor::empty(with_last(x, weight.dim(0)), x.dtype(), x.device());
     const Quantized a = quantize_rows(x), b = quantize_rows(weight);
-    kernels::Gemm product = product_of(a, b, false, y);
-    product.bias_N = bias.defined() ? bias.data() : nullptr;
-    product.add_MN = residual.defined() ? residual.data() : nullptr;
-    multiply(x.device(), product);
+    kernels::Gemm matmul = matmul_of(a, b, false, y);
+    matmul.bias_N = bias.defined() ? bias.data() : nullptr;
+    matmul.add_MN = residual.defined() ? residual.data() : nullptr;
+    multiply(x.device(), matmul);
     weight_scales_ = b.scales;
     const Tape* const tape = Context::current().tape;
     if (tape == nullptr || weight_.slot() == nullptr) return y;
@@ -84,9 +84,9 @@ struct QuantizedLinear final : Function {
       const GradientTarget dx = x_slot_->next();
       const Tensor& weight = weight_.handle();
       const Quantized columns = transpose(weight, weight_scales_, scales.weight);
-      kernels::Gemm product = product_of(dy_rows, columns, false, dx.dst);
-      product.accumulate = dx.accumulate;
-      multiply(dy_rows.values.device(), product);
+      kernels::Gemm matmul = matmul_of(dy_rows, columns, false, dx.dst);
+      matmul.accumulate = dx.accumulate;
+      multiply(dy_rows.values.device(), matmul);
     }
     if (residual_ != nullptr) residual_->add(dy);
   }
@@ -113,9 +113,9 @@ struct QuantizedLinear final : Function {
     const GradientTarget dw = weight_.slot()->next();
     const Quantized a = transpose(dy_rows, scales.dy, db), b = transpose(rows_, scales.x);
     rows_ = {};
-    kernels::Gemm product = product_of(a, b, true, dw.dst);
-    product.accumulate = dw.accumulate;
-    multiply(a.values.device(), product);
+    kernels::Gemm matmul = matmul_of(a, b, true, dw.dst);
+    matmul.accumulate = dw.accumulate;
+    multiply(a.values.device(), matmul);
   }
 };
 

@@ -27,7 +27,7 @@ Muon::operator Optimizer() const {
     });
   };
   update.transform = optim::orthogonalise;
-  update.room_bytes = optim::orthogonalise_room_bytes;
+  update.workspace_bytes = optim::orthogonalise_workspace_bytes;
   update.end = [weight_decay = weight_decay](const UpdateRange& range) {
     tensor::dispatch(range.weights.device(), [&](auto stream) {
       kernels::MuonUpdate arrays{

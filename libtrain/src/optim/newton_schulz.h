@@ -13,7 +13,7 @@ namespace lt::optim {
 // is spread over the lanes because the matmuls of one matrix rarely occupy every multiprocessor.
 void orthogonalise(std::span<const Tensor> directions, std::span<const MatrixStack> stacks,
                    const TransformLanes& lanes);
-std::array<Size, kTransformLanes> orthogonalise_room_bytes(std::span<const MatrixStack> stacks, DType dtype);
+std::array<Size, kTransformLanes> orthogonalise_workspace_bytes(std::span<const MatrixStack> stacks, DType dtype);
 double orthogonalise_flops(const MatrixStack& stack);
 
 }  // namespace lt::optim

@@ -17,7 +17,7 @@ void require_whole(const Optimizer& row) {
   };
   require(!row.name.empty(), "name: expected one, found none");
   const bool has_matrices = row.matrices && row.matrices->begin && row.matrices->transform &&
-                            row.matrices->room_bytes && row.matrices->end && row.matrices->flops;
+                            row.matrices->workspace_bytes && row.matrices->end && row.matrices->flops;
   require(row.matrices || row.update, "update: expected a function, found none");
   require(!row.matrices || !row.update, "update: expected none beside matrices, found one");
   require(!row.matrices || has_matrices, "matrices: expected all functions, found some missing");

@@ -95,9 +95,9 @@ const Engine::Impl::Pass Engine::Impl::kStep{"step", [](Impl& engine, const Batc
 
 void Engine::Impl::run(const Pass& pass, const Batch& batch) {
   const std::string key = prepare(pass, batch);
-  if (options.fp8 && pass.trains && !form.has_fp8_products) {
+  if (options.fp8 && pass.trains && !form.has_fp8_matmuls) {
     Context::current().give_notice(
-        "no product of a step is in FP8, which takes linear layers of units made by add_block(), with sizes in "
+        "no matmul of a step is in FP8, which takes linear layers of units made by add_block(), with sizes in "
         "multiples of 16");
   }
   if (pass.trains && runs_as_graph(batch)) return run_graph(pass, batch, key);
@@ -239,13 +239,13 @@ void Engine::Impl::update() {
   });
   // Matrices: while the owners transform those of one unit, those of the next are in flight to their owners, and those
   // of the one before are in flight back.
-  std::array<Size, kTransformLanes> room_bytes{};
+  std::array<Size, kTransformLanes> workspace_bytes{};
   for (const parallel::ShardedUnit& unit : units) {
-    for (std::size_t lane = 0; lane < room_bytes.size(); ++lane) {
-      room_bytes[lane] = std::max(room_bytes[lane], unit.room_bytes()[lane]);
+    for (std::size_t lane = 0; lane < workspace_bytes.size(); ++lane) {
+      workspace_bytes[lane] = std::max(workspace_bytes[lane], unit.workspace_bytes()[lane]);
     }
   }
-  const parallel::TransformScope scope(sharding, room_bytes);
+  const parallel::TransformScope scope(sharding, workspace_bytes);
   updating = true;
   const auto at = [&](Size i, auto&& stage) {
     if (i >= 0 && i < count) stage(units[static_cast<std::size_t>(i)]);

@@ -84,7 +84,7 @@ void Engine::with_parameters(const std::function<void()>& body) {
   } restore{impl};
   impl.bind_model_again();
   collectively(impl.control, [&] {
-    for (parallel::ShardedUnit& unit : impl.units) unit.make_room();
+    for (parallel::ShardedUnit& unit : impl.units) unit.allocate();
   });
   restore.gathering = true;
   for (parallel::ShardedUnit& unit : impl.units) unit.start_gather();

@@ -55,7 +55,7 @@ std::string Engine::Impl::rehearse(const Pass& pass, const Batch& batch) {
     for (std::size_t i = 0; i < units.size(); ++i) {
       twin.form.in_e4m3[i] = twin.form.in_e4m3[i] && !twin.units[i].values_were_read();
     }
-    twin.form.has_fp8_products = work.quantized_flops > 0;
+    twin.form.has_fp8_matmuls = work.quantized_flops > 0;
     std::vector<std::string> calls;
     MemoryPlan plan = memory::record_memory_plan(pass.name, on_meta.device, [&] {
       const comm::CallListScope list(&calls);

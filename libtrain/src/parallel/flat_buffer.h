@@ -5,7 +5,7 @@
 
 #include "libtrain/memory/memory.h"
 #include "libtrain/tensor/tensor.h"
-#include "memory/buffer.h"
+#include "memory/allocation.h"
 
 namespace lt::parallel {
 

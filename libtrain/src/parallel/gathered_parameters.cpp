@@ -58,7 +58,7 @@ void GatheredParameters::end_gathers() {
   if (std::exchange(in_e4m3_, false)) quantized_->end();
 }
 
-void GatheredParameters::make_room() {
+void GatheredParameters::allocate() {
   if (!exist() || full_.defined()) return;
   full_ = flat_uninitialised(layout_.padded(), sharding_.dtype, sharding_.device, MemoryOwner::parameters);
   bind(full_);
@@ -76,7 +76,7 @@ void GatheredParameters::start_gather() {
     gather_ = quantized_->start(compute_);
     return quantized_->bind(tensors_);
   }
-  make_room();
+  allocate();
   gather_ = sharding_.gather.all_gather(layout_.name() + " parameters", full_, compute_);
 }
 

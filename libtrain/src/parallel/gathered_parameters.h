@@ -40,7 +40,7 @@ class GatheredParameters {
   // On meta: true if an operation has read values of parameters that were gathered in e4m3.
   bool values_were_read() const { return quantized_ && quantized_->values_were_read(); }
   // Allocates the memory that start_gather() would allocate, for callers that must not fail there.
-  void make_room();
+  void allocate();
   // Starts work that start_gather() would have to wait for. Optional.
   void prepare_gather();
   // Both do nothing if the parameters are already gathered.

@@ -23,7 +23,7 @@ struct PassForm {
   std::vector<bool> in_e4m3 = {};  // by unit: true if gathered in e4m3 (FP8, and its values are not read); empty: none
   bool gradients_in_forward = true;  // computed by the head; false if loss() returns another tensor than the head's
   bool makes_host_values = false;    // loss() makes tensors from values of the host
-  bool has_fp8_products = false;
+  bool has_fp8_matmuls = false;
 };
 
 // The result of one rehearsal.

@@ -11,7 +11,7 @@
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/tensor/autograd.h"
-#include "memory/buffer.h"
+#include "memory/allocation.h"
 #include "optim/groups.h"
 #include "parallel/exposed_wait.h"
 #include "parallel/flat_buffer.h"
@@ -89,9 +89,9 @@ void ShardedUnit::end_gathers() {
   frozen_.end_gathers();
 }
 
-void ShardedUnit::make_room() {
-  trained_.make_room();
-  frozen_.make_room();
+void ShardedUnit::allocate() {
+  trained_.allocate();
+  frozen_.allocate();
 }
 
 void ShardedUnit::prepare_gather() {

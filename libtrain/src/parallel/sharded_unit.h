@@ -45,7 +45,7 @@ class ShardedUnit {
   // True if any of its parameters is trained.
   bool is_trained() const { return trained_.exist(); }
   // The bytes of workspace that each lane of transform_matrices() needs.
-  const std::array<Size, kTransformLanes>& room_bytes() const { return matrices_.room_bytes(); }
+  const std::array<Size, kTransformLanes>& workspace_bytes() const { return matrices_.workspace_bytes(); }
   // Makes the model use this unit's parameters.
   void bind_model();
 
@@ -55,7 +55,7 @@ class ShardedUnit {
   bool values_were_read() const { return trained_.values_were_read() || frozen_.values_were_read(); }
 
   // Parameters; see GatheredParameters.
-  void make_room();
+  void allocate();
   void prepare_gather();
   void start_gather();
   void finish_gather();

@@ -36,14 +36,14 @@ void require_dtypes(const ParallelOptions& parallel, const EngineOptions& step) 
     refuse("reduce_dtype", "f32 or bf16", parallel.reduce_dtype);
   }
   if (step.tf32 && (step.dtype != DType::f32 || step.device.type == DeviceType::cpu)) {
-    throw UsageError("engine", "tf32", "false without f32 on cuda, whose products it rounds", "true");
+    throw UsageError("engine", "tf32", "false without f32 on cuda, whose matmuls it rounds", "true");
   }
   if (step.fp8 && step.dtype != DType::bf16)
     refuse("dtype", "bf16 with fp8, for the rest of the computation", step.dtype);
 }
 
 // cuBLASLt has scales of rows for 9.0 alone.
-void require_fp8_products(Device device) {
+void require_fp8_matmuls(Device device) {
   const int capability = device::cuda::compute_capability(device.index);
   if (capability == 90) return;
   throw UsageError("engine", "fp8", "a GPU of compute capability 9.0",
@@ -55,7 +55,7 @@ void require_fp8_products(Device device) {
 
 void require_trainable(const Group& world, const ParallelOptions& parallel, const EngineOptions& step) {
   require_dtypes(parallel, step);
-  if (step.fp8 && step.device.type == DeviceType::cuda) require_fp8_products(step.device);
+  if (step.fp8 && step.device.type == DeviceType::cuda) require_fp8_matmuls(step.device);
   for (const auto& [field, value] : {std::pair{"micro_batch", step.micro_batch},
                                      {"accum", step.accum},
                                      {"recompute_every", parallel.recompute_every}}) {

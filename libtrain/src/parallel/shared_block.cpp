@@ -13,7 +13,7 @@ SharedBlock::SharedBlock(Size bytes, Device device, MemoryOwner owner,
                          const std::shared_ptr<memory::BlockSource>& source) {
   const MemoryScope scope(owner);
   const memory::AllocationScope from(source, device);
-  block_ = std::make_unique<memory::Buffer>(bytes, device);
+  block_ = std::make_unique<memory::Allocation>(bytes, device);
 }
 
 memory::BlockSource::Block SharedBlock::allocate(Size bytes, MemoryOwner) {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "libtrain/memory/memory.h"
-#include "memory/buffer.h"
+#include "memory/allocation.h"
 
 namespace lt::parallel {
 
@@ -20,7 +20,7 @@ class SharedBlock final : public memory::BlockSource {
   void release(std::size_t) noexcept override {}
 
  private:
-  std::unique_ptr<memory::Buffer> block_;
+  std::unique_ptr<memory::Allocation> block_;
   Size taken_ = 0;
 };
 

@@ -13,11 +13,11 @@ namespace lt::parallel {
 
 class TransformScope {
  public:
-  TransformScope(const Sharding& sharding, const std::array<Size, kTransformLanes>& room_bytes) {
+  TransformScope(const Sharding& sharding, const std::array<Size, kTransformLanes>& workspace_bytes) {
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       lanes_[i].stream = sharding.transform_streams[i];
-      if (room_bytes[i] == 0) continue;
-      lanes_[i].room = flat_uninitialised(room_bytes[i], DType::u8, sharding.device, MemoryOwner::optimizer);
+      if (workspace_bytes[i] == 0) continue;
+      lanes_[i].workspace = flat_uninitialised(workspace_bytes[i], DType::u8, sharding.device, MemoryOwner::optimizer);
     }
   }
   // Makes the compute stream wait for the lanes. A complete update has already done so. If an exception ended the
@@ -25,7 +25,7 @@ class TransformScope {
   ~TransformScope() {
     try {
       for (const TransformLane& lane : lanes_) {
-        if (!lane.room.defined()) continue;
+        if (!lane.workspace.defined()) continue;
         Event end;
         end.record(lane.stream);
         Stream::compute(lane.stream.device()).wait(end);

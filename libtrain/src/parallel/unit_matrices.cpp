@@ -42,9 +42,9 @@ UnitMatrices::UnitMatrices(const UnitLayout& layout, const OptimizerGroups& grou
   owned_ = owned_by(sharding.reduce.rank());
   for (int rank = 0; rank < sharding.reduce.size(); ++rank) {
     for (const Owned& owned : owned_by(rank)) {
-      const auto bytes = owned.update->room_bytes(owned.stacks, dtype_);
+      const auto bytes = owned.update->workspace_bytes(owned.stacks, dtype_);
       for (std::size_t lane = 0; lane < bytes.size(); ++lane) {
-        room_bytes_[lane] = std::max(room_bytes_[lane], bytes[lane]);
+        workspace_bytes_[lane] = std::max(workspace_bytes_[lane], bytes[lane]);
       }
     }
   }

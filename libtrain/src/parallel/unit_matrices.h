@@ -24,7 +24,7 @@ class UnitMatrices {
 
   bool exist() const { return !tensors_.empty(); }
   // The bytes of each lane's workspace, on the rank that needs most.
-  const std::array<Size, kTransformLanes>& room_bytes() const { return room_bytes_; }
+  const std::array<Size, kTransformLanes>& workspace_bytes() const { return workspace_bytes_; }
   // Allocates the directions of this rank's part, for MatrixUpdate::begin() to write.
   const Tensor& make_directions();
   // Call these in this order: they send directions to the owners, transform them there, and send the changes back. Each
@@ -68,7 +68,7 @@ class UnitMatrices {
   Size elements_ = 0;  // in all matrices
   std::vector<Owned> owned_;
   Size own_elements_ = 0;  // of the rank that owns most
-  std::array<Size, kTransformLanes> room_bytes_{};
+  std::array<Size, kTransformLanes> workspace_bytes_{};
 
   Tensor directions_, own_;  // exist while the optimizer runs
   Work exchange_;

@@ -41,14 +41,14 @@ UnitOptimizer::UnitOptimizer(const UnitLayout& layout, const OptimizerGroups& gr
     const Size from = std::max(begin, part.begin), to = std::min(end, part.end());
     if (from >= to) continue;
     const bool goes_on = !cuts_.empty() && last_group == group && same_states &&
-                         (!rounds || cuts_.back().places.count < RoundingPlaces::kMost);
+                         (!rounds || cuts_.back().segments.count < RoundingSegments::kMaxSegments);
     if (!goes_on) cuts_.push_back({from, to, group, stretches_.size() - 1, {}});
     last_group = group;
     Cut& cut = cuts_.back();
     cut.end = to;
     if (rounds) {
-      cut.places.places[cut.places.count++] = {from - cut.begin, from - ranges[i].begin,
-                                               rounding_key(seed, ranges[i].name)};
+      cut.segments.segments[cut.segments.count++] = {from - cut.begin, from - ranges[i].begin,
+                                                     rounding_key(seed, ranges[i].name)};
     }
   }
   const MemoryScope owner(MemoryOwner::optimizer);
@@ -83,7 +83,7 @@ void UnitOptimizer::run(const Cut& cut, const Arrays& arrays, const StepNumbers*
   range.direction = part(arrays.direction, 1);
   range.numbers = numbers == nullptr ? nullptr : numbers + cut.group;
   range.decayed = std::clamp<Size>(decayed_ - cut.begin, 0, size);
-  if (cut.places.count > 0) range.rounding = &cut.places;
+  if (cut.segments.count > 0) range.rounding = &cut.segments;
   if (arrays.gradient.defined()) {  // states change: they are read and written
     for (const StateKind& kind : stretch.kinds) element += 2 * dtype_bytes(kind.dtype);
   }

@@ -40,7 +40,7 @@ class UnitOptimizer {
   struct Cut {
     Size begin, end;
     std::size_t group, stretch;
-    RoundingPlaces places;  // empty if neither weights nor states are bf16
+    RoundingSegments segments;  // empty if neither weights nor states are bf16
   };
 
   Tensor part_of(const Stretch& stretch, std::size_t state, Size begin, Size end) const;

@@ -19,7 +19,7 @@ constexpr int kOneNode = 1 << 30;
 
 // clang-format off
 constexpr DeviceModel kDevices[] = {
-    // name  products           attention forward, backward memory dense links   start hops     node      MiB    overlap
+    // name  matmuls           attention forward, backward memory dense links   start hops     node      MiB    overlap
     //       f32   bf16  fp8   D < 128, D >= 128           GB/s  bf16   GB/s    us    us
     {"h100", 48,   742,  1330, {346, 595},   {255, 489},   2900, 989.5, 345, 45, 10, 1.0, 4.0, 8,        81559,  true},
     {"h200", 48,   742,  1330, {346, 595},   {255, 489},   4200, 989.5, 345, 45, 10, 1.0, 4.0, 8,        143771, true},

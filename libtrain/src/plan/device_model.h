@@ -13,8 +13,8 @@ namespace lt::planner {
 // Rates that large work of suitable shapes reaches, not data sheet values. docs/planning.md gives the source of each.
 struct DeviceModel {
   std::string_view name;
-  double product_tflops_f32, product_tflops_bf16;
-  double product_tflops_fp8;  // without quantization, which counts as memory traffic; 0: no FP8
+  double matmul_tflops_f32, matmul_tflops_bf16;
+  double matmul_tflops_fp8;  // without quantization, which counts as memory traffic; 0: no FP8
   // In bf16. [0]: head_dim below 128; [1]: at least 128. Counts half the FLOPs of causal attention's matmuls. In f32
   // attention is slower by the same factor as matmuls.
   double attention_forward_tflops[2], attention_backward_tflops[2];

@@ -63,7 +63,7 @@ class RatesReader {
     const Json peaks = document.value("peaks", Json());
     require(peaks.is_object(), "peaks", "an object", peaks);
     const int threads = count(peaks, "threads", "peaks");
-    const bool is_first = rates_.products.empty() && rates_.passes.empty() && rates_.attention.empty();
+    const bool is_first = rates_.matmuls.empty() && rates_.passes.empty() && rates_.attention.empty();
     require(is_first || rates_.threads == threads, "peaks.threads", fmt::format("{}, as before", rates_.threads),
             threads);
     rates_.threads = threads;
@@ -113,7 +113,7 @@ class RatesReader {
     if (name.starts_with("gemm.")) {
       require(std::sscanf(shape.c_str(), "M=%ld N=%ld K=%ld", &a, &b, &c) == 3 && std::min({a, b, c}) > 0,
               at + ".shape", "M=... N=... K=...", shape);
-      if (a > 1) rates_.products.push_back({dtype, a, b, c, ms});  // one row is the product of generation
+      if (a > 1) rates_.matmuls.push_back({dtype, a, b, c, ms});  // one row is the matmul of generation
     } else if (name == "attention.forward" || name == "attention.backward") {
       if (implementation != attention_of_steps_) return;
       require(std::sscanf(shape.c_str(), "B=%ld T=%ld H=%ld G=%ld D=%ld", &a, &b, &c, &d, &e) == 5 &&

@@ -18,7 +18,7 @@ inline constexpr const char* kCollectives[] = {"all_gather", "reduce_scatter", "
 
 // The contents of result files, by kind of measurement. Times are medians.
 struct MeasuredRates {
-  struct Product {
+  struct Matmul {
     DType dtype;
     Size M, N, K;
     double ms;
@@ -45,7 +45,7 @@ struct MeasuredRates {
   std::vector<std::string> files;
   std::string gpu;  // the driver's name; empty: CPU ranks
   int threads = 1;  // of a rank, on the CPU
-  std::vector<Product> products;
+  std::vector<Matmul> matmuls;
   std::vector<Attention> attention;
   std::vector<Pass> passes;
   std::vector<Collective> collectives;

@@ -34,16 +34,16 @@ struct Bound {
   std::string advice;
 };
 
-std::string products_advice(const Plan& plan) {
+std::string matmul_advice(const Plan& plan) {
   const planner::DeviceModel& device = planner::find_device_model(plan.machine.device);
   if (plan.dtype != Precision::f32) {
-    const double gain = device.product_tflops_fp8 / device.product_tflops_bf16;
-    if (plan.dtype == Precision::fp8 || gain <= 1) return "matrix products, as it should be";
-    return fmt::format(
-        "matrix products, as it should be; in train.dtype=fp8 the device does {:.2g} times as many a second", gain);
+    const double gain = device.matmul_tflops_fp8 / device.matmul_tflops_bf16;
+    if (plan.dtype == Precision::fp8 || gain <= 1) return "matmuls, as it should be";
+    return fmt::format("matmuls, as it should be; in train.dtype=fp8 the device does {:.2g} times as many a second",
+                       gain);
   }
-  return fmt::format("matrix products: in train.dtype=bf16 the device does {:.2g} times as many a second",
-                     device.product_tflops_bf16 / device.product_tflops_f32);
+  return fmt::format("matmuls: in train.dtype=bf16 the device does {:.2g} times as many a second",
+                     device.matmul_tflops_bf16 / device.matmul_tflops_f32);
 }
 
 std::string traffic_advice(const Plan& plan) {
@@ -73,7 +73,7 @@ std::string exposed_advice(const Plan& plan, const char* where, bool between_nod
 auto bounds(const Plan& plan) {
   // In the order of StepTime::parts().
   const std::string advice[] = {
-      products_advice(plan),
+      matmul_advice(plan),
       "attention: a shorter train.seq spends less of a step on it",
       traffic_advice(plan),
       "work slowed by collectives beside it: a larger train.micro_batch or train.accum has fewer of them for as much "
@@ -128,7 +128,7 @@ std::string estimate_text(const Plan& plan) {
       plan.ranks <= node ? std::string("one node") : fmt::format("{} rank{} a node", node, node == 1 ? "" : "s"),
       plan.machine.rates == nullptr ? "docs/planning.md"
                                     : fmt::format("{}", fmt::join(plan.machine.rates->files, ", ")));
-  text += line("products", time.products_ms) + line("attention", time.attention_ms);
+  text += line("matmuls", time.matmuls_ms) + line("attention", time.attention_ms);
   text += line("memory traffic", time.traffic_ms);
   if (time.contention_ms > 0) text += line("contention", time.contention_ms, ", work slowed by collectives beside it");
   const std::string hidden = fmt::format(", of {:.3f} ms that collectives take", time.collectives_ms);

@@ -162,9 +162,9 @@ Plan plan_with(nn::Model& model, const Resolved& resolved, int ranks, const Plan
                StepSchedule* schedule) {
   require_plannable(model, {resolved.step.micro_batch, resolved.step.seq, "train.micro_batch", "train.seq"});
   EngineOptions options = resolved.step;
-  if (options.fp8 && find_device_model(machine.device).product_tflops_fp8 == 0) {
+  if (options.fp8 && find_device_model(machine.device).matmul_tflops_fp8 == 0) {
     throw UsageError(
-        "plan", fmt::format("train.dtype=fp8: expected a device (--gpu) with products in FP8, got {}", machine.device));
+        "plan", fmt::format("train.dtype=fp8: expected a device (--gpu) with matmuls in FP8, got {}", machine.device));
   }
   const Device device = meta_for(options.device);
   options.device = device;

@@ -29,20 +29,20 @@ double ratio(Size a, Size b) { return std::fabs(std::log(static_cast<double>(a) 
 }  // namespace
 
 RunRates::RunRates(const MeasuredRates& rates, const RatesUse& use)
-    : has_kernels_(!rates.products.empty() || !rates.attention.empty()),
+    : has_kernels_(!rates.matmuls.empty() || !rates.attention.empty()),
       scale_(rates.gpu.empty() ? static_cast<double>(rates.threads) / use.cores : 1) {
   const auto mean_tflops = [&](DType dtype) {
     double flops = 0, ms = 0;
-    for (const MeasuredRates::Product& product : rates.products) {
-      if (product.dtype != dtype) continue;
-      flops += 2.0 * static_cast<double>(product.M) * static_cast<double>(product.N) * static_cast<double>(product.K);
-      ms += product.ms;
+    for (const MeasuredRates::Matmul& matmul : rates.matmuls) {
+      if (matmul.dtype != dtype) continue;
+      flops += 2.0 * static_cast<double>(matmul.M) * static_cast<double>(matmul.N) * static_cast<double>(matmul.K);
+      ms += matmul.ms;
     }
     return ms > 0 ? flops / ms * 1e-9 : 0;
   };
   mean_tflops_ = mean_tflops(use.dtype), quantized_tflops_ = mean_tflops(DType::e4m3);
-  for (const MeasuredRates::Product& product : rates.products) {
-    if (product.dtype == use.dtype) products_.push_back(product);
+  for (const MeasuredRates::Matmul& matmul : rates.matmuls) {
+    if (matmul.dtype == use.dtype) matmuls_.push_back(matmul);
   }
   for (const bool backward : {false, true}) {
     double nearest = HUGE_VAL;
@@ -81,7 +81,7 @@ RunRates::RunRates(const MeasuredRates& rates, const RatesUse& use)
 }
 
 bool RunRates::is_empty() const {
-  const bool has_rate = !products_.empty() || quantized_tflops_ > 0 || attention_tflops_[0] > 0 ||
+  const bool has_rate = !matmuls_.empty() || quantized_tflops_ > 0 || attention_tflops_[0] > 0 ||
                         attention_tflops_[1] > 0 || traffic_gb_s_ > 0 || optimizer_gb_s_ > 0;
   const bool has_curve = std::ranges::any_of(curves_, [](const Curve& curve) { return !curve.points.empty(); });
   return !has_rate && (has_kernels_ || !has_curve);
@@ -89,7 +89,7 @@ bool RunRates::is_empty() const {
 
 double RunRates::ms(Size M, Size N, Size K) const {
   double nearest = HUGE_VAL, flops = 0, ms = 0;
-  for (const MeasuredRates::Product& row : products_) {
+  for (const MeasuredRates::Matmul& row : matmuls_) {
     const double distance = ratio(row.M, M) + ratio(row.N, N) + ratio(row.K, K);
     if (distance > nearest) continue;
     if (distance < nearest) flops = ms = 0;  // equal sizes share a mean
@@ -99,9 +99,9 @@ double RunRates::ms(Size M, Size N, Size K) const {
   return static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K) * ms / flops * scale_;
 }
 
-double RunRates::products_ms(double flops) const { return flops / mean_tflops_ * 1e-9 * scale_; }
+double RunRates::matmuls_ms(double flops) const { return flops / mean_tflops_ * 1e-9 * scale_; }
 
-std::optional<double> RunRates::quantized_products_ms(double flops) const {
+std::optional<double> RunRates::quantized_matmuls_ms(double flops) const {
   return quantized_tflops_ > 0 ? std::optional(flops / quantized_tflops_ * 1e-9 * scale_) : std::nullopt;
 }
 

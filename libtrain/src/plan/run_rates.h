@@ -26,17 +26,17 @@ inline DType dtype_of_rates(DType dtype, bool on_gpu) {
 }
 
 // The rates of one run. A function returns nullopt if no such rate was measured.
-class RunRates final : public profile::ProductTimes {
+class RunRates final : public profile::MatmulTimes {
  public:
   RunRates(const MeasuredRates& rates, const RatesUse& use);
 
   // True if no measured rate applies to the run. Rates of collectives alone apply only if no kernels were measured.
   bool is_empty() const;
-  bool has_products() const { return !products_.empty(); }
-  // Uses the rate of the measured matmul whose sizes are nearest by ratio. Call it only if has_products().
+  bool has_matmuls() const { return !matmuls_.empty(); }
+  // Uses the rate of the measured matmul whose sizes are nearest by ratio. Call it only if has_matmuls().
   double ms(Size M, Size N, Size K) const override;
-  double products_ms(double flops) const;  // at the mean rate
-  std::optional<double> quantized_products_ms(double flops) const;
+  double matmuls_ms(double flops) const;  // at the mean rate
+  std::optional<double> quantized_matmuls_ms(double flops) const;
   std::optional<double> attention_ms(double forward_flops, double backward_flops) const;
   std::optional<double> traffic_ms(double bytes) const;
   std::optional<double> optimizer_ms(double bytes) const;
@@ -53,7 +53,7 @@ class RunRates final : public profile::ProductTimes {
   };
 
   bool has_kernels_;  // of any dtype
-  std::vector<MeasuredRates::Product> products_;
+  std::vector<MeasuredRates::Matmul> matmuls_;
   double scale_;                                  // factor of times: measured threads over the run's cores
   double mean_tflops_ = 0;                        // of all matmuls
   double quantized_tflops_ = 0;                   // of all matmuls in e4m3; 0: not measured

@@ -6,32 +6,32 @@
 
 namespace lt::planner {
 StepClock::StepClock(const DeviceUse& use) : use_(use) {
-  if (use_.rates != nullptr && use_.rates->has_products()) work_.times = use_.rates.get();
+  if (use_.rates != nullptr && use_.rates->has_matmuls()) work_.times = use_.rates.get();
 }
 
 void StepClock::compute() {
   const profile::WorkCount now = work_;
-  const double products = products_ms(now), attention = attention_ms(now), traffic = traffic_ms(now);
+  const double matmuls = matmuls_ms(now), attention = attention_ms(now), traffic = traffic_ms(now);
   counted_ = now;
-  time_.products_ms += products, time_.attention_ms += attention, time_.traffic_ms += traffic;
-  advance(products + attention + traffic);
+  time_.matmuls_ms += matmuls, time_.attention_ms += attention, time_.traffic_ms += traffic;
+  advance(matmuls + attention + traffic);
 }
 
-double StepClock::products_ms(const profile::WorkCount& now) const {
-  const double flops = now.product_flops - counted_.product_flops;
-  const double quantized_ms = quantized_products_ms(now.quantized_flops - counted_.quantized_flops);
+double StepClock::matmuls_ms(const profile::WorkCount& now) const {
+  const double flops = now.matmul_flops - counted_.matmul_flops;
+  const double quantized_ms = quantized_matmuls_ms(now.quantized_flops - counted_.quantized_flops);
   if (work_.times != nullptr) {
     const double timed_ms = now.timed_ms - counted_.timed_ms;
-    return quantized_ms + timed_ms + use_.rates->products_ms(flops - (now.timed_flops - counted_.timed_flops));
+    return quantized_ms + timed_ms + use_.rates->matmuls_ms(flops - (now.timed_flops - counted_.timed_flops));
   }
   const DeviceModel& device = use_.device;
-  return quantized_ms + flops * per_tera() / (is_low() ? device.product_tflops_bf16 : device.product_tflops_f32);
+  return quantized_ms + flops * per_tera() / (is_low() ? device.matmul_tflops_bf16 : device.matmul_tflops_f32);
 }
 
-double StepClock::quantized_products_ms(double flops) const {
+double StepClock::quantized_matmuls_ms(double flops) const {
   if (flops == 0) return 0;
-  const auto measured = use_.rates != nullptr ? use_.rates->quantized_products_ms(flops) : std::nullopt;
-  return measured.value_or(flops * per_tera() / use_.device.product_tflops_fp8);
+  const auto measured = use_.rates != nullptr ? use_.rates->quantized_matmuls_ms(flops) : std::nullopt;
+  return measured.value_or(flops * per_tera() / use_.device.matmul_tflops_fp8);
 }
 
 double StepClock::attention_ms(const profile::WorkCount& now) const {
@@ -42,7 +42,7 @@ double StepClock::attention_ms(const profile::WorkCount& now) const {
   }
   const DeviceModel& device = use_.device;
   const std::size_t wide = use_.head_dim >= 128 ? 1 : 0;
-  const double slower = is_low() ? 1 : device.product_tflops_bf16 / device.product_tflops_f32;
+  const double slower = is_low() ? 1 : device.matmul_tflops_bf16 / device.matmul_tflops_f32;
   return (forward / device.attention_forward_tflops[wide] + backward / device.attention_backward_tflops[wide]) *
          per_tera() * slower;
 }

@@ -50,8 +50,8 @@ class StepClock final : public Timeline {
   void advance(double ms);  // by work of this time; it takes longer while a collective runs
   void wait_for(Span& span, const CollectiveCost& cost);
   // The time of the work counted since the last call of compute(). `now` is all counted work.
-  double products_ms(const profile::WorkCount& now) const;
-  double quantized_products_ms(double flops) const;  // in e4m3
+  double matmuls_ms(const profile::WorkCount& now) const;
+  double quantized_matmuls_ms(double flops) const;  // in e4m3
   double attention_ms(const profile::WorkCount& now) const;
   double traffic_ms(const profile::WorkCount& now) const;
   bool is_low() const;                                   // true if matmuls run at the rate of bf16

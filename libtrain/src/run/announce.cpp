@@ -126,7 +126,7 @@ void announce(Run& run, const std::string& command) {
           ? fmt::format(", shard groups of {}", resolved.parallel.shard_size)
           : "",
       config::name_of(resolved.parallel.recompute),
-      resolved.step.tf32 ? "f32 with products in TF32" : config::name_of(resolved.precision),
+      resolved.step.tf32 ? "f32 with matmuls in TF32" : config::name_of(resolved.precision),
       resolved.parallel.deterministic ? ", deterministic" : "", static_cast<double>(plan.peak_bytes) / (1 << 30));
   Size trained = 0;
   const std::vector<OptimizerGroupUse> groups = run.engine->optimizer_groups();
@@ -152,7 +152,7 @@ void announce(Run& run, const std::string& command) {
   if (run.folder.identity.is_new && !run.folder.identity.copied_from.empty()) {
     say("this folder is a copy of run {}; it continues as a new run", run.folder.identity.parent);
   }
-  if (!run.folder.little_room.empty()) say("warning: {}", run.folder.little_room);
+  if (!run.folder.little_space.empty()) say("warning: {}", run.folder.little_space);
   if (run.lost_timeline && resolved.checkpoint.memory_every > 0) {
     say("warning: copies in memory: none in this start, because run.json cannot record its timeline; a restart goes on "
         "from the disk");

@@ -19,7 +19,7 @@
 #include "run/rank_device.h"
 #include "run/run_files.h"
 #include "run/same_data.h"
-#include "save/checkpoint_room.h"
+#include "save/checkpoint_space.h"
 #include "save/memory_checkpoints.h"
 
 namespace lt::run {

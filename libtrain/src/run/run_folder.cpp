@@ -28,7 +28,7 @@
 #include "libtrain/error.h"
 #include "run/same_data.h"
 #include "run/same_run.h"
-#include "save/checkpoint_room.h"
+#include "save/checkpoint_space.h"
 
 namespace lt::run {
 namespace {
@@ -308,10 +308,10 @@ void open_run_folder(const Resolved& resolved, RunFolder& folder, const Start& s
   if (!std::holds_alternative<Complete>(start)) {
     require_writable(resolved.checkpoint.dir, folder.identity.id);
     const Size present = goes_on ? std::ranges::count_if(folder.candidates, &checkpoint::Listing::valid) : 0;
-    folder.little_room =
-        saver::require_room(resolved.checkpoint.dir, checkpoint_bytes,
-                            saver::most_new_checkpoints(resolved.checkpoint, resolved.steps(), done, present),
-                            !goes_on || folder.identity.is_new);
+    folder.little_space =
+        saver::require_space(resolved.checkpoint.dir, checkpoint_bytes,
+                             saver::most_new_checkpoints(resolved.checkpoint, resolved.steps(), done, present),
+                             !goes_on || folder.identity.is_new);
   }
   if (folder.moves_aside) {
     move_aside(dir);

@@ -21,7 +21,7 @@ struct RunFolder {
   std::vector<checkpoint::Listing> candidates;  // checkpoints that the run may continue from, newest first
   bool moves_aside = false;                     // true: it holds an old run that must be moved aside
   bool same_files = false;                      // true: the training files have the bytes of the run's earlier files
-  std::string little_room;                      // warning about the disk of checkpoint.dir; otherwise empty
+  std::string little_space;                     // warning about the disk of checkpoint.dir; otherwise empty
   std::string starting_over;                    // message if an earlier run left no valid checkpoint; otherwise empty
   std::shared_ptr<void> lock;                   // holds the folder until it is released or the process ends
 };

@@ -11,7 +11,6 @@
 
 #include "checkpoints/format/files.h"
 #include "comm/value_exchange.h"
-#include "device/seconds.h"
 #include "libtrain/device/phase.h"
 #include "libtrain/error.h"
 #include "profile/activity_clock.h"
@@ -22,8 +21,6 @@
 
 namespace lt::saver {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // A failed save is retried 1, 2, 4, ... steps later. After this many attempts the next attempt waits for the cadence.
 // At the end of a run the delays are in seconds instead of steps.
@@ -88,7 +85,8 @@ Saver::Saver(SavedRun run)
       recorded_(std::make_shared<RecordedSteps>(run_.engine.steps_done())),
       copy_(state_copy_for(run_)),
       last_begun_(run_.newest_on_disk),
-      last_saved_(run_.newest_on_disk) {
+      last_saved_(run_.newest_on_disk),
+      last_begin_(run_.now()) {
   if (run_.policy.async) background_ = std::make_unique<Background>(run_, copy_->bytes());
 }
 
@@ -134,10 +132,14 @@ bool Saver::has_missed() const {
   return every > 0 && from >= every && from / every * every > run_.newest_on_disk;
 }
 
+double Saver::seconds_since(std::chrono::steady_clock::time_point begin) const {
+  return std::chrono::duration<double>(run_.now() - begin).count();
+}
+
 // The ranks' clocks differ; rank 0 decides.
 bool Saver::minutes_are_over() {
   const double minutes = run_.policy.every_minutes;
-  return minutes > 0 && comm::broadcast_value(run_.control, device::seconds_since(last_begin_) >= minutes * 60);
+  return minutes > 0 && comm::broadcast_value(run_.control, seconds_since(last_begin_) >= minutes * 60);
 }
 
 void Saver::save() {
@@ -146,9 +148,9 @@ void Saver::save() {
   const profile::ActivityScope activity(Activity::checkpoint);
   const PhaseScope phase(Phase::save);
   last_begun_ = step;
-  last_begin_ = Clock::now();
+  last_begin_ = run_.now();
   background_ ? save_in_background(step) : conclude(save_now(step));
-  last_begin_ = Clock::now();  // checkpoint.every_minutes counts the time between saves
+  last_begin_ = run_.now();  // checkpoint.every_minutes counts the time between saves
 }
 
 SaveOutcome Saver::save_now(Size step) {
@@ -160,7 +162,7 @@ SaveOutcome Saver::save_now(Size step) {
   } catch (const DataError& error) {
     outcome.error = error;
   }
-  outcome.seconds = outcome.stall_seconds = device::seconds_since(last_begin_);
+  outcome.seconds = outcome.stall_seconds = seconds_since(last_begin_);
   return outcome;
 }
 
@@ -175,21 +177,21 @@ void Saver::start_copies(bool saves) {
 }
 
 void Saver::start_copy() {
-  const auto begin = Clock::now();
+  const auto begin = run_.now();
   if (background_->saves.outstanding() == kSaveBuffers) conclude(background_->saves.take());
   const std::shared_ptr<void>& buffer = background_->next_buffer(run_.control);
   const Event copied = copy_->start(buffer.get());
-  background_->started = {run_.engine.steps_done(), buffer, copied, device::seconds_since(begin)};
+  background_->started = {run_.engine.steps_done(), buffer, copied, seconds_since(begin)};
 }
 
 void Saver::save_in_background(Size step) {
   if (!background_->started || background_->started->step != step) start_copy();
-  const auto begin = Clock::now();
+  const auto begin = run_.now();
   const StartedCopy copy = *std::exchange(background_->started, std::nullopt);
   ShardMap map = saved_state(run_.engine);
   map.owned = copy_->ranges_in(copy.buffer), map.needed.clear();
   checkpoint::RunState state = run_.state(copy_->loss_scale());
-  const double stall_seconds = copy.stall_seconds + device::seconds_since(begin);
+  const double stall_seconds = copy.stall_seconds + seconds_since(begin);
   // Capture everything by value: during stack unwinding the thread may outlive this object.
   background_->saves.add(step, stall_seconds,
                          [copied = copy.copied, recorded = recorded_, dir = run_.policy.dir,

@@ -36,6 +36,7 @@ struct SavedRun {
   Size newest_on_disk;              // step of its newest valid checkpoint; -1: none
   std::optional<Size> from_memory;  // step of the copies in memory from which it continues; nullopt: none
   std::function<checkpoint::RunState(const LossScale&)> state;  // returns the state for a checkpoint at this time
+  std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
 // All ranks of `control` must make the same calls.
@@ -86,6 +87,7 @@ class Saver {
   };
 
   bool minutes_are_over();
+  double seconds_since(std::chrono::steady_clock::time_point begin) const;
   SaveOutcome save_now(Size step);
   void save_before_copies_go();
   void start_copy();
@@ -103,7 +105,7 @@ class Saver {
   std::optional<Failure> failure_;                 // set if the newest save failed
   Size last_begun_, last_saved_;                   // steps; -1: none
   int final_attempt_ = 0;                          // number of the attempt at the end of the run; 0 before the end
-  std::chrono::steady_clock::time_point last_begin_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point last_begin_;
 };
 
 }  // namespace lt::saver

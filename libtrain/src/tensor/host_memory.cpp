@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "device/cuda.h"
-#include "memory/buffer.h"
+#include "memory/allocation.h"
 
 namespace lt::tensor {
 namespace {

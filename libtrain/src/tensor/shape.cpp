@@ -22,14 +22,14 @@ void Shape::throw_no_dimension(int i) const {
 }
 
 Size Shape::elements() const {
-  Size product = 1;
+  Size matmul = 1;
   for (const Size size : *this) {
     if (size < 0) throw UsageError("tensor", "a size cannot be negative, got the shape " + to_string(*this));
-    if (__builtin_mul_overflow(product, size, &product)) {
+    if (__builtin_mul_overflow(matmul, size, &matmul)) {
       throw UsageError("tensor", "a shape has at most 2^63 - 1 elements, " + to_string(*this) + " would have more");
     }
   }
-  return product;
+  return matmul;
 }
 
 bool Shape::operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }

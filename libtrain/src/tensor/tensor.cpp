@@ -9,7 +9,7 @@
 #include "kernels/common.h"
 #include "libtrain/error.h"
 #include "libtrain/tensor/autograd.h"
-#include "memory/buffer.h"
+#include "memory/allocation.h"
 #include "profile/activity_clock.h"
 #include "tensor/read_bytes.h"
 #include "tensor/storage.h"
@@ -20,7 +20,7 @@ struct Tensor::Impl {
   Shape shape, strides;
   DType dtype = DType::f32;
   Device device;
-  std::shared_ptr<memory::Buffer> buffer;
+  std::shared_ptr<memory::Allocation> buffer;
   Size offset = 0;  // of the first element, bytes from the buffer's start
   std::shared_ptr<GradientSlot> gradient;
   tensor::TensorStorage::Recipe recipe;
@@ -60,7 +60,7 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   impl->device = device;
   Size bytes = 0;
   if (__builtin_mul_overflow(shape.elements(), dtype_bytes(dtype), &bytes)) throw_too_large(shape);
-  impl->buffer = std::make_shared<memory::Buffer>(bytes, device);
+  impl->buffer = std::make_shared<memory::Allocation>(bytes, device);
   return Tensor(std::move(impl));
 }
 
@@ -131,7 +131,7 @@ void Tensor::require_values() const {
                            " are not here: its unit is not gathered at this point",
                        "loss() uses a parameter inside run() of its unit, or of a later unit that borrows from it");
     }
-    impl().buffer = std::make_shared<memory::Buffer>(elements() * dtype_bytes(impl().dtype), impl().device);
+    impl().buffer = std::make_shared<memory::Allocation>(elements() * dtype_bytes(impl().dtype), impl().device);
     std::optional<profile::ActivityScope> recompute;
     if (std::exchange(impl().had_values, true)) recompute.emplace(Activity::recompute);
     impl().recipe.values(*this);

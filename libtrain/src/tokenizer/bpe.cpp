@@ -20,8 +20,8 @@ constexpr std::size_t kShortWord = 48;
 
 std::uint64_t pair_of(std::uint32_t left, std::uint32_t right) { return std::uint64_t{left} << 32 | right; }
 
-std::size_t place_of(std::uint64_t pair, std::size_t places) {
-  return static_cast<std::size_t>(pair * 0x9E3779B97F4A7C15u >> 32) & (places - 1);  // Fibonacci hashing (Knuth, 6.4)
+std::size_t place_of(std::uint64_t pair, std::size_t ranges) {
+  return static_cast<std::size_t>(pair * 0x9E3779B97F4A7C15u >> 32) & (ranges - 1);  // Fibonacci hashing (Knuth, 6.4)
 }
 
 }  // namespace
@@ -115,30 +115,30 @@ void Bpe::encode(std::string_view word, std::vector<std::uint32_t>& ids) const {
 TokenRange Bpe::token_at(std::string_view word, std::size_t position) const {
   if (options_.ignore_merges && find(word)) return {0, 1};
   std::vector<std::uint32_t> ids, smallest;
-  std::vector<Place> places;
+  std::vector<ByteRange> ranges;
   encode(word, ids);
-  add_smallest(word, smallest, &places);
+  add_smallest(word, smallest, &ranges);
   std::size_t token = 0, begin = 0;
   std::optional<std::size_t> behind;  // the first token that begins behind the position
   std::uint32_t length = 0;
   for (std::size_t i = 0; i < smallest.size() && token < ids.size(); ++i) {
-    if (length == 0) begin = places[i].begin;
+    if (length == 0) begin = ranges[i].begin;
     length += lengths_[smallest[i]];
     if (length < lengths_[ids[token]]) continue;
-    if (begin <= position && position < places[i].end) return {token, token + 1};
+    if (begin <= position && position < ranges[i].end) return {token, token + 1};
     if (position < begin && !behind) behind = token;
     ++token, length = 0;
   }
   return {behind.value_or(token), behind.value_or(token)};
 }
 
-void Bpe::add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, std::vector<Place>* places) const {
+void Bpe::add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, std::vector<ByteRange>* ranges) const {
   std::size_t begin = 0;  // of a character
   const auto add = [&](std::uint32_t id, std::size_t from, std::size_t bytes) {
     ids.push_back(id);
-    if (places != nullptr) places->push_back({from, from + bytes});
+    if (ranges != nullptr) ranges->push_back({from, from + bytes});
   };
-  std::optional<Place> unknown;  // a character without a token, which waits as in the tokenizers package
+  std::optional<ByteRange> unknown;  // a character without a token, which waits as in the tokenizers package
   const auto add_unknown = [&] {
     if (unknown) add(*options_.unknown, unknown->begin, unknown->end - unknown->begin);
     unknown.reset();
@@ -176,7 +176,7 @@ void Bpe::merge_short(std::vector<std::uint32_t>& ids, std::size_t begin) const 
   }
 }
 
-// O(n log n): a heap of the pairs that may be merged, by rank and place. A pair is looked up again when it comes up,
+// O(n log n): a heap of the pairs that may be merged, by rank and range. A pair is looked up again when it comes up,
 // because its tokens may have been merged with others.
 void Bpe::merge_long(std::vector<std::uint32_t>& ids, std::size_t begin) const {
   if (ids.size() - begin > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
@@ -191,7 +191,7 @@ void Bpe::merge_long(std::vector<std::uint32_t>& ids, std::size_t begin) const {
   }
   constexpr std::uint32_t kGone = ~std::uint32_t{0};
   const auto symbol = [&](std::int32_t i) -> Symbol& { return symbols[static_cast<std::size_t>(i)]; };
-  using Candidate = std::pair<std::uint32_t, std::int32_t>;  // rank, place of the left token
+  using Candidate = std::pair<std::uint32_t, std::int32_t>;  // rank, range of the left token
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap;
   const auto merge_at = [&](std::int32_t left) -> const Merge* {
     const std::int32_t right = symbol(left).next;

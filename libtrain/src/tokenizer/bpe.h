@@ -61,14 +61,14 @@ class Bpe {
     std::int32_t previous, next;
   };
 
-  struct Place {
+  struct ByteRange {
     std::size_t begin, end;  // bytes
   };
   // Appends the word's smallest tokens. Drops a character (with by_bytes a byte) that has no token and no fallback. An
   // unknown token is placed directly before the next character in the vocabulary, so after the byte tokens of
-  // characters in between. `places`, if not null, receives each token's range in the word; the range of a fused token
+  // characters in between. `ranges`, if not null, receives each token's range in the word; the range of a fused token
   // ends with its last character.
-  void add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, std::vector<Place>* places) const;
+  void add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, std::vector<ByteRange>* ranges) const;
   const Merge* find_merge(std::uint32_t left, std::uint32_t right) const;
   void merge_short(std::vector<std::uint32_t>& ids, std::size_t begin) const;
   void merge_long(std::vector<std::uint32_t>& ids, std::size_t begin) const;

@@ -15,7 +15,7 @@ namespace lt::watchdog {
 using Clock = std::chrono::steady_clock;
 
 enum class Notice : std::uint32_t {
-  board,    // a rank's periodic message: its status
+  status,   // a rank's periodic message: its status
   pulse,    // a monitor's periodic message
   verdict,  // the message with which the run ends
   told,     // answer to a verdict: the rank has written its report

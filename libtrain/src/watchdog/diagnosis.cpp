@@ -21,8 +21,8 @@ class Diagnosis {
  public:
   Diagnosis(const std::vector<Peer>& peers, const Limits& limits) : peers_(peers), limits_(limits) {
     for (const Peer& peer : peers) {
-      slowest_step_s_ = std::max(slowest_step_s_, peer.board.slowest_step_s);
-      newest_step_ = std::max(newest_step_, peer.board.step);
+      slowest_step_s_ = std::max(slowest_step_s_, peer.status.slowest_step_s);
+      newest_step_ = std::max(newest_step_, peer.status.step);
     }
   }
 
@@ -53,15 +53,15 @@ class Diagnosis {
     return peer.link == Link::open && !peer.is_traced && peer.silent_s > limits_.heartbeat_s;
   }
   bool stands_still(const Peer& peer) const {
-    return peer.link == Link::open && peer.board.still_s > limits_.heartbeat_s;
+    return peer.link == Link::open && peer.status.still_s > limits_.heartbeat_s;
   }
   bool is_out_of_time(const Peer& peer) const {
     return peer.link == Link::open && !peer.is_traced &&
-           peer.board.still_s > limit_s(peer.board, slowest_step_s_, limits_);
+           peer.status.still_s > limit_s(peer.status, slowest_step_s_, limits_);
   }
   // The phase of the rank that it may wait for is unknown.
   bool is_in_time_for_others(const Peer& peer) const {
-    return may_wait_[index_of(&peer)] && peer.board.still_s <= device::patience(Phase::save) * limits_.collective_s;
+    return may_wait_[index_of(&peer)] && peer.status.still_s <= device::patience(Phase::save) * limits_.collective_s;
   }
   template <class Predicate>
   Peers those(Predicate&& predicate) const {
@@ -120,7 +120,7 @@ class Diagnosis {
         const double grace =
             peer->link == Link::done ? limits_.heartbeat_s : std::max(limits_.heartbeat_s, kFailureGraceS);
         // A rank may have waited long for a healthy peer, which then fails: the grace begins with its goodbye.
-        if (std::min(call.waiting.front()->board.still_s, peer->silent_s) <= grace) continue;
+        if (std::min(call.waiting.front()->status.still_s, peer->silent_s) <= grace) continue;
         return blame(Fault::ended, {peer},
                      fmt::format("{}: has {} its run{}{}", text_of({peer}),
                                  peer->link == Link::done ? "ended" : "failed and left", place_of(*peer, incomplete_),
@@ -135,16 +135,16 @@ class Diagnosis {
   // A rank in no collective and no phase, for which nobody waits, may be doing anything, so it is not blamed.
   std::optional<Verdict> hang() {
     const Peers found = those([&](const Peer& peer) {
-      const GroupBoard* group = nullptr;
+      const GroupStatus* group = nullptr;
       return is_out_of_time(peer) && !waits_[index_of(&peer)] && !is_in_time_for_others(peer) &&
-             (peer.board.phase != Phase::none || open_call(peer, group) != nullptr || is_awaited_[index_of(&peer)]);
+             (peer.status.phase != Phase::none || open_call(peer, group) != nullptr || is_awaited_[index_of(&peer)]);
     });
     if (found.empty()) return std::nullopt;
     const Peer& first = *found.front();
-    const std::string begin = fmt::format("{}: no progress for {:.1f} s{}", text_of(found), first.board.still_s,
+    const std::string begin = fmt::format("{}: no progress for {:.1f} s{}", text_of(found), first.status.still_s,
                                           place_of(first, incomplete_));
     const std::string waiters = waiters_of(found, incomplete_);
-    const GroupBoard* group = nullptr;
+    const GroupStatus* group = nullptr;
     if (const Call* const call = open_call(first, group)) {
       const bool knows_all = !may_wait_[index_of(&first)];
       return blame(Fault::hang, found,
@@ -176,13 +176,13 @@ class Diagnosis {
       std::sort(path.begin(), path.end(), [](const Peer* a, const Peer* b) { return a->rank < b->rank; });
       std::string places;
       for (const Peer* peer : path) {
-        const GroupBoard* group = nullptr;
+        const GroupStatus* group = nullptr;
         const Call* const call = open_call(*peer, group);
         places += fmt::format("{} rank {} in {}", places.empty() ? "" : ",", peer->rank, text_of(*group, *call));
       }
       return blame(Fault::deadlock, path,
                    fmt::format("{}: no progress for {:.1f} s{}: they wait for each other,{}", text_of(path),
-                               path.front()->board.still_s, place_of(*path.front(), incomplete_), places),
+                               path.front()->status.still_s, place_of(*path.front(), incomplete_), places),
                    "ranks that share several groups must take their collectives in the same order over all groups, and "
                    "the batches of a step must have the same shapes on all ranks");
     }
@@ -208,8 +208,8 @@ class Diagnosis {
 
 }  // namespace
 
-double limit_s(const Board& board, double slowest_step_s, const Limits& limits) {
-  return std::max(device::patience(board.phase) * limits.collective_s, kTimesSlowestStep * slowest_step_s);
+double limit_s(const RankStatus& status, double slowest_step_s, const Limits& limits) {
+  return std::max(device::patience(status.phase) * limits.collective_s, kTimesSlowestStep * slowest_step_s);
 }
 
 std::optional<Verdict> diagnose(const std::vector<Peer>& peers, const Limits& limits) {

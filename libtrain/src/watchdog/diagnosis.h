@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "watchdog/board.h"
+#include "watchdog/rank_status.h"
 
 namespace lt::watchdog {
 
@@ -25,7 +25,7 @@ struct Peer {
   double silent_s = 0;     // seconds since its last message, or since its goodbye if it has left
   std::string state;       // of its process, if the observer can see it: "stopped by a signal"; otherwise empty
   bool is_traced = false;  // true: a debugger holds it, so its silence is not a fault
-  Board board;             // last status
+  RankStatus status;       // last status
 };
 
 struct Limits {
@@ -52,6 +52,6 @@ std::optional<Verdict> diagnose(const std::vector<Peer>& peers, const Limits& li
 
 // How long a rank may be without progress, in seconds: patience(phase) * collective_s, and at least ten times
 // `slowest_step_s`, the slowest step of any rank.
-double limit_s(const Board& board, double slowest_step_s, const Limits& limits);
+double limit_s(const RankStatus& status, double slowest_step_s, const Limits& limits);
 
 }  // namespace lt::watchdog

@@ -48,23 +48,23 @@ std::string text_of(const Peers& peers) {
   return ranks_text(peers) + (one_host ? fmt::format(" (host {})", first.host) : "");
 }
 
-std::string text_of(const GroupBoard& group, const Call& call) {
+std::string text_of(const GroupStatus& group, const Call& call) {
   const std::string size = call.whole == 0 ? "" : ", " + bytes_text(call.whole);
   return fmt::format("{} \"{}\" (#{} of group {}{})", to_string(call.op), call.name, call.sequence, group.name, size);
 }
 
 std::string place_of(const Peer& peer, const std::vector<IncompleteCall>& incomplete, std::int64_t newest_step) {
-  const Board& board = peer.board;
-  std::int64_t step = board.step;
+  const RankStatus& status = peer.status;
+  std::int64_t step = status.step;
   for (const IncompleteCall& call : incomplete) {
     if (std::find(call.missing.begin(), call.missing.end(), &peer) == call.missing.end()) continue;
-    for (const Peer* waiting : call.waiting) step = std::max(step, waiting->board.step);
+    for (const Peer* waiting : call.waiting) step = std::max(step, waiting->status.step);
   }
-  if (step > board.step) return fmt::format(" at step {}", step);
-  if (newest_step > board.step) return fmt::format(" at about step {}", newest_step);
+  if (step > status.step) return fmt::format(" at step {}", step);
+  if (newest_step > status.step) return fmt::format(" at about step {}", newest_step);
   std::string text = step == 0 ? " before the first step" : fmt::format(" at step {}", step);
-  if (board.phase != Phase::none && board.phase != Phase::step)
-    text += fmt::format(", in {}", device::to_string(board.phase));
+  if (status.phase != Phase::none && status.phase != Phase::step)
+    text += fmt::format(", in {}", device::to_string(status.phase));
   return text;
 }
 

@@ -14,7 +14,7 @@ std::string text_of(const Peers& peers);
 // "rank 2", "ranks 0-2, 5".
 std::string ranks_text(const Peers& peers);
 // `reduce_scatter "blocks.3 gradients" (#812 of group reduce, 24 MiB)`
-std::string text_of(const GroupBoard& group, const Call& call);
+std::string text_of(const GroupStatus& group, const Call& call);
 // " at step 41, in forward". If ranks that wait for `peer` report a later step, uses that one. Otherwise, if
 // `newest_step` (of any rank) is later: " at about step 41".
 std::string place_of(const Peer& peer, const std::vector<IncompleteCall>& incomplete, std::int64_t newest_step = 0);

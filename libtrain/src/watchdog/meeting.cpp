@@ -31,23 +31,24 @@ std::vector<std::string> words_of(const std::string& text) {
 }  // namespace
 
 bool Meeting::is_local(int r) const {
-  return places[static_cast<std::size_t>(r)].pids == places[static_cast<std::size_t>(rank)].pids;
+  return processes[static_cast<std::size_t>(r)].pids == processes[static_cast<std::size_t>(rank)].pids;
 }
 
 Meeting meet(const Group& group) {
   Meeting meeting;
   meeting.rank = group.rank();
-  const Place own = own_place();
+  const RankProcess own = own_process();
   for (const std::string& text :
        group.all_gather_bytes(fmt::format("{} {} {} {}", own.host, own.pid, own.machine, own.pids))) {
     const auto words = words_of(text);
     if (words.size() != 4) throw CommError("the watchdog expected four words of each rank, got \"" + text + "\"");
-    meeting.places.push_back({words[0], std::stol(words[1]), words[2], words[3]});
+    meeting.processes.push_back({words[0], std::stol(words[1]), words[2], words[3]});
   }
-  const auto elsewhere = std::find_if(meeting.places.begin(), meeting.places.end(),
-                                      [&](const Place& place) { return place.machine != meeting.places[0].machine; });
-  const bool one_host = elsewhere == meeting.places.end();
-  meeting.monitors = {0, one_host ? 1 : static_cast<int>(elsewhere - meeting.places.begin())};
+  const auto elsewhere =
+      std::find_if(meeting.processes.begin(), meeting.processes.end(),
+                   [&](const RankProcess& process) { return process.machine != meeting.processes[0].machine; });
+  const bool one_host = elsewhere == meeting.processes.end();
+  meeting.monitors = {0, one_host ? 1 : static_cast<int>(elsewhere - meeting.processes.begin())};
   std::string mine;
   if (meeting.is_monitor(meeting.rank)) {
     meeting.listener = comm::TcpListener::at_free_port(one_host);
@@ -67,8 +68,9 @@ Meeting meet(const Group& group) {
 Channel connect_to(const Meeting& meeting, int monitor, Clock::time_point deadline) {
   auto addresses = words_of(meeting.addresses[monitor == meeting.monitors[0] ? 0 : 1]);
   const int port = std::stoi(addresses.front());
-  const auto& places = meeting.places;
-  if (places[static_cast<std::size_t>(monitor)].machine == places[static_cast<std::size_t>(meeting.rank)].machine) {
+  const auto& processes = meeting.processes;
+  if (processes[static_cast<std::size_t>(monitor)].machine ==
+      processes[static_cast<std::size_t>(meeting.rank)].machine) {
     addresses = {addresses.front(), "127.0.0.1"};
   }
   std::string problem = "it has no address but the loopback";
@@ -93,9 +95,9 @@ Channel connect_to(const Meeting& meeting, int monitor, Clock::time_point deadli
     if (addresses.size() == 1 || Clock::now() >= deadline) break;
     std::this_thread::sleep_until(std::min(deadline, Clock::now() + kRetry));
   }
-  const Place& place = places[static_cast<std::size_t>(monitor)];
+  const RankProcess& process = processes[static_cast<std::size_t>(monitor)];
   throw CommError(fmt::format("the watchdog cannot connect to rank {} on host {}, port {}; last tried {}", monitor,
-                              place.host, port, problem),
+                              process.host, port, problem),
                   "ranks must reach each other over TCP: a firewall? watchdog.init_s is how long they try");
 }
 

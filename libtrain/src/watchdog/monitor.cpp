@@ -16,11 +16,11 @@ constexpr std::chrono::milliseconds kCloseGrace{500};
 
 }  // namespace
 
-Monitor::Monitor(Meeting& meeting) : meeting_(meeting), entries_(meeting.places.size()) {
-  io::allow_descriptors(meeting.places.size());
-  for (std::size_t r = 0; r < meeting.places.size(); ++r) {
+Monitor::Monitor(Meeting& meeting) : meeting_(meeting), entries_(meeting.processes.size()) {
+  io::allow_descriptors(meeting.processes.size());
+  for (std::size_t r = 0; r < meeting.processes.size(); ++r) {
     peers_.push_back(
-        {static_cast<int>(r), meeting.places[r].host, meeting.places[r].pid, Link::open, 0, {}, false, {}});
+        {static_cast<int>(r), meeting.processes[r].host, meeting.processes[r].pid, Link::open, 0, {}, false, {}});
   }
 }
 
@@ -76,10 +76,10 @@ void Monitor::take(int rank, const Message& frame) {
   if (frame.kind == Notice::told) entry.told = true;
   if (frame.kind == Notice::verdict) entry.verdict = frame.bytes;
   if (frame.kind == Notice::goodbye) peer(rank).link = frame.bytes == "done" ? Link::done : Link::failed;
-  if (frame.kind != Notice::board) return;
-  auto board = decode(frame.bytes);
-  if (!board) return;
-  peer(rank).board = std::move(*board);
+  if (frame.kind != Notice::status) return;
+  auto status = decode(frame.bytes);
+  if (!status) return;
+  peer(rank).status = std::move(*status);
 }
 
 void Monitor::forgive(Clock::time_point now) {

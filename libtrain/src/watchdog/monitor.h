@@ -23,8 +23,8 @@ class Monitor {
   void admit_no_more();
   // Accepts connections, greetings and rank statuses; never blocks.
   void receive(Clock::time_point now);
-  void set_own(const Board& board) { peer(meeting_.rank).board = board; }
-  void set_own_step(std::int64_t step) { peer(meeting_.rank).board.step = step; }
+  void set_own(const RankStatus& status) { peer(meeting_.rank).status = status; }
+  void set_own_step(std::int64_t step) { peer(meeting_.rank).status.step = step; }
   // Call it if this process was stopped for a while: the silence of ranks in that time is not a fault.
   void forgive(Clock::time_point now);
   void send_to_all(Notice kind, const std::string& bytes = {});

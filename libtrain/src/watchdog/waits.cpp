@@ -11,23 +11,23 @@ namespace {
 
 // Identifies a call, the same on all ranks of its group.
 using Key = std::tuple<std::uint64_t, std::uint32_t, std::uint64_t>;  // group, launch, sequence
-Key key_of(const GroupBoard& group, const Call& call) { return {group.id, group.launch, call.sequence}; }
+Key key_of(const GroupStatus& group, const Call& call) { return {group.id, group.launch, call.sequence}; }
 
-const GroupBoard* board_of(const Peer& peer, const GroupBoard& group) {
-  const auto& groups = peer.board.groups;
+const GroupStatus* status_of(const Peer& peer, const GroupStatus& group) {
+  const auto& groups = peer.status.groups;
   const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& entry) { return entry.id == group.id; });
   return same == groups.end() ? nullptr : &*same;
 }
 
-bool is_member(const Peer& peer, const GroupBoard& group) {
-  if (group.stride == 0) return board_of(peer, group) != nullptr;
+bool is_member(const Peer& peer, const GroupStatus& group) {
+  if (group.stride == 0) return status_of(peer, group) != nullptr;
   const long offset = peer.rank - static_cast<long>(group.first), stride = group.stride;
   return offset >= 0 && offset % stride == 0 && offset / stride < static_cast<long>(group.size);
 }
 
-// A call missing from a rank's board has not begun there: a board holds no groups while its rank makes progress.
-bool has_come_to(const Peer& peer, const GroupBoard& group, const Call& call) {
-  const GroupBoard* const same = board_of(peer, group);
+// A call missing from a rank's status has not begun there: a status holds no groups while its rank makes progress.
+bool has_come_to(const Peer& peer, const GroupStatus& group, const Call& call) {
+  const GroupStatus* const same = status_of(peer, group);
   return same != nullptr && std::tuple(same->launch, same->begun) > std::tuple(group.launch, call.sequence);
 }
 
@@ -37,13 +37,13 @@ bool is_same(const Call& one, const Call& other) {
 
 }  // namespace
 
-const Call* open_call(const GroupBoard& group) {
+const Call* open_call(const GroupStatus& group) {
   const auto open = std::find_if(group.calls.begin(), group.calls.end(), [](const Call& call) { return !call.ended; });
   return open == group.calls.end() ? nullptr : &*open;
 }
 
-const Call* open_call(const Peer& peer, const GroupBoard*& group) {
-  for (const GroupBoard& entry : peer.board.groups) {
+const Call* open_call(const Peer& peer, const GroupStatus*& group) {
+  for (const GroupStatus& entry : peer.status.groups) {
     if (const Call* const call = open_call(entry)) return group = &entry, call;
   }
   return nullptr;
@@ -53,7 +53,7 @@ std::vector<IncompleteCall> incomplete_calls_of(const std::vector<Peer>& peers) 
   std::map<Key, IncompleteCall> incomplete;
   for (const Peer& peer : peers) {
     if (peer.link != Link::open) continue;
-    for (const GroupBoard& group : peer.board.groups) {
+    for (const GroupStatus& group : peer.status.groups) {
       const Call* const call = open_call(group);
       if (call == nullptr) continue;
       const auto [at, is_new] = incomplete.try_emplace(key_of(group, *call), IncompleteCall{&group, call, {}, {}, 0});
@@ -79,7 +79,7 @@ std::vector<Mismatch> mismatches_of(const std::vector<Peer>& peers) {
   std::map<Key, First> first;
   std::vector<Mismatch> found;
   for (const Peer& peer : peers) {
-    for (const GroupBoard& group : peer.board.groups) {
+    for (const GroupStatus& group : peer.status.groups) {
       for (const Call& call : group.calls) {
         const auto [at, is_new] = first.try_emplace(key_of(group, call), First{&peer, &call});
         if (is_new || is_same(*at->second.call, call)) continue;

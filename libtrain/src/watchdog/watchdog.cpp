@@ -95,7 +95,7 @@ struct MonitorLink {
   Channel channel;
   Clock::time_point heard;
   Link state = Link::open;  // done or failed once it said goodbye
-  Board board = {};         // arrives with its goodbye
+  RankStatus status = {};   // arrives with its goodbye
 };
 
 struct WatchThread {
@@ -122,8 +122,8 @@ struct WatchThread {
   Meeting meeting;
   std::optional<Monitor> monitor;  // on monitors only
   std::vector<MonitorLink> links;  // used by the thread, once it has taken them from `connected`
-  BoardReader reader;
-  Board own;
+  StatusReader reader;
+  RankStatus own;
   std::optional<Clock::time_point> found_alone;  // when speak_alone() found the fault
 
   std::string record_folder;  // unchanged once `has_folder` is true
@@ -170,8 +170,8 @@ WatchThread::~WatchThread() {
   const std::string how = std::uncaught_exceptions() > exceptions ? "failed" : "done";
   const auto deadline = Clock::now() + kGoodbyeDeadline;
   // A rank may wait for others in a call that this one had come to.
-  const std::string last = encode(last_board());
-  for (const auto& [kind, bytes] : {std::pair{Notice::board, last}, {Notice::goodbye, how}}) {
+  const std::string last = encode(last_status());
+  for (const auto& [kind, bytes] : {std::pair{Notice::status, last}, {Notice::goodbye, how}}) {
     for (MonitorLink& link : links) link.channel.send(kind, bytes);
     if (monitor) monitor->send_to_all(kind, bytes);
   }
@@ -213,7 +213,7 @@ void WatchThread::run() {
     next_beat = now + beat;
     own = reader.read(std::chrono::duration<double>(since_beat).count(), paused);
     const std::string bytes = encode(own);
-    for (MonitorLink& link : links) link.channel.send(Notice::board, bytes);
+    for (MonitorLink& link : links) link.channel.send(Notice::status, bytes);
     if (monitor) {
       monitor->set_own(own);
       monitor->send_to_all(Notice::pulse);
@@ -235,13 +235,13 @@ void WatchThread::listen(MonitorLink& link, Clock::time_point now) {
     link.heard = now;
     if (frame.kind == Notice::verdict) follow(link.channel, frame.bytes);
     if (frame.kind == Notice::goodbye) link.state = frame.bytes == "done" ? Link::done : Link::failed;
-    if (frame.kind != Notice::board) continue;
-    if (auto board = decode(frame.bytes)) link.board = std::move(*board);
+    if (frame.kind != Notice::status) continue;
+    if (auto status = decode(frame.bytes)) link.status = std::move(*status);
   }
 }
 
 void WatchThread::look(Clock::time_point now) {
-  monitor->set_own_step(device::read_progress().step);  // newer than the last board, where steps are short
+  monitor->set_own_step(device::read_progress().step);  // newer than the last status, where steps are short
   const std::vector<Peer>& peers = monitor->peers(now, options.heartbeat_s / 2);
   const auto verdict = diagnose(peers, limits);
   if (!verdict) return;
@@ -257,14 +257,14 @@ void WatchThread::speak_alone(Clock::time_point now) {
       found_alone.reset();
       return;
     }
-    const Place& place = meeting.places[static_cast<std::size_t>(link.rank)];
+    const RankProcess& process = meeting.processes[static_cast<std::size_t>(link.rank)];
     const bool is_gone = link.state == Link::open && !link.channel.is_open();
     peers.push_back(
-        {link.rank, place.host, place.pid, is_gone ? Link::closed : link.state, silent_s, {}, false, link.board});
+        {link.rank, process.host, process.pid, is_gone ? Link::closed : link.state, silent_s, {}, false, link.status});
   }
   if (peers.empty()) return;
-  const Place& place = meeting.places[static_cast<std::size_t>(rank)];
-  peers.push_back({rank, place.host, place.pid, Link::open, 0, {}, false, own});
+  const RankProcess& process = meeting.processes[static_cast<std::size_t>(rank)];
+  peers.push_back({rank, process.host, process.pid, Link::open, 0, {}, false, own});
   const auto verdict = diagnose(peers, limits);
   if (!verdict) {
     found_alone.reset();

@@ -21,7 +21,7 @@ namespace lt::comm {
 class GroupBackend;  // comm/backend.h
 }
 namespace lt::memory {
-class BlockSource;  // memory/buffer.h
+class BlockSource;  // memory/allocation.h
 }
 
 namespace LT_API lt {

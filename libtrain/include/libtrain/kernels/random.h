@@ -17,7 +17,7 @@ namespace LT_API lt {
 std::uint64_t derive_key(std::uint64_t seed, std::string_view name);
 
 // Returns the 64-bit product a * b.
-constexpr std::uint64_t wide_product(std::uint32_t a, std::uint32_t b) {
+constexpr std::uint64_t multiply_wide(std::uint32_t a, std::uint32_t b) {
 #ifdef __CUDA_ARCH__  // nvcc would add zero to the upper half of the product below
   if (!std::is_constant_evaluated()) return std::uint64_t{__umulhi(a, b)} << 32 | a * b;
 #endif
@@ -31,7 +31,7 @@ constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t c
   std::uint32_t c2 = static_cast<std::uint32_t>(counter_high), c3 = static_cast<std::uint32_t>(counter_high >> 32);
   std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = wide_product(0xD2511F53u, c0), p1 = wide_product(0xCD9E8D57u, c2);
+    const std::uint64_t p0 = multiply_wide(0xD2511F53u, c0), p1 = multiply_wide(0xCD9E8D57u, c2);
     const std::uint32_t n0 = static_cast<std::uint32_t>(p1 >> 32) ^ c1 ^ k0;
     const std::uint32_t n2 = static_cast<std::uint32_t>(p0 >> 32) ^ c3 ^ k1;
     c1 = static_cast<std::uint32_t>(p1), c3 = static_cast<std::uint32_t>(p0), c0 = n0, c2 = n2;

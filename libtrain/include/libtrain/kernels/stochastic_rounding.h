@@ -46,28 +46,28 @@ inline std::uint32_t rounding_state(std::string_view name) {
   return static_cast<std::uint32_t>(derive_key(0, name) >> 32);
 }
 
-// Maps the elements of a flat range to elements of parameters. The range is a sequence of places; each place holds
+// Maps the elements of a flat range to elements of parameters. The range is a sequence of segments; each segment holds
 // consecutive elements of one parameter.
-struct RoundingPlaces {
-  static constexpr int kMost = 16;  // maximum number of places
-  struct Place {
+struct RoundingSegments {
+  static constexpr int kMaxSegments = 16;  // maximum number of segments
+  struct Segment {
     Size begin;         // first element, as an index into the range
     Size element;       // the same element, as an index into the parameter
     std::uint64_t key;  // rounding_key() of the parameter
   };
   int count = 0;  // at least 1
-  Place places[kMost] = {};
+  Segment segments[kMaxSegments] = {};
 
-  // Returns the place of element i of the range. Elements before the first place belong to the first place.
-  constexpr const Place& at(Size i) const {
+  // Returns the segment of element i of the range. Elements before the first segment belong to the first segment.
+  constexpr const Segment& at(Size i) const {
     int last = 0;
-    while (last + 1 < count && places[last + 1].begin <= i) ++last;
-    return places[last];
+    while (last + 1 < count && segments[last + 1].begin <= i) ++last;
+    return segments[last];
   }
   // True if any eight consecutive elements of the range that start at a multiple of eight share a counter.
   constexpr bool are_aligned() const {
     for (int k = 0; k < count; ++k) {
-      if (places[k].begin % kRoundedTogether != 0 || places[k].element % kRoundedTogether != 0) return false;
+      if (segments[k].begin % kRoundedTogether != 0 || segments[k].element % kRoundedTogether != 0) return false;
     }
     return true;
   }

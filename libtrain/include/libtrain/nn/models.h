@@ -52,18 +52,18 @@ class Transformer : public Model {
   double flops_per_token(Size seq) const;
 
   // Positions and cached context of the tokens of a forward pass.
-  struct Place {
+  struct Positions {
     Size first = 0;                 // position of the first token: the number of cached tokens
-    Tensor positions = {};          // i32 [B]: position of each sequence's only token, in place of `first`
+    Tensor per_sequence = {};       // i32 [B]: position of each sequence's only token, in positions of `first`
     ops::KvCache* cache = nullptr;  // keys and values of earlier tokens for this block; null in training
     Tensor document_starts = {};    // as in Batch; undefined in generation
   };
   // The modules that differ between families. x is [B, T, width].
   struct Block : Module {
-    virtual Tensor forward(const Tensor& x, const Place& place) const = 0;
+    virtual Tensor forward(const Tensor& x, const Positions& positions) const = 0;
   };
   struct Embed : Module {
-    virtual Tensor forward(const Tensor& tokens, const Place& place) const = 0;
+    virtual Tensor forward(const Tensor& tokens, const Positions& positions) const = 0;
     virtual const Tensor& table() const = 0;
   };
   struct Head : Module {

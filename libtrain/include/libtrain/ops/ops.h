@@ -128,7 +128,7 @@ Tensor adapted_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const Tensor& a, const Tensor& b, const LowRank& adapter);
 
 // gelu(x [..., K] up[F, K]^T + up_bias [F]) down[N, F]^T + down_bias [N] + residual [..., N]. Biases and residual may
-// be undefined. GELU and its gradient are fused into the products if that is faster.
+// be undefined. GELU and its gradient are fused into the matmuls if that is faster.
 Tensor gelu_ffn(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down, const Tensor& down_bias,
                 const Tensor& residual = {});
 

@@ -30,7 +30,7 @@ struct UpdateRange {
   Size decayed = 0;                      // number of leading elements with weight decay
   const StepNumbers* numbers = nullptr;  // in device memory
   // Maps the elements to parameters, for stochastic rounding; null if weights and states are f32.
-  const RoundingPlaces* rounding = nullptr;
+  const RoundingSegments* rounding = nullptr;
   Tensor direction;  // f32 or bf16 for a MatrixUpdate; otherwise undefined
 };
 
@@ -40,11 +40,11 @@ struct MatrixStack {
   Size columns;            // of every matrix
 };
 
-// A stream that transforms matrices, and its workspace. `room` has at least MatrixUpdate::room_bytes() bytes, aligned
-// for any dtype; it is undefined if that is 0.
+// A stream that transforms matrices, and its workspace. `workspace` has at least MatrixUpdate::workspace_bytes() bytes,
+// aligned for any dtype; it is undefined if that is 0.
 struct TransformLane {
   Stream stream;
-  Tensor room;
+  Tensor workspace;
 };
 inline constexpr std::size_t kTransformLanes = 2;
 using TransformLanes = std::array<TransformLane, kTransformLanes>;
@@ -60,7 +60,8 @@ struct MatrixUpdate {
                      const TransformLanes& lanes)>
       transform;
   // Returns the bytes of workspace that transform() needs on each lane, for directions of dtype `direction`.
-  std::function<std::array<Size, kTransformLanes>(std::span<const MatrixStack> stacks, DType direction)> room_bytes;
+  std::function<std::array<Size, kTransformLanes>(std::span<const MatrixStack> stacks, DType direction)>
+      workspace_bytes;
   // Updates range.weights and range.copy by range.direction, the result of transform(). range.gradient is undefined.
   std::function<void(const UpdateRange& range)> end;
   // Returns the FLOPs of transform() for one stack. The engine uses them to divide the stacks evenly among ranks.

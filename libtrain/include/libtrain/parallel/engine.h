@@ -54,7 +54,7 @@ struct EngineOptions {
   // on the device, and those of a model whose loss() makes tensors from values of the host run without it. A graph
   // repeats the numbers that loss() gave to operations when it was captured, such as a factor: they must not change.
   bool cuda_graph = false;
-  // On CUDA with f32: products round their operands to TF32.
+  // On CUDA with f32: matmuls round their operands to TF32.
   bool tf32 = false;
   // With bf16: linear layers of blocks multiply in e4m3, with scales from the current values (docs/numerics.md, "FP8").
   // CUDA devices need compute capability 9.0.

@@ -14,7 +14,7 @@
 #include "libtrain/dtype.h"
 
 namespace lt::memory {
-class Buffer;  // a block of device memory; returns to its allocator when its last owner is destroyed
+class Allocation;  // a block of device memory; returns to its allocator when its last owner is destroyed
 }
 namespace lt::tensor {
 struct TensorStorage;  // tensor/storage.h: access to storage for the engine and autograd only

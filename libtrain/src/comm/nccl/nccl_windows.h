@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "comm/nccl/nccl_communicator.h"
-#include "memory/buffer.h"
+#include "memory/allocation.h"
 
 namespace lt::comm {
 

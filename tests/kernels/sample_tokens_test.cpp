@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "kernels/array.h"
-#include "kernels/pick.h"
+#include "kernels/sample_tokens.h"
 #include "test_main/catch.h"
 
 using namespace lt;
@@ -48,7 +48,7 @@ std::int32_t expected_token(std::vector<double> logits, const Options& o, const 
 
 }  // namespace
 
-TEST_CASE("pick_tokens: the token that the formula gives", "[kernels]") {
+TEST_CASE("sample_tokens: the token that the formula gives", "[kernels]") {
   const Size R = 3, V = 700, n = 2;
   std::vector<Options> cases{{}, {.temperature = 0}, {.top_k = 1}, {.temperature = 0.7, .top_k = 50, .top_p = 0.9}};
   cases.push_back({.temperature = 2, .top_p = 0.5});
@@ -63,35 +63,35 @@ TEST_CASE("pick_tokens: the token that the formula gives", "[kernels]") {
       for (Size i = 0; i < R * V; ++i) logits.set(i, i % V < 100 ? 4 * logits[i] : -std::fabs(logits[i]));
       std::vector<std::uint8_t> seen(static_cast<std::size_t>(R * V));
       for (std::size_t i = 0; i < seen.size(); i += 3) seen[i] = 1;
-      std::vector<std::int32_t> ids(3), picks{0, 5, 9}, lengths{4, 8, 9};
-      kernels::PickTokens call{dtype, R, V, logits.data(), o.temperature, o.top_k, o.top_p, o.min_p, o.penalty};
+      std::vector<std::int32_t> ids(3), samples{0, 5, 9}, lengths{4, 8, 9};
+      kernels::SampleTokens call{dtype, R, V, logits.data(), o.temperature, o.top_k, o.top_p, o.min_p, o.penalty};
       call.key = derive_key(1337, "sample"), call.per_prompt = n;
-      call.ids_R = ids.data(), call.picks_R = picks.data(), call.lengths_R = lengths.data(), call.most_length = 9;
+      call.ids_R = ids.data(), call.samples_R = samples.data(), call.lengths_R = lengths.data(), call.most_length = 9;
       if (o.penalty != 1) call.seen_RV = seen.data();
       for (int round = 0; round < 20; ++round) {
         std::vector<std::int32_t> expected;
         for (Size r = 0; r < R; ++r) {
-          const auto index = static_cast<std::uint64_t>(picks[static_cast<std::size_t>(r)]);
+          const auto index = static_cast<std::uint64_t>(samples[static_cast<std::size_t>(r)]);
           std::vector<double> row;
           for (Size i = 0; i < V; ++i) row.push_back(logits[r * V + i]);
           std::vector<std::uint8_t> marks(static_cast<std::size_t>(V));
           if (o.penalty != 1) std::copy_n(seen.begin() + r * V, V, marks.begin());
-          const double uniform = kernels::pick_number(call.key, r / n, r % n, index);
+          const double uniform = kernels::sample_number(call.key, r / n, r % n, index);
           if (r == 0) CHECK(uniform == uniform_from(philox_word(call.key, index)));
           expected.push_back(expected_token(std::move(row), o, marks, uniform));
         }
-        kernels::pick_tokens(CpuStream{}, call);
+        kernels::sample_tokens(CpuStream{}, call);
         CHECK(ids == expected);
         for (Size r = 0; r < R && o.penalty != 1; ++r)
           CHECK(seen[static_cast<std::size_t>(r * V + ids[static_cast<std::size_t>(r)])] == 1);
       }
-      CHECK(picks == std::vector<std::int32_t>{20, 25, 29});
+      CHECK(samples == std::vector<std::int32_t>{20, 25, 29});
       CHECK(lengths == std::vector<std::int32_t>{9, 9, 9});
     }
   }
 }
 
-TEST_CASE("pick_tokens: a row without a finite logit is told apart", "[kernels]") {
+TEST_CASE("sample_tokens: a row without a finite logit is told apart", "[kernels]") {
   const double inf = HUGE_VAL, nan = std::nan("");
   const std::vector<std::vector<double>> rows{{nan, nan, nan}, {-inf, nan, -inf}, {inf, nan, -inf},
                                               {nan, 2, nan},   {-inf, -inf, 1},   {1, inf, nan}};
@@ -102,35 +102,35 @@ TEST_CASE("pick_tokens: a row without a finite logit is told apart", "[kernels]"
       Array logits(dtype, 18);
       for (Size i = 0; i < 18; ++i)
         logits.set(i, rows[static_cast<std::size_t>(i / 3)][static_cast<std::size_t>(i % 3)]);
-      std::vector<std::int32_t> ids(6, -5), found(6), picks(6), lengths(6);
+      std::vector<std::int32_t> ids(6, -5), found(6), samples(6), lengths(6);
       std::vector<std::uint8_t> seen(18);
-      kernels::PickTokens call{dtype, 6, 3, logits.data(), o.temperature, o.top_k, o.top_p, o.min_p, o.penalty};
-      call.ids_R = ids.data(), call.found_R = found.data(), call.picks_R = picks.data();
+      kernels::SampleTokens call{dtype, 6, 3, logits.data(), o.temperature, o.top_k, o.top_p, o.min_p, o.penalty};
+      call.ids_R = ids.data(), call.found_R = found.data(), call.samples_R = samples.data();
       call.lengths_R = lengths.data(), call.most_length = 9;
       if (o.penalty != 1) call.seen_RV = seen.data();
-      kernels::pick_tokens(CpuStream{}, call);
+      kernels::sample_tokens(CpuStream{}, call);
       CHECK(found == expected);
       for (std::size_t r = 0; r < 6; ++r) CHECK((ids[r] >= 0 && ids[r] < 3 && (found[r] < 0 || found[r] == ids[r])));
       const std::vector<std::int32_t> before = ids;
-      call.found_R = nullptr, picks.assign(6, 0);
+      call.found_R = nullptr, samples.assign(6, 0);
       seen.assign(18, 0);
-      kernels::pick_tokens(CpuStream{}, call);
+      kernels::sample_tokens(CpuStream{}, call);
       CHECK(ids == before);
     }
   }
 }
 
-TEST_CASE("pick_tokens: of equal logits the first, and every token in turn", "[kernels]") {
+TEST_CASE("sample_tokens: of equal logits the first, and every token in turn", "[kernels]") {
   std::vector<float> logits(1000, 2.5f);
-  std::int32_t id = 0, picks = 0, length = 0;
-  kernels::PickTokens call{DType::f32, 1, 1000, logits.data()};
-  call.ids_R = &id, call.picks_R = &picks, call.lengths_R = &length, call.most_length = 1 << 20;
+  std::int32_t id = 0, samples = 0, length = 0;
+  kernels::SampleTokens call{DType::f32, 1, 1000, logits.data()};
+  call.ids_R = &id, call.samples_R = &samples, call.lengths_R = &length, call.most_length = 1 << 20;
   for (int i = 0; i < 50; ++i) {
-    const float uniform = kernels::pick_number(call.key, 0, 0, static_cast<std::uint64_t>(i));
-    kernels::pick_tokens(CpuStream{}, call);
+    const float uniform = kernels::sample_number(call.key, 0, 0, static_cast<std::uint64_t>(i));
+    kernels::sample_tokens(CpuStream{}, call);
     CHECK(std::abs(id - static_cast<std::int32_t>(uniform * 1000)) <= 1);
   }
   call.temperature = 0;
-  kernels::pick_tokens(CpuStream{}, call);
+  kernels::sample_tokens(CpuStream{}, call);
   CHECK(id == 0);
 }

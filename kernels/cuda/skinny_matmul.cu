@@ -4,7 +4,7 @@
 // may start before the kernel that writes a has ended, and fetches the first chunks of b meanwhile (programmatic
 // dependent launch). The norm's factor 1 / rms is the same for all terms of a row, so every warp sums the squares
 // during the matmul and multiplies at the end. This needs no extra pass over a.
-#include "kernels/few_rows.h"
+#include "kernels/skinny_matmul.h"
 
 #include "kernels/cuda/activation_functions.cuh"
 #include "kernels/cuda/common.cuh"
@@ -14,7 +14,7 @@
 namespace lt::kernels {
 namespace {
 
-constexpr int kFewThreads = 128, kFewWarps = kFewThreads / kWarp;
+constexpr int kSkinnyThreads = 128, kFewWarps = kSkinnyThreads / kWarp;
 constexpr int kColumns = 2;  // rows of b, which are columns of d, of a warp
 constexpr int kLoads = 4;    // packs of each in a chunk of a lane
 constexpr int kChunks = 2;   // under way
@@ -44,10 +44,12 @@ __device__ inline void wait_for_groups() {
 }
 
 template <class T, int kRows, Form kForm>
-__global__ void __launch_bounds__(kFewThreads, kRows == 1 ? 7 : kRows < 8 ? 4 : 3) few_rows_kernel(Operands<T> x) {
+__global__ void __launch_bounds__(kSkinnyThreads, kRows == 1  ? 7
+                                                  : kRows < 8 ? 4
+                                                              : 3) skinny_matmul_kernel(Operands<T> x) {
   constexpr bool kNormed = kForm != Form::plain, kGated = kForm == Form::gated;
-  constexpr int kOutputs = kGated ? 1 : kColumns;                        // of a warp and row
-  __shared__ Packed<T> fetched[kChunks][kLoads][kColumns][kFewThreads];  // a thread uses its own elements alone
+  constexpr int kOutputs = kGated ? 1 : kColumns;                           // of a warp and row
+  __shared__ Packed<T> fetched[kChunks][kLoads][kColumns][kSkinnyThreads];  // a thread uses its own elements alone
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
   const int first = (static_cast<int>(blockIdx.x) * kFewWarps + thread / kWarp) * kOutputs;
   const auto* const a = reinterpret_cast<const Packed<T>*>(x.a);
@@ -125,10 +127,10 @@ __global__ void __launch_bounds__(kFewThreads, kRows == 1 ? 7 : kRows < 8 ? 4 : 
 }
 
 template <class T, Form kForm>
-void launch_few_rows(CudaStream stream, const Operands<T>& x) {
+void launch_skinny_matmul(CudaStream stream, const Operands<T>& x) {
   constexpr int kOfBlock = kFewWarps * (kForm == Form::gated ? 1 : kColumns);
   const auto run = [&]<int kRows>() {
-    launch_early(stream, few_rows_kernel<T, kRows, kForm>, (x.N + kOfBlock - 1) / kOfBlock, kFewThreads, x);
+    launch_early(stream, skinny_matmul_kernel<T, kRows, kForm>, (x.N + kOfBlock - 1) / kOfBlock, kSkinnyThreads, x);
   };
   if (x.M == 1) return run.template operator()<1>();
   if (x.M == 2) return run.template operator()<2>();
@@ -138,13 +140,13 @@ void launch_few_rows(CudaStream stream, const Operands<T>& x) {
 
 }  // namespace
 
-void multiply_few_rows(CudaStream stream, const FewRows& p) {
+void skinny_matmul(CudaStream stream, const SkinnyMatmul& p) {
   if (p.M == 0 || p.N == 0) return;
-  if (!can_multiply_few_rows(p.dtype, p.M, p.K) || !aligned(p.a_MK, p.b, p.norm_w_K) || p.N > 1 << 27) {
-    throw InternalError("kernels", "multiply_few_rows: expected at most 8 aligned rows of whole packs");
+  if (!supports_skinny_matmul(p.dtype, p.M, p.K) || !aligned(p.a_MK, p.b, p.norm_w_K) || p.N > 1 << 27) {
+    throw InternalError("kernels", "skinny_matmul: expected at most 8 aligned rows of whole packs");
   }
   if (p.gated && (p.norm_w_K == nullptr || p.bias_N != nullptr || p.add_MN != nullptr)) {
-    throw InternalError("kernels", "multiply_few_rows: expected a norm before gates, and nothing added to them");
+    throw InternalError("kernels", "skinny_matmul: expected a norm before gates, and nothing added to them");
   }
   dispatch_float(p.dtype, [&]<class T>() {
     if constexpr (!std::is_same_v<T, double>) {
@@ -159,9 +161,9 @@ void multiply_few_rows(CudaStream stream, const FewRows& p) {
                           static_cast<int>(p.M),
                           static_cast<int>(p.N),
                           static_cast<int>(p.K / kPack<T>)};
-      if (p.gated) return launch_few_rows<T, Form::gated>(stream, x);
-      if (p.norm_w_K != nullptr) return launch_few_rows<T, Form::normed>(stream, x);
-      launch_few_rows<T, Form::plain>(stream, x);
+      if (p.gated) return launch_skinny_matmul<T, Form::gated>(stream, x);
+      if (p.norm_w_K != nullptr) return launch_skinny_matmul<T, Form::normed>(stream, x);
+      launch_skinny_matmul<T, Form::plain>(stream, x);
     }
   });
 }

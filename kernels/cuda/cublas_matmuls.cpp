@@ -1,13 +1,13 @@
 // Describes matmuls to cuBLASLt and times its algorithms. cuBLASLt is column-major, so it sees a row-major matrix as
 // its transpose. The row-major D = op(A) op(B) is therefore computed as D^T = op(B)^T op(A)^T, with swapped operands.
-#include "kernels/cuda/cublas_products.h"
+#include "kernels/cuda/cublas_matmuls.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "device/cuda_error.h"
-#include "kernels/cuda/product_tiles.h"
+#include "kernels/cuda/matmul_tiles.h"
 #include "kernels/gemm_in_passes.h"
 #include "memory/workspace.h"
 
@@ -50,10 +50,10 @@ Epilogue epilogue_of(const Gemm& g, bool bias) {
 }
 
 std::size_t workspace_bytes(bool has_workspace) {
-  return has_workspace ? static_cast<std::size_t>(memory::kProductWorkspaceBytes) : 0;
+  return has_workspace ? static_cast<std::size_t>(memory::kMatmulWorkspaceBytes) : 0;
 }
 
-// The file's entry for a product that is slower when fused.
+// The file's entry for a matmul that is slower when fused.
 bool is_none(const Algorithm& algorithm) {
   const auto& words = algorithm.words.data;
   return std::all_of(std::begin(words), std::end(words), [](auto word) { return word == 0; });
@@ -146,7 +146,7 @@ void Cublas::run(Prepared& p, const void* alpha, const void* beta, const Gemm& g
   set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scales);
   set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scales);
   const auto launch = [&](const Algorithm& algorithm) {
-    void* const workspace = algorithm.has_workspace ? memory::product_workspace(stream) : nullptr;
+    void* const workspace = algorithm.has_workspace ? memory::matmul_workspace(stream) : nullptr;
     return cublasLtMatmul(handle_, p.operation.get(), alpha, g.b, p.a.get(), g.a, p.b.get(), beta, c, p.c.get(), g.d,
                           p.d.get(), &algorithm.words, workspace, workspace_bytes(algorithm.has_workspace),
                           static_cast<cudaStream_t>(stream.handle));
@@ -272,7 +272,7 @@ std::unique_ptr<Prepared> Cublas::make(const Problem& q) {
     set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode);
     set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode);
     // Without an address there is no algorithm for scales of rows. run() sets the real ones.
-    const void* const somewhere = memory::product_workspace({nullptr, q.device});
+    const void* const somewhere = memory::matmul_workspace({nullptr, q.device});
     set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, somewhere);
     set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, somewhere);
     set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{!one_scale});
@@ -292,7 +292,7 @@ std::unique_ptr<Prepared> Cublas::make(const Problem& q) {
   p->d = layout(q.out, N, M, ldd, batch, stride_d);
 
   if (!q.pinned) add_candidates(*p, true);
-  // Deterministic products take the first algorithm. If none may use a workspace, there is none without one either.
+  // Deterministic matmuls take the first algorithm. If none may use a workspace, there is none without one either.
   if (q.pinned || (!deterministic && !p->candidates.empty())) add_candidates(*p, false);
   if (p->candidates.empty()) return nullptr;
   if (!deterministic && !q.pinned && !take_known(*p)) add_tiles(*p, Tiles::usual);
@@ -335,7 +335,7 @@ void Cublas::add_tiles(Prepared& p, Tiles which) const {
   const bool may_gain = batch == 1 && dtype_bytes(q.dtype) == 2 && q.epilogue != Epilogue::gelu_gradient;
   const auto is_tiled = [](const Algorithm& algorithm) { return is_tiled_algorithm(algorithm.words); };
   if (!may_gain || std::none_of(p.candidates.begin(), p.candidates.end(), is_tiled)) return;
-  // Unlike a proposal, a configuration that cuBLASLt accepts may need better aligned addresses than this product has.
+  // Unlike a proposal, a configuration that cuBLASLt accepts may need better aligned addresses than this matmul has.
   const auto is_aligned = [](std::uint32_t alignment) { return alignment == kMostAlignment; };
   if (!std::all_of(q.alignment.begin(), q.alignment.end(), is_aligned)) return;
   std::optional<cublasLtMatmulAlgo_t> algorithm = tiled_algorithm(handle_, data_type(q.dtype), data_type(q.out));

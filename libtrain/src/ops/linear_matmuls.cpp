@@ -1,5 +1,5 @@
 // Builds and runs a linear layer's three matmuls.
-#include "ops/linear_products.h"
+#include "ops/linear_matmuls.h"
 
 #include "kernels/reduce.h"
 #include "ops/check.h"
@@ -8,7 +8,7 @@
 
 namespace lt::ops {
 
-kernels::Gemm linear_product(const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+kernels::Gemm linear_matmul(const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return {.M = rows(x),
           .N = weight.dim(0),
           .K = weight.dim(1),
@@ -21,17 +21,17 @@ kernels::Gemm linear_product(const Tensor& y, const Tensor& x, const Tensor& wei
           .bias_N = bias.defined() ? bias.data() : nullptr};
 }
 
-void multiply(Device device, const kernels::Gemm& product) {
-  product.dtype == DType::e4m3 ? profile::count_quantized_product(product.M, product.N, product.K)
-                               : profile::count_product(product.M, product.N, product.K);
-  kernels::Gemm set = product;
+void multiply(Device device, const kernels::Gemm& matmul) {
+  matmul.dtype == DType::e4m3 ? profile::count_quantized_matmul(matmul.M, matmul.N, matmul.K)
+                              : profile::count_matmul(matmul.M, matmul.N, matmul.K);
+  kernels::Gemm set = matmul;
   set.settings = Context::current().kernels;
   tensor::dispatch(device, [&](auto s) { kernels::gemm(s, set); });
 }
 
 void add_parameter_gradients(const Slot& weight, const Slot& bias, const Tensor& dy, const Saved& x) {
   const GradientTarget db = bias != nullptr ? bias->next() : GradientTarget{{}, false};
-  // The product can also compute db, but only in a parameter gradient's dtype and without accumulating.
+  // The matmul can also compute db, but only in a parameter gradient's dtype and without accumulating.
   const bool together =
       weight != nullptr && bias != nullptr && !db.accumulate && db.dst.dtype() == kernels::gradient_dtype(dy.dtype());
   if (weight != nullptr) {

@@ -19,6 +19,6 @@ Size most_new_checkpoints(const CheckpointConfig& checkpoint, Size steps, Size s
 // Compares the free bytes of checkpoint.dir's file system with `count` checkpoints of `bytes` each. Returns a warning
 // if they do not fit, otherwise an empty text. If `is_new`, throws DataError if not even one checkpoint fits. A
 // continued run only gets a warning, because failed saves are retried and space may be freed by then.
-std::string require_room(const std::string& dir, Size bytes, Size count, bool is_new);
+std::string require_space(const std::string& dir, Size bytes, Size count, bool is_new);
 
 }  // namespace lt::saver

@@ -3,7 +3,7 @@
 // pass divide the distance from the largest logit linearly, which spreads the tokens over the bins. Later passes use
 // the bits of the logit and, among equal logits, the ids. A long row is cut into parts, one for each block of a cluster
 // (compute capability 9.0 and above). Sums are of integers, so their order does not matter.
-#include "kernels/pick.h"
+#include "kernels/sample_tokens.h"
 
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/early_launch.cuh"
@@ -12,7 +12,7 @@
 namespace lt::kernels {
 namespace {
 
-constexpr int kPickThreads = 1024, kBins = 2 * kPickThreads;
+constexpr int kSampleThreads = 1024, kBins = 2 * kSampleThreads;
 constexpr int kParts = 8;             // the largest cluster that every such device takes
 constexpr Size kLongRow = 16384;      // tokens from which a row is cut
 constexpr float kUnit = 0x1p40f;      // the weight of the largest logit
@@ -40,11 +40,11 @@ struct Row {
   __device__ void for_each(F&& visit) const {
     constexpr int kCount = kPack<T>;
     if (!is_aligned) {
-      for (Size i = begin + threadIdx.x; i < end; i += kPickThreads) visit(i, logit(i));
+      for (Size i = begin + threadIdx.x; i < end; i += kSampleThreads) visit(i, logit(i));
       return;
     }
 #pragma unroll 2
-    for (Size at = begin + threadIdx.x * kCount; at < end; at += kPickThreads * kCount) {
+    for (Size at = begin + threadIdx.x * kCount; at < end; at += kSampleThreads * kCount) {
       const auto pack = *reinterpret_cast<const Pack<T, kCount>*>(logits + at);
 #pragma unroll
       for (int k = 0; k < kCount; ++k) visit(at + k, penalized(pack.values[k], at + k));
@@ -76,7 +76,7 @@ __device__ V over_block(V x, const F& f) {
   if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = x;
   __syncthreads();
   V all = parts[0];
-  for (int w = 1; w < kPickThreads / kWarp; ++w) all = f(all, parts[w]);
+  for (int w = 1; w < kSampleThreads / kWarp; ++w) all = f(all, parts[w]);
   return all;
 }
 // The same over all blocks of a row.
@@ -126,19 +126,19 @@ __device__ int crossing(const Sum* bins, Sum bound, Sum& before) {
 }
 
 // Where, in the order of falling logits, the sum of weights, or the number of tokens with a weight, reaches `bound`.
-struct Place {
+struct Cut {
   std::uint32_t key;  // of the tokens there
   Sum before;         // the sum of all with larger logits
 };
 
 template <class Parts, class T>
-__device__ Place select(const Row<T>& row, Sum bound, bool counts, Sum* bins) {
-  Place place{0, 0};
+__device__ Cut select(const Row<T>& row, Sum bound, bool counts, Sum* bins) {
+  Cut cut{0, 0};
   int linear = -1;
   std::uint32_t known = 0;  // bits of the key that are decided
   for (const int shift : {-1, 21, 10, 0}) {
     const std::uint32_t digits = shift == 0 ? 1023 : 2047;
-    for (int i = static_cast<int>(threadIdx.x); i < kBins; i += kPickThreads) bins[i] = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < kBins; i += kSampleThreads) bins[i] = 0;
     __syncthreads();
     row.for_each([&](Size, float x) {
       const Sum own = row.units(x);
@@ -146,18 +146,18 @@ __device__ Place select(const Row<T>& row, Sum bound, bool counts, Sum* bins) {
       const int bin = row.linear_bin(x);
       if (shift < 0) {
         atomicAdd(&bins[bin], counts ? Sum{1} : own);
-      } else if (const std::uint32_t key = key_of(x); bin == linear && (key & known) == place.key) {
+      } else if (const std::uint32_t key = key_of(x); bin == linear && (key & known) == cut.key) {
         atomicAdd(&bins[(key >> shift) & digits], counts ? Sum{1} : own);
       }
     });
-    const int bin = crossing<Parts>(bins, bound, place.before);
+    const int bin = crossing<Parts>(bins, bound, cut.before);
     if (shift < 0) {
       linear = bin;
     } else {
-      place.key |= static_cast<std::uint32_t>(bin) << shift, known |= digits << shift;
+      cut.key |= static_cast<std::uint32_t>(bin) << shift, known |= digits << shift;
     }
   }
-  return place;
+  return cut;
 }
 
 // The token number `skip` of those with this key, in the order of ids.
@@ -173,7 +173,7 @@ __device__ int token_of(const Row<T>& row, std::uint32_t key, Sum skip) {
     row.for_each([&](Size, float x) { matches += key_of(x) == key ? 1 : 0; });
     matches = over_block(matches, [](Sum a, Sum b) { return a + b; });
     passed = Parts::before_part(matches);
-    for (Size base = row.begin; base < row.end && passed <= skip && matches > 0; base += kPickThreads) {
+    for (Size base = row.begin; base < row.end && passed <= skip && matches > 0; base += kSampleThreads) {
       const Size i = base + threadIdx.x;
       const bool is_match = i < row.end && key_of(row.logit(i)) == key;
       const auto count = static_cast<Sum>(__syncthreads_count(is_match));
@@ -223,7 +223,7 @@ __device__ int choose(Row<T> row, const Choice& c, float uniform, Sum* bins, boo
   });
   all = sum_of_row<Parts>(all), likely = sum_of_row<Parts>(likely), weighed = sum_of_row<Parts>(weighed);
   if (c.top_k > 0 && static_cast<Sum>(c.top_k) < weighed) {
-    const Place last = select<Parts>(row, static_cast<Sum>(c.top_k), true, bins);
+    const Cut last = select<Parts>(row, static_cast<Sum>(c.top_k), true, bins);
     Sum larger = 0;
     row.for_each([&](Size, float x) {
       if (key_of(x) < last.key) larger += row.units(x);
@@ -233,20 +233,20 @@ __device__ int choose(Row<T> row, const Choice& c, float uniform, Sum* bins, boo
   if (c.top_p < 1) {
     const auto share = static_cast<Sum>(ceil(static_cast<double>(c.top_p) * static_cast<double>(all)));
     const Sum bound = share < 1 ? 1 : share > all ? all : share;
-    const Place last = select<Parts>(row, bound, false, bins);
+    const Cut last = select<Parts>(row, bound, false, bins);
     const Sum own = row.units(logit_of(last.key));
     if (own > 0) all = last.before + (bound - last.before + own - 1) / own * own;
   }
   if (likely < all) all = likely;
   const auto reached = static_cast<Sum>(static_cast<double>(uniform) * static_cast<double>(all)) + 1;
   const Sum bound = reached > all ? all : reached;
-  const Place place = select<Parts>(row, bound, false, bins);
-  const Sum own = row.units(logit_of(place.key));
-  return token_of<Parts>(row, place.key, own > 0 ? (bound - place.before - 1) / own : 0);
+  const Cut cut = select<Parts>(row, bound, false, bins);
+  const Sum own = row.units(logit_of(cut.key));
+  return token_of<Parts>(row, cut.key, own > 0 ? (bound - cut.before - 1) / own : 0);
 }
 
 template <class T, int kBlocks>
-__global__ void __launch_bounds__(kPickThreads) pick_kernel(PickTokens call, Choice choice, bool is_aligned) {
+__global__ void __launch_bounds__(kSampleThreads) sample_kernel(SampleTokens call, Choice choice, bool is_aligned) {
   using Parts = RowParts<kBlocks>;
   __shared__ Sum bins[kBins];
   let_next_kernel_start();
@@ -266,37 +266,37 @@ __global__ void __launch_bounds__(kPickThreads) pick_kernel(PickTokens call, Cho
                    rate,
                    0};
   const float uniform =
-      pick_number(call.key, r / call.per_prompt, r % call.per_prompt, static_cast<std::uint64_t>(call.picks_R[r]));
+      sample_number(call.key, r / call.per_prompt, r % call.per_prompt, static_cast<std::uint64_t>(call.samples_R[r]));
   bool has_finite = false;
   const int token = choose<Parts>(row, choice, uniform, bins, has_finite);
-  Parts::synchronize();  // all have read picks_R and seen
+  Parts::synchronize();  // all have read samples_R and seen
   if (threadIdx.x != 0 || part != 0) return;
   call.ids_R[r] = token;
   if (call.found_R != nullptr) call.found_R[r] = has_finite ? token : -1;
-  ++call.picks_R[r];
+  ++call.samples_R[r];
   if (seen != nullptr) seen[token] = 1;
   const std::int32_t longer = call.lengths_R[r] + 1;
   call.lengths_R[r] = longer < call.most_length ? longer : static_cast<std::int32_t>(call.most_length);
 }
 
 template <class T, int kBlocks>
-void launch_pick(CudaStream stream, const PickTokens& call, const Choice& choice) {
+void launch_sample(CudaStream stream, const SampleTokens& call, const Choice& choice) {
   const bool is_aligned = call.V % kPack<T> == 0 && aligned(call.logits_RV);
-  launch_in_parts<kBlocks>(stream, pick_kernel<T, kBlocks>, call.R, kPickThreads, call, choice, is_aligned);
+  launch_in_parts<kBlocks>(stream, sample_kernel<T, kBlocks>, call.R, kSampleThreads, call, choice, is_aligned);
 }
 
 }  // namespace
 
 template <>
-void pick_tokens(CudaStream stream, const PickTokens& call) {
+void sample_tokens(CudaStream stream, const SampleTokens& call) {
   if (call.R == 0) return;
   const Choice choice{static_cast<float>(call.temperature), static_cast<float>(call.top_p),
                       static_cast<float>(call.min_p), call.top_k};
   dispatch_float(call.dtype, [&]<class T>() {
-    const bool cuts = call.V >= kLongRow && runs_new_code(stream, pick_kernel<T, kParts>);
-    cuts ? launch_pick<T, kParts>(stream, call, choice) : launch_pick<T, 1>(stream, call, choice);
+    const bool cuts = call.V >= kLongRow && runs_new_code(stream, sample_kernel<T, kParts>);
+    cuts ? launch_sample<T, kParts>(stream, call, choice) : launch_sample<T, 1>(stream, call, choice);
   });
-  check_launch("pick_tokens");
+  check_launch("sample_tokens");
 }
 
 }  // namespace lt::kernels

@@ -14,9 +14,9 @@
 #include "device/cuda.h"
 #include "kernels/cuda/algorithm_file.h"
 #include "kernels/cuda/cublas_handle.h"
-#include "kernels/cuda/product_tiles.h"
+#include "kernels/cuda/matmul_tiles.h"
 #include "kernels/gemm.h"
-#include "kernels/product_search.h"
+#include "kernels/matmul_search.h"
 #include "kernels/sustained_choice.h"
 
 namespace lt::kernels {
@@ -66,7 +66,7 @@ struct Prepared {
   std::optional<bool> fused_wins;     // as in Choice
 };
 
-using ReportSearch = std::function<void(const SearchedProduct&)>;
+using ReportSearch = std::function<void(const SearchedMatmul&)>;
 
 class Cublas {
  public:
@@ -100,7 +100,7 @@ class Cublas {
 
   // Sets the candidates to all algorithms that a search compares with the present choice.
   void take_search_candidates(Prepared& p) const;
-  // As in product_search.h.
+  // As in matmul_search.h.
   void search(const std::function<void()>& compute, const ReportSearch& report);
   void use(Algorithms which);
   std::string keep_found();

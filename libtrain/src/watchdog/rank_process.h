@@ -6,13 +6,13 @@
 
 namespace lt::watchdog {
 
-struct Place {
+struct RankProcess {
   std::string host;
   long pid = 0;
   std::string machine;  // equal for ranks that share a loopback address
   std::string pids;     // equal for ranks that share process numbers
 };
-Place own_place();
+RankProcess own_process();
 
 // Returns the numeric addresses of this host's active interfaces, without loopback and link-local ones.
 std::vector<std::string> own_addresses();

@@ -9,9 +9,9 @@ namespace lt::ops {
 
 // Describes the forward matmul and its epilogue for x [..., K], weight [N, K], bias [N] or undefined. The caller may
 // add to the description before passing it to multiply().
-kernels::Gemm linear_product(const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias);
-// Runs `product` on `device`, which must hold d, a and b.
-void multiply(Device device, const kernels::Gemm& product);
+kernels::Gemm linear_matmul(const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias);
+// Runs `matmul` on `device`, which must hold d, a and b.
+void multiply(Device device, const kernels::Gemm& matmul);
 
 // dW = dY^T X, db = sum of dY's rows. Reads `x` only if `weight` is not null.
 void add_parameter_gradients(const Slot& weight, const Slot& bias, const Tensor& dy, const Saved& x);

@@ -1,12 +1,12 @@
 // Takes a buffer's block from its source, counts it in the ledger, and gives it back.
-#include "memory/buffer.h"
+#include "memory/allocation.h"
 
 #include "memory/ledger.h"
 #include "memory/poison.h"
 #include "profile/work_count.h"
 
 namespace lt::memory {
-Buffer::Buffer(Size bytes, Device device)
+Allocation::Allocation(Size bytes, Device device)
     : bytes_(occupied_bytes(bytes)), device_(device), owner_(Context::current().owner) {
   if (bytes_ == 0) return;
   if (owner_ == MemoryOwner::activations) profile::count_traffic(2 * bytes_);
@@ -22,7 +22,7 @@ Buffer::Buffer(Size bytes, Device device)
   if (device.type == DeviceType::cpu && bytes_ > bytes) poison(data() + bytes, bytes_ - bytes);
 }
 
-Buffer::~Buffer() {
+Allocation::~Allocation() {
   if (block_ == nullptr) return;
   if (source_ != nullptr) {
     source_->release(index_);

@@ -1,6 +1,6 @@
 // Makes rank statuses from the counters of the process, and converts them to bytes: integers little-endian, each text
 // preceded by one byte of length.
-#include "watchdog/board.h"
+#include "watchdog/rank_status.h"
 
 #include <bit>
 #include <cstring>
@@ -12,7 +12,7 @@
 namespace lt::watchdog {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "boards travel as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "statuses travel as they lie in memory");
 constexpr std::size_t kLongestName = 100, kMostGroups = 64;
 
 class Writer {
@@ -63,7 +63,7 @@ class Reader {
   bool failed_ = false;
 };
 
-void write(Writer& to, const GroupBoard& group) {
+void write(Writer& to, const GroupStatus& group) {
   to.number(group.id), to.number(group.first), to.number(group.stride), to.number(group.size);
   to.text(group.name), to.number(group.launch), to.number(group.begun);
   to.number(static_cast<std::uint8_t>(group.calls.size()));
@@ -73,8 +73,8 @@ void write(Writer& to, const GroupBoard& group) {
   }
 }
 
-GroupBoard read_group(Reader& from) {
-  GroupBoard group;
+GroupStatus read_group(Reader& from) {
+  GroupStatus group;
   group.id = from.number<std::uint64_t>(), group.first = from.number<std::uint32_t>();
   group.stride = from.number<std::uint32_t>(), group.size = from.number<std::uint32_t>();
   group.name = from.text(), group.launch = from.number<std::uint32_t>(), group.begun = from.number<std::uint64_t>();
@@ -88,9 +88,9 @@ GroupBoard read_group(Reader& from) {
   return group;
 }
 
-void add(Board& board, const comm::GroupCalls& group, std::uint32_t launches) {
-  if (board.groups.size() == kMostGroups) return;
-  GroupBoard& entry = board.groups.emplace_back();
+void add(RankStatus& status, const comm::GroupCalls& group, std::uint32_t launches) {
+  if (status.groups.size() == kMostGroups) return;
+  GroupStatus& entry = status.groups.emplace_back();
   const comm::GroupPlace& place = group.place;
   entry.id = place.id, entry.size = static_cast<std::uint32_t>(place.size);
   entry.stride = place.is_even ? static_cast<std::uint32_t>(place.stride) : 0;
@@ -103,51 +103,51 @@ void add(Board& board, const comm::GroupCalls& group, std::uint32_t launches) {
 
 }  // namespace
 
-Board BoardReader::read(double seconds, bool paused) {
+RankStatus StatusReader::read(double seconds, bool paused) {
   const device::Progress now = device::read_progress();
   const std::uint64_t device = comm::device_progress() + now.launches;
   const bool moved = now.count != count_ || device != device_;
   still_s_ = moved || paused ? 0 : still_s_ + seconds;
   count_ = now.count, device_ = device;
-  Board board{now.count + device, now.phase, now.step, now.slowest_step_s, still_s_, {}};
-  if (moved) return board;
-  for (const comm::GroupCalls& group : comm::calls_of_groups(kCallsOnBoard, true)) {
-    if (!group.in_background || now.awaits_background) add(board, group, now.launches);
+  RankStatus status{now.count + device, now.phase, now.step, now.slowest_step_s, still_s_, {}};
+  if (moved) return status;
+  for (const comm::GroupCalls& group : comm::calls_of_groups(kCallsInStatus, true)) {
+    if (!group.in_background || now.awaits_background) add(status, group, now.launches);
   }
-  return board;
+  return status;
 }
 
-Board last_board() {
+RankStatus last_status() {
   const device::Progress now = device::read_progress();
-  Board board{now.count + comm::device_progress() + now.launches, now.phase, now.step, now.slowest_step_s, 0, {}};
-  for (const comm::GroupCalls& group : comm::calls_of_groups(kCallsOnBoard, true)) add(board, group, now.launches);
-  for (const comm::GroupCalls& group : comm::ended_groups()) add(board, group, now.launches);
+  RankStatus status{now.count + comm::device_progress() + now.launches, now.phase, now.step, now.slowest_step_s, 0, {}};
+  for (const comm::GroupCalls& group : comm::calls_of_groups(kCallsInStatus, true)) add(status, group, now.launches);
+  for (const comm::GroupCalls& group : comm::ended_groups()) add(status, group, now.launches);
   // Who leaves waits in no call, and a goodbye should be short.
-  for (GroupBoard& group : board.groups) group.calls.clear();
-  return board;
+  for (GroupStatus& group : status.groups) group.calls.clear();
+  return status;
 }
 
-std::string encode(const Board& board) {
+std::string encode(const RankStatus& status) {
   Writer to;
-  to.number(board.count), to.number(static_cast<std::uint8_t>(board.phase)), to.number(board.step);
-  to.number(board.slowest_step_s), to.number(board.still_s);
-  to.number(static_cast<std::uint8_t>(board.groups.size()));
-  for (const GroupBoard& group : board.groups) write(to, group);
+  to.number(status.count), to.number(static_cast<std::uint8_t>(status.phase)), to.number(status.step);
+  to.number(status.slowest_step_s), to.number(status.still_s);
+  to.number(static_cast<std::uint8_t>(status.groups.size()));
+  for (const GroupStatus& group : status.groups) write(to, group);
   return to.take();
 }
 
-std::optional<Board> decode(std::string_view bytes) {
+std::optional<RankStatus> decode(std::string_view bytes) {
   Reader from(bytes);
-  Board board;
-  board.count = from.number<std::uint64_t>();
+  RankStatus status;
+  status.count = from.number<std::uint64_t>();
   const auto phase = from.number<std::uint8_t>();
   if (phase >= device::kPhases) return std::nullopt;
-  board.phase = static_cast<Phase>(phase), board.step = from.number<std::int64_t>();
-  board.slowest_step_s = from.number<double>(), board.still_s = from.number<double>();
+  status.phase = static_cast<Phase>(phase), status.step = from.number<std::int64_t>();
+  status.slowest_step_s = from.number<double>(), status.still_s = from.number<double>();
   const std::size_t groups = from.number<std::uint8_t>();
-  for (std::size_t i = 0; i < groups && !from.failed(); ++i) board.groups.push_back(read_group(from));
+  for (std::size_t i = 0; i < groups && !from.failed(); ++i) status.groups.push_back(read_group(from));
   if (from.failed() || !from.is_at_end()) return std::nullopt;
-  return board;
+  return status;
 }
 
 }  // namespace lt::watchdog

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "kernels/cuda/algorithm_file.h"
-#include "kernels/cuda/cublas_products.h"
-#include "kernels/cuda/product_tiles.h"
+#include "kernels/cuda/cublas_matmuls.h"
+#include "kernels/cuda/matmul_tiles.h"
 #include "kernels/gemm.h"
+#include "kernels/matmul_search.h"
 #include "kernels/on_both.h"
-#include "kernels/product_search.h"
 #include "libtrain/error.h"
 
 using namespace lt;
@@ -32,7 +32,7 @@ Array small_numbers(DType dtype, Size count, std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("tiles of a product: those that cover its result in fewer rounds cost less", "[cublas]") {
+TEST_CASE("tiles of a matmul: those that cover its result in fewer rounds cost less", "[cublas]") {
   const auto cost = [](Size M, Size N, cublasLtMatmulTile_t id) {
     const std::vector<TileConfiguration> tiles = tiles_by_cost(M, N, 132);
     CHECK(std::is_sorted(tiles.begin(), tiles.end(), [](const auto& a, const auto& b) { return a.cost < b.cost; }));
@@ -45,7 +45,7 @@ TEST_CASE("tiles of a product: those that cover its result in fewer rounds cost 
   CHECK(cost(1408, 3072, CUBLASLT_MATMUL_TILE_256x128) < 0.6 * cost(1409, 3072, CUBLASLT_MATMUL_TILE_256x128));
 }
 
-TEST_CASE("cuda: all algorithms that a product is timed with give the same bits, all tiles too",
+TEST_CASE("cuda: all algorithms that a matmul is timed with give the same bits, all tiles too",
           "[cuda][cublas][search]") {
   if (!has_gpu()) return;
   std::size_t most = 0;
@@ -56,17 +56,17 @@ TEST_CASE("cuda: all algorithms that a product is timed with give the same bits,
     const Array a = small_numbers(dtype, M * K, 1), b = small_numbers(dtype, N * K, 2),
                 bias = small_numbers(dtype, N, 3), before = small_numbers(out, M * N, 4);
     Array d = small_numbers(out, M * N, 4), sums(DType::f32, M);
-    const auto product = [&](auto& a_at, auto& b_at, auto& bias_at, auto& d_at, auto& sums_at) {
+    const auto matmul = [&](auto& a_at, auto& b_at, auto& bias_at, auto& d_at, auto& sums_at) {
       Gemm g{.M = M, .N = N, .K = K, .a = a_at.data(), .b = b_at.data(), .d = d_at.data(), .dtype = dtype, .out = out};
       g.transpose_a = is_weight_gradient, g.transpose_b = !is_weight_gradient, g.accumulate = accumulate;
       if (kind == Kind::bias) g.bias_N = bias_at.data();
       if (kind == Kind::weight_gradient_and_sums) g.sum_a_M = static_cast<float*>(sums_at.data());
       return g;
     };
-    gemm(CpuStream{}, product(a, b, bias, d, sums));
+    gemm(CpuStream{}, matmul(a, b, bias, d, sums));
     const Array no_sums(DType::f32, M, -1);
     DeviceArray a_there(a), b_there(b), bias_there(bias), d_there(before), sums_there(no_sums);
-    const Gemm there = product(a_there, b_there, bias_there, d_there, sums_there);
+    const Gemm there = matmul(a_there, b_there, bias_there, d_there, sums_there);
     Cublas& cublas = Cublas::of(kGpu.index);
     Prepared* const prepared = cublas.prepare(problem_of(gpu_stream(), there, kind == Kind::bias, there.d));
     REQUIRE(prepared != nullptr);
@@ -112,25 +112,25 @@ TEST_CASE("cuda: all algorithms that a product is timed with give the same bits,
   if (device::cuda::compute_capability(kGpu.index) == 90) CHECK(most > 300);
 }
 
-TEST_CASE("cuda: deterministic products have the same bits again, before and after an algorithm was chosen", "[cuda]") {
+TEST_CASE("cuda: deterministic matmuls have the same bits again, before and after an algorithm was chosen", "[cuda]") {
   if (!has_gpu()) return;
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     CAPTURE(dtype_name(dtype));
     const Size M = 768, N = 512, K = 1031;
     const Array a = random_array(dtype, M * K, 1), b = random_array(dtype, K * N, 2);
     DeviceArray a_there(a), b_there(b);
-    const auto product = [&](bool deterministic) {
-      return gpu_product({.M = M,
-                          .N = N,
-                          .K = K,
-                          .a = a_there.data(),
-                          .b = b_there.data(),
-                          .dtype = dtype,
-                          .out = dtype,
-                          .settings = {.deterministic = deterministic}});
+    const auto matmul = [&](bool deterministic) {
+      return gpu_matmul({.M = M,
+                         .N = N,
+                         .K = K,
+                         .a = a_there.data(),
+                         .b = b_there.data(),
+                         .dtype = dtype,
+                         .out = dtype,
+                         .settings = {.deterministic = deterministic}});
     };
-    const Array first = product(true), chosen = product(false);
-    for (int i = 0; i < 3; ++i) CHECK(product(true).same_bits(first));
+    const Array first = matmul(true), chosen = matmul(false);
+    for (int i = 0; i < 3; ++i) CHECK(matmul(true).same_bits(first));
     CHECK(error_of(chosen, first.values()) <= 2 * tolerance(dtype));
   }
 }
@@ -148,19 +148,19 @@ TEST_CASE("cuda: algorithms are timed by one process at a time, and the others r
   });
   {
     const AlgorithmFile::Turn nested(first);
-    CHECK(first.add("a-product", chosen));
+    CHECK(first.add("a-matmul", chosen));
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   CHECK(!has_turn);
-  CHECK(!second.find("a-product"));
+  CHECK(!second.find("a-matmul"));
   turn.reset();
   other.join();
-  REQUIRE(second.find("a-product"));
-  CHECK(second.find("a-product")->words.data[0] == 7);
-  CHECK(!second.find("a-product")->has_workspace);
+  REQUIRE(second.find("a-matmul"));
+  CHECK(second.find("a-matmul")->words.data[0] == 7);
+  CHECK(!second.find("a-matmul")->has_workspace);
 }
 
-TEST_CASE("cuda: a searched product takes what was found or what it took before; the file keeps it",
+TEST_CASE("cuda: a searched matmul takes what was found or what it took before; the file keeps it",
           "[cuda][cublas][search]") {
   if (!has_gpu()) return;
   const Size M = 512, N = 768, K = 256;
@@ -170,8 +170,8 @@ TEST_CASE("cuda: a searched product takes what was found or what it took before;
   g.dtype = g.out = DType::bf16;
   Cublas cublas(kGpu.index);
   const float one = 1, zero = 0;
-  const auto run = [&](Prepared& p, const Gemm& product) {
-    cublas.run(p, &one, &zero, product, product.d, gpu_stream());
+  const auto run = [&](Prepared& p, const Gemm& matmul) {
+    cublas.run(p, &one, &zero, matmul, matmul.d, gpu_stream());
     Array result(DType::bf16, M * N);
     d.read(result);
     return result;
@@ -184,8 +184,8 @@ TEST_CASE("cuda: a searched product takes what was found or what it took before;
   p->candidates = {before};  // as a run's choice
   const Array expected = run(*p, g);
 
-  std::vector<SearchedProduct> searched;
-  const ReportSearch report = [&](const SearchedProduct& product) { searched.push_back(product); };
+  std::vector<SearchedMatmul> searched;
+  const ReportSearch report = [&](const SearchedMatmul& matmul) { searched.push_back(matmul); };
   const auto search = [&](const std::function<void()>& compute) { cublas.search(compute, report); };
   search([&] {
     Gemm deterministic = g, adding = g;
@@ -226,7 +226,7 @@ TEST_CASE("cuda: a searched product takes what was found or what it took before;
   CHECK(in_another_process.prepare(fused)->fused_wins == false);
   CHECK(in_another_process.prepare(problem)->candidates == std::vector{found});
 
-  // Products of sizes that may not come again are not timed, and take what is known.
+  // Matmuls of sizes that may not come again are not timed, and take what is known.
   g.settings.varied_sizes = true, g.M /= 2;
   const Problem shorter = problem_of(gpu_stream(), g, false, g.d);
   Prepared* const prompt = cublas.prepare(shorter);

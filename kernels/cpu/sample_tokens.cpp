@@ -1,5 +1,5 @@
 // Samples tokens on the CPU. Sorts only as much of a row as sampling needs.
-#include "kernels/pick.h"
+#include "kernels/sample_tokens.h"
 
 #include <algorithm>
 #include <cmath>
@@ -41,7 +41,7 @@ class Falling {
   std::size_t sorted_ = 0;
 };
 
-std::uint32_t pick(const std::vector<double>& logits, const PickTokens& call, float uniform) {
+std::uint32_t sample(const std::vector<double>& logits, const SampleTokens& call, float uniform) {
   const auto largest = std::max_element(logits.begin(), logits.end());
   if (call.temperature == 0 || std::isinf(*largest)) return static_cast<std::uint32_t>(largest - logits.begin());
   const auto weight = [&](std::uint32_t token) { return std::exp((logits[token] - *largest) / call.temperature); };
@@ -78,7 +78,7 @@ std::uint32_t pick(const std::vector<double>& logits, const PickTokens& call, fl
 }  // namespace
 
 template <>
-void pick_tokens(CpuStream, const PickTokens& call) {
+void sample_tokens(CpuStream, const SampleTokens& call) {
   std::vector<double> logits(static_cast<std::size_t>(call.V));
   for (Size r = 0; r < call.R; ++r) {
     std::uint8_t* const seen = call.seen_RV == nullptr ? nullptr : call.seen_RV + r * call.V;
@@ -95,9 +95,9 @@ void pick_tokens(CpuStream, const PickTokens& call) {
     for (double& logit : logits) {
       if (std::isnan(logit)) logit = -std::numeric_limits<double>::infinity();  // NaN has no order
     }
-    const float uniform =
-        pick_number(call.key, r / call.per_prompt, r % call.per_prompt, static_cast<std::uint64_t>(call.picks_R[r]++));
-    const std::uint32_t token = pick(logits, call, uniform);
+    const float uniform = sample_number(call.key, r / call.per_prompt, r % call.per_prompt,
+                                        static_cast<std::uint64_t>(call.samples_R[r]++));
+    const std::uint32_t token = sample(logits, call, uniform);
     call.ids_R[r] = static_cast<std::int32_t>(token);
     if (call.found_R != nullptr) {
       const bool has_finite = std::any_of(logits.begin(), logits.end(), [](double x) { return std::isfinite(x); });

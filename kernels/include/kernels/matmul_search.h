@@ -9,7 +9,7 @@
 
 namespace lt::kernels {
 
-struct SearchedProduct {
+struct SearchedMatmul {
   std::string name;             // "bf16 16384 x 6400 x 1600, B transposed, bias"
   double present_ms, found_ms;  // per call, over some tenths of a second
 };
@@ -19,15 +19,15 @@ struct SearchedProduct {
 // GELU can be fused into the matmul or run as a separate pass, both are searched and then compared. Later calls use the
 // algorithm that was found. Calls `report` after each search. Throws DataError if the file for the found algorithms
 // cannot be written.
-void search_products(Device device, const std::function<void()>& compute,
-                     const std::function<void(const SearchedProduct&)>& report);
+void search_matmuls(Device device, const std::function<void()>& compute,
+                    const std::function<void(const SearchedMatmul&)>& report);
 
 enum class Algorithms { present, found };
 // Makes later calls of all matmuls of the last search use the found algorithms, or those used before the search.
-void use_products(Device device, Algorithms which);
+void use_matmuls(Device device, Algorithms which);
 
 // Writes the found algorithms to the file from which runs read the algorithms of matmuls. Returns its path, or an empty
 // text if it cannot be written.
-std::string keep_found_products(Device device);
+std::string keep_found_matmuls(Device device);
 
 }  // namespace lt::kernels

@@ -1,5 +1,5 @@
-// A Buffer owns a block of device memory and its entry in the ledger. If an AllocationScope is active, the block comes
-// from the scope's source (an arena or a recorder), otherwise from the device's allocator.
+// A Allocation owns a block of device memory and its entry in the ledger. If an AllocationScope is active, the block
+// comes from the scope's source (an arena or a recorder), otherwise from the device's allocator.
 #pragma once
 
 #include <memory>
@@ -41,17 +41,17 @@ class UncountedMemoryScope {
   const ContextMemberScope<&Context::counts_memory> counts_{false};
 };
 
-// Rounds `bytes` up to a multiple of kAllocationAlignment, the bytes that a Buffer occupies.
+// Rounds `bytes` up to a multiple of kAllocationAlignment, the bytes that a Allocation occupies.
 constexpr Size occupied_bytes(Size bytes) {
   return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
 }
 
-class Buffer {
+class Allocation {
  public:
-  Buffer(Size bytes, Device device);
-  ~Buffer();
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
+  Allocation(Size bytes, Device device);
+  ~Allocation();
+  Allocation(const Allocation&) = delete;
+  Allocation& operator=(const Allocation&) = delete;
 
   std::byte* data() const { return static_cast<std::byte*>(block_); }
   Size bytes() const { return bytes_; }

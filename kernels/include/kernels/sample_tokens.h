@@ -15,10 +15,10 @@ namespace lt::kernels {
 // their total (Holtzman et al. 2020); of these, the tokens with a weight of at least min_p (Nguyen et al. 2024). The
 // first token is always a candidate. The sampled token is the first at which the running sum of weights exceeds u times
 // the sum of all candidates' weights. NaN is never sampled. A row without a finite logit yields some token of the
-// vocabulary, and -1 in found_R. u is number picks_R[r] of the random stream (key, prompt r / per_prompt, continuation
-// r % per_prompt). No row is sorted as a whole. On CUDA, weights are counted in multiples of 2^-40, so the order of
-// sums does not matter.
-struct PickTokens {
+// vocabulary, and -1 in found_R. u is number samples_R[r] of the random stream (key, prompt r / per_prompt,
+// continuation r % per_prompt). No row is sorted as a whole. On CUDA, weights are counted in multiples of 2^-40, so the
+// order of sums does not matter.
+struct SampleTokens {
   DType dtype;
   Size R, V;
   const void* logits_RV;
@@ -29,16 +29,16 @@ struct PickTokens {
   Size per_prompt = 1;
   std::int32_t* ids_R = nullptr;      // receives the tokens
   std::int32_t* found_R = nullptr;    // like ids_R, but -1 for a row without a finite logit. Null: not written
-  std::int32_t* picks_R = nullptr;    // index of the sample; incremented
+  std::int32_t* samples_R = nullptr;  // index of the sample; incremented
   std::int32_t* lengths_R = nullptr;  // incremented, to at most most_length
   Size most_length = 0;
   std::uint8_t* seen_RV = nullptr;  // 1 for each token that the sequence has; the new one is added. Null: no penalty
 };
 template <class S>
-void pick_tokens(S stream, const PickTokens& call);
+void sample_tokens(S stream, const SampleTokens& call);
 
 // Returns the random number, in [0, 1), of sample `index` of a continuation.
-constexpr float pick_number(std::uint64_t key, Size prompt, Size continuation, std::uint64_t index) {
+constexpr float sample_number(std::uint64_t key, Size prompt, Size continuation, std::uint64_t index) {
   const std::uint64_t stream = static_cast<std::uint64_t>(prompt) << 32 | static_cast<std::uint64_t>(continuation);
   return uniform_from(philox(key, index / 4, stream)[index % 4]);
 }

@@ -1,5 +1,5 @@
 // Reads /proc and the interfaces of this host.
-#include "watchdog/place.h"
+#include "watchdog/rank_process.h"
 
 #include <fmt/format.h>
 #include <ifaddrs.h>
@@ -33,7 +33,7 @@ std::string first_line_of(const std::string& path) {
 
 }  // namespace
 
-Place own_place() {
+RankProcess own_process() {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   const std::string boot = "boot-" + device::kernel_identity();  // one word, even if the identity is empty

@@ -1,5 +1,5 @@
 // Counts the bytes of checkpoints and reads the free bytes of the file system.
-#include "save/checkpoint_room.h"
+#include "save/checkpoint_space.h"
 
 #include <fmt/format.h>
 #include <sys/statvfs.h>
@@ -57,7 +57,7 @@ Size most_new_checkpoints(const CheckpointConfig& config, Size steps, Size steps
   return std::min(saves, std::max<Size>(1, at_once - present));
 }
 
-std::string require_room(const std::string& dir, Size bytes, Size count, bool is_new) {
+std::string require_space(const std::string& dir, Size bytes, Size count, bool is_new) {
   const std::optional<Size> free = free_bytes(dir);
   if (!free || *free / std::max<Size>(1, bytes) >= count) return "";
   if (is_new && *free < bytes) {

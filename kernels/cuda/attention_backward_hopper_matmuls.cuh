@@ -23,7 +23,7 @@ struct Worker {
 
 // sums = a b^T, a of 64 keys or values, b a tile of queries or their gradients.
 template <class T>
-__device__ void start_product(Sums& sums, std::uint32_t a, std::uint32_t b) {
+__device__ void wgmma_start(Sums& sums, std::uint32_t a, std::uint32_t b) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) multiply<T, 0, 0>(sums, descriptor(a + 32 * i), descriptor(b + 32 * i), i > 0);
 }
@@ -83,13 +83,13 @@ __device__ void give_dq(const Worker& w, int n, bool finish, bool add) {
   const TileDescriptor ds(w.shared + LT_AT(ds) + n % 2 * kKeyBytes), k(w.shared + LT_AT(k));
   Sums dq;
   begin(dq);
-  fence_products();
+  wgmma_fence();
 #pragma unroll
   for (int i = 0; i < 4 * kSeenGroups; ++i) {
     multiply<T, 1, 1>(dq, ds.at(2048 * i), k.at(2048 * i), i > 0);
   }
-  commit_products();
-  wait_for_products<0>();
+  wgmma_commit();
+  wgmma_wait<0>();
   changed(dq);
   wait_for(w.shared + LT_AT(dq_empty) + 8 * w.warp_group, n / 2 & 1);
   const std::uint32_t rows = w.shared + LT_AT(dq) + w.warp_group * kSumBytes, own = rows + w.thread * 16;
@@ -122,11 +122,11 @@ __device__ inline void give_back(const Worker& w, int stage) {
 template <class T>
 __device__ void start_group(Sums& s, Sums& dp, const Worker& w, int own, int stage) {
   begin(s), begin(dp);
-  fence_products();
-  start_product<T>(s, w.k(own), w.q(stage));
-  commit_products();
-  start_product<T>(dp, w.v(own), w.dout(stage));
-  commit_products();
+  wgmma_fence();
+  wgmma_start<T>(s, w.k(own), w.q(stage));
+  wgmma_commit();
+  wgmma_start<T>(dp, w.v(own), w.dout(stage));
+  wgmma_commit();
 }
 // S is done, dP may still run. Starts dv += P dout, and computes dS.
 template <class T>
@@ -136,10 +136,10 @@ __device__ void use_group(Sums& s, Sums& dp, Sums& dv, Operand<T>& p, Operand<T>
   exponentiate(s, w, stage);
   if (diagonal) hide_later_keys(s, w);
   round_to<T>(p, s);
-  fence_products();
+  wgmma_fence();
   start_adding<T>(dv, p, w.dout(stage));
-  commit_products();
-  wait_for_products<1>();
+  wgmma_commit();
+  wgmma_wait<1>();
   changed(dp);
   scores_gradient<T>(ds, s, dp, w, own, stage, n % 2);
 }
@@ -168,12 +168,12 @@ __device__ void compute_on_diagonal(Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroup
     Sums s, dp;
     Operand<T> p, ds;
     start_group<T>(s, dp, w, own, stage);
-    wait_for_products<1>();
+    wgmma_wait<1>();
     use_group<T>(s, dp, dv[own], p, ds, w, own, stage, n, w.key_group(own) == t);
-    fence_products();
+    wgmma_fence();
     start_adding<T>(dk[own], ds, w.q(stage));
-    commit_products();
-    wait_for_products<0>();
+    wgmma_commit();
+    wgmma_wait<0>();
     changed(dk[own]), changed(dv[own]);
   }
   give_back(w, stage);
@@ -199,27 +199,27 @@ __device__ void compute_below(Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroups], co
   Operand<T> p, ds;
   Sums s0, dp0;
   start_group<T>(s0, dp0, w, 0, stage);
-  wait_for_products<1>();
+  wgmma_wait<1>();
   use_group<T>(s0, dp0, dv[0], p, ds, w, 0, stage, n, false);
-  wait_for_products<0>();
+  wgmma_wait<0>();
   changed(dv[0]);
 
   Sums s1, dp1;
   begin(s1), begin(dp1);
-  fence_products();
-  start_product<T>(s1, w.k(1), w.q(stage));
-  commit_products();
+  wgmma_fence();
+  wgmma_start<T>(s1, w.k(1), w.q(stage));
+  wgmma_commit();
   start_adding<T>(dk[0], ds, w.q(stage));
-  start_product<T>(dp1, w.v(1), w.dout(stage));
-  commit_products();
-  wait_for_products<1>();
+  wgmma_start<T>(dp1, w.v(1), w.dout(stage));
+  wgmma_commit();
+  wgmma_wait<1>();
   use_group<T>(s1, dp1, dv[1], p, ds, w, 1, stage, n, false);
   changed(dk[0]);
-  fence_products();
+  wgmma_fence();
   start_adding<T>(dk[1], ds, w.q(stage));
-  commit_products();
+  wgmma_commit();
   end_scores_gradient(w, n, [&] { give_dq<T, 2 * kKeyGroups>(w, n, finish, true); });
-  wait_for_products<0>();
+  wgmma_wait<0>();
   changed(dk[1]), changed(dv[1]);
   give_back(w, stage);
 }

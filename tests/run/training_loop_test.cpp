@@ -1,0 +1,165 @@
+// The training loop: why a run ends, what it saves and records by then, and that the next start continues.
+#include <csignal>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/error.h"
+#include "libtrain/nn/models.h"
+#include "libtrain/run/trainer.h"
+#include "test_main/catch.h"
+#include "test_main/temp_folder.h"
+#include "test_main/world.h"
+
+using namespace lt;
+using lt_test::TempFolder;
+
+namespace {
+
+using Steps = std::vector<Size>;
+
+// Tokens by position. From the first sample on, `poison`, if not negative, is the step whose loss is not finite.
+struct Counting : BatchSource {
+  Batch next() override {
+    std::vector<std::int32_t> ids;
+    for (Size i = 0; i < 4; ++i) ids.push_back(static_cast<std::int32_t>((position + i) % 8));
+    ++position;
+    return {Tensor::from(ids, {1, 4}), Tensor::from(ids, {1, 4})};
+  }
+  void seek(Size samples) override { position = samples; }
+  Size tokens() const override { return 0; }
+  Size position = 0;
+};
+
+struct Small : nn::Gpt2 {
+  Small() : nn::Gpt2({.layers = 1, .heads = 1, .width = 4, .vocab = 8, .max_seq = 4}) {}
+};
+
+TrainerOptions small_options(const std::string& folder, Size steps) {
+  return {.train = {.steps = steps, .micro_batch = 1, .device = DeviceType::cpu},
+          .optim = {.lr = 0.1},
+          .run = {.dir = folder}};
+}
+
+struct Trained {
+  ExitCode code = ExitCode::internal;
+  Steps steps;                 // that the callback saw
+  std::vector<double> losses;  // of these
+};
+
+Trained train_small(const TrainerOptions& options, const Trainer::StepCallback& on_step = {}) {
+  Small model;
+  Counting batches;
+  Trained trained;
+  trained.code = Trainer(lt_test::world(), model, options).train(batches, [&](const TrainedStep& step) {
+    trained.steps.push_back(step.step), trained.losses.push_back(step.loss);
+    if (on_step) on_step(step);
+  });
+  return trained;
+}
+
+std::vector<nlohmann::json> rows_of(const std::string& run_dir) {
+  std::vector<nlohmann::json> rows;
+  std::istringstream lines(lt_test::read_text(run_dir + "/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) rows.push_back(nlohmann::json::parse(line));
+  return rows;
+}
+
+// Rows as words: "start", "1" for a step, "checkpoint 2" and so on.
+std::vector<std::string> record_of(const std::string& run_dir) {
+  std::vector<std::string> words;
+  for (const nlohmann::json& row : rows_of(run_dir)) {
+    const std::string step = row.contains("step") ? std::to_string(row["step"].get<Size>()) : "";
+    const bool is_event = row.contains("event");
+    words.push_back(!is_event                      ? step
+                    : row["event"] == "checkpoint" ? "checkpoint " + step
+                                                   : row["event"].get<std::string>());
+  }
+  return words;
+}
+
+Steps saved_in(const std::string& run_dir) {
+  Steps steps;
+  for (const checkpoint::Listing& entry : checkpoint::list(run_dir + "/checkpoints", true)) {
+    if (entry.valid) steps.push_back(entry.step);
+  }
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("loop: steps, saves and the end stand in the record in their order", "[train]") {
+  const TempFolder temp;
+  TrainerOptions options = small_options(temp / "run", 5);
+  options.checkpoint.every = 2;
+  const Trained trained = train_small(options);
+  CHECK(trained.code == ExitCode::ok);
+  CHECK(trained.steps == Steps{1, 2, 3, 4, 5});
+  CHECK(record_of(temp / "run") == std::vector<std::string>{"start", "1", "2", "checkpoint 2", "3", "4", "checkpoint 4",
+                                                            "5", "checkpoint 5", "end"});
+  CHECK(saved_in(temp / "run") == Steps{2, 4, 5});
+  CHECK(train_small(options).steps.empty());  // it is complete
+}
+
+TEST_CASE("loop: an interrupted run continues with the losses of one that was not", "[train]") {
+  const TempFolder temp;
+  const Trained whole = train_small(small_options(temp / "whole", 6));
+  TrainerOptions options = small_options(temp / "parts", 6);
+  options.train.max_minutes = 1e-9;  // over after the first step
+  Trained parts = train_small(options);
+  CHECK(parts.steps == Steps{1});
+  CHECK(rows_of(temp / "parts").back()["reason"] == "max_minutes");
+  CHECK(saved_in(temp / "parts") == Steps{1});
+  options.train.max_minutes = 0;
+  const Trained rest = train_small(options);
+  CHECK(rest.steps == Steps{2, 3, 4, 5, 6});
+  parts.losses.insert(parts.losses.end(), rest.losses.begin(), rest.losses.end());
+  CHECK(parts.losses == whole.losses);
+}
+
+TEST_CASE("loop: a signal ends the run after its step, with the state saved", "[train]") {
+  for (const int signal : {SIGUSR1, SIGTERM, SIGINT}) {
+    const TempFolder temp;
+    const TrainerOptions options = small_options(temp / "run", 9);
+    const Trained stopped = train_small(options, [&](const TrainedStep& step) {
+      if (step.step == 3) std::raise(signal);
+    });
+    CHECK(stopped.code == ExitCode::restart);
+    const Size last = stopped.steps.back();
+    CHECK(last >= 3);
+    CHECK(last <= 4);
+    CHECK(saved_in(temp / "run") == Steps{last});
+    CHECK(train_small(options).steps.front() == last + 1);
+  }
+}
+
+TEST_CASE("loop: a signal with the last step ends nothing early", "[train]") {
+  const TempFolder temp;
+  const Trained trained = train_small(small_options(temp / "run", 3), [&](const TrainedStep& step) {
+    if (step.step == 3) std::raise(SIGUSR1);
+  });
+  CHECK(trained.code == ExitCode::ok);
+  CHECK(rows_of(temp / "run").back()["reason"] == "steps");
+}
+
+TEST_CASE("loop: a loss that is not finite ends the run before its state is saved", "[train]") {
+  const TempFolder temp;
+  TrainerOptions options = small_options(temp / "run", 9);
+  options.optim = {.lr = 1e30, .clip = 0};
+  options.checkpoint.every = 1;
+  std::string message;
+  try {
+    train_small(options);
+  } catch (const NonFiniteError& error) {
+    message = error.what();
+  }
+  CHECK_THAT(message, Catch::Matchers::ContainsSubstring("expected finite numbers; step "));
+  const std::vector<nlohmann::json> rows = rows_of(temp / "run");
+  const Size last = rows.back()["step"].get<Size>();
+  CHECK(rows.back()["event"] == "skip");
+  CHECK(saved_in(temp / "run").back() == last - 1);
+}
