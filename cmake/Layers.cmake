@@ -5,7 +5,7 @@
 set_property(GLOBAL PROPERTY LT_LAYERS "")
 set_property(GLOBAL PROPERTY LT_PRIVATE_LIBS "")
 
-set(LT_COLD_OPTIONS $<$<CONFIG:Release,RelWithDebInfo>:-O1> $<$<CONFIG:Debug>:-O0>)
+set(LT_COLD_OPTIONS $<$<CONFIG:Release,RelWithDebInfo>:-Og> $<$<CONFIG:Debug>:-O0>)
 
 function(lt_layer name)
   cmake_parse_arguments(ARG "COLD" "" "SOURCES;PRIVATE" ${ARGN})

@@ -28,6 +28,18 @@ decltype(auto) dispatch_float(DType dtype, F&& f) {
   throw InternalError("kernels", "expected f32, f64, bf16 or f16, found " + std::string(dtype_name(dtype)));
 }
 
+// Like dispatch_float(), but for the dtypes in which ranks add values: f32, f64 and bf16.
+template <class F>
+decltype(auto) dispatch_reduced(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f.template operator()<float>();
+    case DType::f64: return f.template operator()<double>();
+    case DType::bf16: return f.template operator()<bf16>();
+    default: break;
+  }
+  throw InternalError("kernels", "expected f32, f64 or bf16, found " + std::string(dtype_name(dtype)));
+}
+
 // Like dispatch_float(), but for f32 and bf16 only.
 template <class F>
 decltype(auto) dispatch_f32_bf16(DType dtype, F&& f) {

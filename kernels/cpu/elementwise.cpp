@@ -1,11 +1,10 @@
-// Copies, conversions, arithmetic with broadcasting and dropout on the CPU. Each output element depends only on its own
+// Copies, conversions and arithmetic with broadcasting on the CPU. Each output element depends only on its own
 // inputs, so the bits do not depend on the number of threads.
 #include "kernels/elementwise.h"
 
 #include <cstring>
 
 #include "kernels/cpu/strided.h"
-#include "libtrain/kernels/random.h"
 
 namespace lt::kernels {
 namespace {
@@ -59,6 +58,12 @@ void copy_rows(const Strided& s, T* out, const T* a) {
   });
 }
 
+// The rows that no instruction set computes faster: compiled once, not for each of them.
+template <class T, class F>
+[[gnu::noinline]] void strided_row(Size n, T* y, Size so, const T* p, Size sa, const T* q, Size sb, F value) {
+  for (Size k = 0; k < n; ++k) y[k * so] = value(y[k * so], p[k * sa], q[k * sb]);
+}
+
 // out = f(out, a, b) in the arithmetic type.
 template <bool kSymmetric = true, class T, class F>
 void binary_rows(Strided s, T* out, const T* a, const T* b, F f) {
@@ -77,7 +82,7 @@ void binary_rows(Strided s, T* out, const T* a, const T* b, F f) {
 #pragma omp simd
       for (Size k = 0; k < n; ++k) y[k] = value(y[k], p[k], scalar);
     } else {
-      for (Size k = 0; k < n; ++k) y[k * so] = value(y[k * so], p[k * sa], q[k * sb]);
+      strided_row(n, y, so, p, sa, q, sb, value);
     }
   });
 }
@@ -237,45 +242,6 @@ void scale(CpuStream, DType dtype, void* y_N, const void* x_N, double alpha, Siz
     const T* x = static_cast<const T*>(x_N);
     const Arithmetic<T> factor = static_cast<Arithmetic<T>>(alpha);
     map(static_cast<T*>(y_N), N, accumulate, [=](Size i) LT_VECTOR_BODY { return factor * load(x[i]); });
-  });
-}
-
-template <>
-void dropout(CpuStream, const Dropout& k) {
-  const void* const x_N = k.x_N;
-  void* const y_N = k.y_N;
-  const float p = k.p;
-  const std::uint64_t key = k.key, first = k.first.number();
-  dispatch_float(k.dtype, [&]<class T>() {
-    using A = Arithmetic<T>;
-    const A factor = A(1) / (A(1) - static_cast<A>(p));
-    dispatch_flag(k.accumulate, [&](auto flag) {
-      parallel_for(k.N, kGrain / 4, [=](Size begin, Size end) LT_VECTOR_BODY {
-        const T* const x = static_cast<const T*>(x_N);
-        T* const y = static_cast<T*>(y_N);
-        const std::uint64_t stream_key = key;
-        const std::uint32_t least = least_word(p);
-        const A kept_factor = factor;
-        constexpr Size kCounters = 64, kWords = 4 * kCounters;  // one counter gives the words of four elements
-        alignas(64) std::uint32_t words[kWords];
-        for (Size i = begin; i < end;) {
-          const std::uint64_t index = first + static_cast<std::uint64_t>(i), counter = index / 4;
-          const Size skip = static_cast<Size>(index % 4);
-          const Size n = kWords - skip < end - i ? kWords - skip : end - i;
-          for (Size k = 0; k < kCounters; ++k) {
-            const auto four = philox(stream_key, counter + static_cast<std::uint64_t>(k));
-            words[4 * k] = four[0], words[4 * k + 1] = four[1], words[4 * k + 2] = four[2], words[4 * k + 3] = four[3];
-          }
-#pragma omp simd
-          for (Size k = 0; k < n; ++k) {
-            const A value = load(x[i + k]) * kept_factor;
-            const A kept = words[skip + k] >= least ? value : A(0);
-            y[i + k] = store<T>(flag ? load(y[i + k]) + kept : kept);
-          }
-          i += n;
-        }
-      });
-    });
   });
 }
 

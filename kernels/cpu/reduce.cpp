@@ -160,8 +160,8 @@ template <>
 void sum_ranks(CpuStream stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
                bool accumulate, double* squares, double* partials, Size blocks_before) {
   if (blocks_before != 0) throw InternalError("kernels", "sum_ranks: expected all of y on the CPU, got a slice");
-  dispatch_float(y_dtype, [&]<class Y>() {
-    dispatch_float(x_dtype, [&]<class X>() {
+  dispatch_reduced(y_dtype, [&]<class Y>() {
+    dispatch_reduced(x_dtype, [&]<class X>() {
       using A = Arithmetic<X>;
       parallel_for(N, kGrain, [=](Size begin, Size end) LT_VECTOR_BODY {
         constexpr Size kChunk = 256;

@@ -18,13 +18,13 @@ constexpr Size kSumElements = 1 << 18;  // largest D that each thread gets a pri
 constexpr Size kSumRows = 256;          // fewer rows per thread do not repay it
 
 // A Gemm with explicit row strides.
-struct Matmul {
+struct Sgemm {
   const float *a, *b;
   float* d;
   Size M, N, K, lda, ldb, ldd;
   bool transpose_a, transpose_b;
 
-  explicit Matmul(const Gemm& g)
+  explicit Sgemm(const Gemm& g)
       : a(static_cast<const float*>(g.a)),
         b(static_cast<const float*>(g.b)),
         d(static_cast<float*>(g.d)),
@@ -44,8 +44,8 @@ struct Matmul {
   }
 
   // The same matmul, but summed only over k in [begin, end).
-  Matmul range(Size begin, Size end) const {
-    Matmul part = *this;
+  Sgemm range(Size begin, Size end) const {
+    Sgemm part = *this;
     part.K = end - begin;
     part.a += begin * (transpose_a ? lda : 1);
     part.b += begin * (transpose_b ? 1 : ldb);
@@ -54,13 +54,13 @@ struct Matmul {
 };
 
 // The first thread's sum goes straight into D; the others are added to it in order.
-dnnl_status_t run_in_parts(const Matmul& matmul, Size parts, bool accumulate) {
+dnnl_status_t run_in_parts(const Sgemm& matmul, Size parts, bool accumulate) {
   std::atomic<dnnl_status_t> status{dnnl_success};
   const Size elements = matmul.M * matmul.N;
   float* const sums = scratch<float>(std::max<Size>((parts - 1) * elements, 1));
   parallel_for(parts, 1, [=, to = &status](Size begin, Size end) LT_VECTOR_BODY {
     for (Size i = begin; i < end; ++i) {
-      Matmul part = matmul.range(matmul.K * i / parts, matmul.K * (i + 1) / parts);
+      Sgemm part = matmul.range(matmul.K * i / parts, matmul.K * (i + 1) / parts);
       if (i > 0) part.d = sums + (i - 1) * elements, part.ldd = matmul.N;
       if (const dnnl_status_t s = part.run(i == 0 && accumulate); s != dnnl_success) *to = s;
     }
@@ -82,7 +82,7 @@ dnnl_status_t run_in_parts(const Matmul& matmul, Size parts, bool accumulate) {
 
 bool sgemm_onednn(const Gemm& g) {
   if (g.bias_N != nullptr || g.add_MN != nullptr || g.batch != 1) return false;
-  const Matmul matmul(g);
+  const Sgemm matmul(g);
   const Size parts = parallel_ranges(g.K, kSumRows);
   const bool cut = g.transpose_a && g.M * g.N <= kSumElements && parts > 1;
   const dnnl_status_t status = cut ? run_in_parts(matmul, parts, g.accumulate) : matmul.run(g.accumulate);

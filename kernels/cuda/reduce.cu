@@ -258,8 +258,8 @@ void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const
                bool accumulate, double* squares, double* partials, Size blocks_before) {
   const Size blocks = sum_blocks(N);
   require_summed_ranks(DeviceType::cuda, ranks);
-  dispatch_float(y_dtype, [&]<class Y>() {
-    dispatch_float(x_dtype, [&]<class X>() {
+  dispatch_reduced(y_dtype, [&]<class Y>() {
+    dispatch_reduced(x_dtype, [&]<class X>() {
       if (N == 0) return;
       constexpr int kMost = std::max(kPack<X>, kPack<Y>);
       static_assert(kMost <= kSumPack);

@@ -42,14 +42,13 @@ template <class S>
 void sum_rows(S stream, DType out_dtype, void* out_C, DType dtype, const void* x_RC, Size R, Size C, bool accumulate);
 
 // For reduce-scatter: y_N (+)= x[0]_N + ... + x[ranks-1]_N, added in f32 (f64 for f64) in tree order and rounded once
-// to y_dtype. Tree order: ((x[0] + x[1]) + (x[2] + x[3])) + ..., pairs, then pairs of pairs; the last of an odd number
-// goes up unchanged. y may be one of the inputs if the dtypes are equal. On CUDA at most kMostSummedRanks.
-// If `squares` is not null, squares[0] = sum of y_N^2 in double, over blocks of kSumBlock elements, and `partials`
-// holds sum_blocks(N) numbers.
-// On CUDA several calls may compute one y in slices, in order, with the bits of one call. All slices are multiples of
-// kSumPack elements, and all but the last are multiples of kSumBlock. y_N, x and N then describe the slice. `partials`
-// is shared by all slices, and `blocks_before` is the number of its blocks that earlier calls have written. Only the
-// last call has `squares`.
+// to y_dtype; both dtypes are f32, f64 or bf16. Tree order: ((x[0] + x[1]) + (x[2] + x[3])) + ..., pairs, then pairs of
+// pairs; the last of an odd number goes up unchanged. y may be one of the inputs if the dtypes are equal. On CUDA at
+// most kMostSummedRanks. If `squares` is not null, squares[0] = sum of y_N^2 in double, over blocks of kSumBlock
+// elements, and `partials` holds sum_blocks(N) numbers. On CUDA several calls may compute one y in slices, in order,
+// with the bits of one call. All slices are multiples of kSumPack elements, and all but the last are multiples of
+// kSumBlock. y_N, x and N then describe the slice. `partials` is shared by all slices, and `blocks_before` is the
+// number of its blocks that earlier calls have written. Only the last call has `squares`.
 template <class S>
 void sum_ranks(S stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
                bool accumulate, double* squares = nullptr, double* partials = nullptr, Size blocks_before = 0);
