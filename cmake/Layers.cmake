@@ -1,11 +1,11 @@
 # lt_layer(NAME [COLD] SOURCES files... [PRIVATE libraries...]): the object library lt_NAME of one folder.
-# COLD: no step waits for this code, so it is compiled with -O1, or with -O0 for the sanitizers (Debug). It then
+# COLD: no step waits for this code, so it is compiled with -Og, or with -O0 for the sanitizers (Debug). It then
 # compiles in two thirds of the time.
 # All objects go into the library `libtrain`. A third-party package is visible only to the folder that needs it.
 set_property(GLOBAL PROPERTY LT_LAYERS "")
 set_property(GLOBAL PROPERTY LT_PRIVATE_LIBS "")
 
-set(LT_COLD_OPTIONS $<$<CONFIG:Release,RelWithDebInfo>:-Og> $<$<CONFIG:Debug>:-O0>)
+set(LT_COLD_OPTIONS "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release,RelWithDebInfo>>:-Og>" $<$<CONFIG:Debug>:-O0>)
 
 function(lt_layer name)
   cmake_parse_arguments(ARG "COLD" "" "SOURCES;PRIVATE" ${ARGN})

@@ -49,3 +49,16 @@ if(LIBTRAIN_SANITIZE)
   set(LT_SANITIZE_LINK_OPTIONS -fsanitize=address,undefined)
   add_link_options(${LT_SANITIZE_LINK_OPTIONS})
 endif()
+if(LIBTRAIN_NATIVE)  # the x86-64 level of kernels/cpu/parallel.h; none below AVX2 and on other processors
+  include(CheckCXXSourceRuns)
+  check_cxx_source_runs("int main() { return __builtin_cpu_supports(\"avx512f\") && __builtin_cpu_supports(\"avx512bw\") &&
+    __builtin_cpu_supports(\"avx512cd\") && __builtin_cpu_supports(\"avx512dq\") && __builtin_cpu_supports(\"avx512vl\") ? 0 : 1; }"
+    LIBTRAIN_HAS_AVX512)
+  check_cxx_source_runs("int main() { return __builtin_cpu_supports(\"avx2\") && __builtin_cpu_supports(\"fma\") &&
+    __builtin_cpu_supports(\"bmi\") && __builtin_cpu_supports(\"bmi2\") ? 0 : 1; }" LIBTRAIN_HAS_AVX2)
+  if(LIBTRAIN_HAS_AVX512 AND LIBTRAIN_HAS_AVX2)
+    target_compile_definitions(lt_options INTERFACE LIBTRAIN_CPU_LEVEL=4)
+  elseif(LIBTRAIN_HAS_AVX2)
+    target_compile_definitions(lt_options INTERFACE LIBTRAIN_CPU_LEVEL=3)
+  endif()
+endif()

@@ -60,7 +60,8 @@ CommandBody set_up_kernels(CLI::App& app, const Models& models) {
   const auto o = std::make_shared<Values>();
   const ConfigOptions config_options(app, models);
   add_length(app, o->options, "calls", 5, 50);
-  app.add_option("--filter", o->filter, "measure only rows whose \"name implementation shape dtype\" contains this")
+  app.add_option("--filter", o->filter,
+                 "measure only rows whose text \"name implementation shape dtype\" contains TEXT")
       ->option_text("TEXT");
   return [config_options, o](const Invocation& invocation) {
     const auto config = config_options.load(invocation);
@@ -73,7 +74,7 @@ CommandBody set_up_kernels(CLI::App& app, const Models& models) {
 
 // The option --sizes of measurements of collectives.
 void add_sizes(CLI::App& app, std::vector<std::string>& sizes) {
-  app.add_option("--sizes", sizes, "sizes of the whole array, in bytes or with a unit, separated by commas")
+  app.add_option("--sizes", sizes, "sizes of the full (unsharded) array, in bytes or with a unit, separated by commas")
       ->check(list_of(byte_size()))
       ->option_text("N,... = 64KiB,256KiB,1MiB,4MiB,16MiB,64MiB");
 }
@@ -142,7 +143,8 @@ CommandBody set_up_step(CLI::App& app, const Models& models) {
   const auto o = std::make_shared<Values>();
   const ConfigOptions config_options(app, models);
   add_length(app, o->options, "steps", 10, 50);
-  app.add_flag("--serve", o->serve, "time N steps for each line \"run N\" of standard input, until it ends")
+  app.add_flag("--serve", o->serve,
+               "time N steps for each line \"run N\" on standard input, until \"end\" or end of file")
       ->excludes(app.get_option("--iterations"))
       ->excludes(app.get_option("--out"));
   return [config_options, o](const Invocation& invocation) {
@@ -201,15 +203,15 @@ CommandBody set_up_bench(CLI::App& app, const Models& models) {
     Measurement set_up;
     bool for_transformers = false;
   } table[] = {
-      {"kernels", "time each kernel at the sizes of a model and compare it with the device's limits; one rank",
+      {"kernels", "time each kernel at the sizes of a model and compare it with the device's limits; runs on one rank",
        set_up_kernels, true},
       {"comm", "time collectives between the ranks for several array sizes", set_up_comm},
       {"rates", "measure the rates of kernels and collectives on this machine, for `ltrain plan --rates`", set_up_rates,
        true},
       {"step", "time whole training steps on synthetic batches", set_up_step},
-      {"scaling", "time training steps on 1, 2, 4, ... of the ranks under each strategy",
+      {"scaling", "time training steps on 1, 2, 4, ... ranks, up to all, with each strategy",
        set_up_of_steps<bench::bench_scaling, 50>},
-      {"tune", "search for faster matmul algorithms on a GPU, for later runs; one rank",
+      {"tune", "search for faster matmul algorithms on a GPU and save them for later runs; runs on one rank",
        set_up_of_steps<bench::bench_tune, 30>},
       {"compare", "compare two results and list rows that differ by more than noise", set_up_compare},
   };

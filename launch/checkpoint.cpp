@@ -132,7 +132,7 @@ CommandBody set_up_checkpoint(CLI::App& app, const Models& models) {
   using Action = std::function<ExitCode(const Options&)>;
   const auto actions = std::make_shared<std::map<CLI::App*, Action>>();
   const auto add = [&](const char* name, const char* help, Action action,
-                       const char* folder = "folder of a step, of checkpoints or of a run") {
+                       const char* folder = "a checkpoint, a folder of checkpoints or a run folder") {
     CLI::App* sub = app.add_subcommand(name, help);
     sub->add_option("DIR", o->path, folder)->required();
     actions->emplace(sub, std::move(action));
@@ -145,7 +145,7 @@ CommandBody set_up_checkpoint(CLI::App& app, const Models& models) {
       [](const Options& options) { return verify(options.path); });
   add(
       "free", "free this host's in-memory copies of a run (checkpoint.memory_every)",
-      [](const Options& options) { return free_memory(options.path); }, "folder of a run");
+      [](const Options& options) { return free_memory(options.path); }, "run folder");
   if (models->transformers) {
     CLI::App* to =
         add("export", "write the newest valid checkpoint in Hugging Face format", [](const Options& options) {

@@ -71,7 +71,7 @@ CommandBody set_up_eval(CLI::App& app, const Models&) {
   add_model_options(app, o->model);
   app.add_option("--data", o->data, "token files or glob patterns to measure the loss on")->option_text("FILE...");
   app.add_option("--choices", o->choices,
-                 "JSON lines with question, choices, answer to measure accuracy on; may be .gz or .zst")
+                 "JSON lines with question, choices and answer, to measure accuracy on; may be .gz or .zst")
       ->option_text("FILE.jsonl");
   app.add_option("--seq", o->seq, "tokens per block; default: the run's train.seq, or max_seq of an imported model")
       ->check(integer_from(1))

@@ -97,21 +97,22 @@ CommandBody set_up_launch(CLI::App& app, const Models& models) {
       ->check(integer_from(0))
       ->option_text("K = 3");
   app.add_option("--min-ranks", launch.min_ranks,
-                 "continue with at least this many ranks if hosts of --hostfile are gone; default: N")
+                 "fewest ranks to restart with if hosts of --hostfile are gone; default: N")
       ->check(integer_from(1))
       ->option_text("M");
   app.add_option("--hostfile", launch.hostfile, "hostfile for mpirun, with a line \"HOST slots=N\" per host")
       ->option_text("FILE");
   app.add_option("--with", options->with,
-                 "launcher; auto: srun in a Slurm job, else mpirun if installed, else processes (always for one rank)")
+                 "launcher; auto: processes for one rank; for more, srun in a Slurm job, else mpirun if installed, "
+                 "else processes")
       ->check(CLI::IsMember({"auto", "mpirun", "srun", "processes"}))
       ->option_text("auto|mpirun|srun|processes = auto");
-  app.add_option("--grace", launch.grace_s, "seconds that ranks have to save after a stop signal; 0: no limit")
+  app.add_option("--grace", launch.grace_s, "time limit in seconds for ranks to save after a stop signal; 0: no limit")
       ->check(number_between(0, 86400))
       ->option_text("S = 120");
   app.add_option("--backoff", launch.backoff_s,
-                 "seconds before a restart if the attempt saved nothing; doubles each time, up to 60; 0 after the "
-                 "first attempt")
+                 "seconds to wait after an attempt that saved nothing new, twice that after two in a row, at most 60; "
+                 "no wait after the first attempt")
       ->check(number_between(0, 86400))
       ->option_text("S = 1");
   app.add_option("COMMAND", launch.arguments, "train and its options, after --")->option_text("-- train ...");

@@ -16,24 +16,23 @@
 namespace lt::launch {
 
 void add_weights_option(CLI::App& app, std::string& weights) {
-  app.add_option("--weights", weights, "weights to load: master, or ema, the moving average of a run with optim.ema")
+  app.add_option("--weights", weights, "weights to load: master, or ema (the moving average, for runs with optim.ema)")
       ->check(CLI::IsMember({kMaster, kAverage}))
       ->option_text("master|ema = master");
 }
 
 void add_base_option(CLI::App& app, std::string& base) {
-  app.add_option("--model.from", base,
-                 "for a checkpoint of LoRA adapters: new location of the base model, if it was moved")
+  app.add_option("--model.from", base, "base model of a checkpoint of LoRA adapters, if moved since training")
       ->option_text("FOLDER");
 }
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--checkpoint", options.checkpoint,
-                 "folder of a step, of checkpoints or of a run; the newest valid checkpoint is used")
+                 "a checkpoint, a folder of checkpoints or a run folder; the newest valid checkpoint is used")
       ->required()
       ->option_text("DIR (required)");
   app.add_option("--tokenizer", options.tokenizer,
-                 "for a checkpoint without a usable tokenizer: byte, a tokenizer.json, or a folder with one")
+                 "tokenizer for a checkpoint that has no usable one: byte, a tokenizer.json, or a folder with one")
       ->option_text("byte|FILE.json");
   add_weights_option(app, options.weights);
   add_base_option(app, options.base);

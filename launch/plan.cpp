@@ -63,16 +63,17 @@ CommandBody set_up_plan(CLI::App& app, const Models& models) {
   };
   const auto plan = std::make_shared<Options>();
   const ConfigOptions options(app, models);
-  auto* ranks = app.add_option("--ranks", plan->ranks, "number of ranks to plan for; default: the ranks of this launch")
-                    ->check(integer_from(1))
-                    ->option_text("N");
+  auto* ranks =
+      app.add_option("--ranks", plan->ranks, "number of ranks to plan for; default: the number that run this command")
+          ->check(integer_from(1))
+          ->option_text("N");
   app.add_option("--gpu", plan->device,
-                 "device to plan for, whatever train.device says: h100, h200, a100 or cpu; default: device of --rates")
+                 "device to plan for, in place of train.device: h100, h200, a100 or cpu; default: device of --rates")
       ->option_text("NAME");
   std::vector<CLI::Option*> of_time;  // that a plan without an estimate of the time cannot use
   of_time.push_back(
       app.add_option("--ranks-per-node", plan->ranks_per_node,
-                     "ranks per node, for the time estimate and in-memory copies; default: 8 on GPUs, all on cpu")
+                     "ranks per node, for the time estimate and in-memory copies; default: 8 on GPUs, all ranks on cpu")
           ->check(integer_from(1))
           ->option_text("M"));
   of_time.push_back(app.add_option("--cores", plan->cores, "CPU cores per rank, for the time estimate on cpu")
@@ -81,38 +82,38 @@ CommandBody set_up_plan(CLI::App& app, const Models& models) {
   of_time.push_back(
       app.add_option(
              "--rates", plan->rates,
-             "measured rates for the time estimate, from `ltrain bench rates`, `kernels` or `comm`; may be repeated")
+             "measured rates for the time estimate, from bench rates, bench kernels or bench comm; may be repeated")
           ->option_text("FILE")
           ->type_size(1)
           ->allow_extra_args(false));
-  auto* fit = app.add_flag(
-      "--fit", plan->fit,
-      "list which strategies, shard sizes, recomputation and micro-batches fit in memory; exit code 6 if none does");
+  auto* fit = app.add_flag("--fit", plan->fit,
+                           "list the strategies, shard sizes, recompute settings and micro-batches that fit in memory; "
+                           "exit code 6 if none fits");
   app.add_option("--memory", plan->memory,
-                 "memory per rank, for --fit and --nodes, with its unit: 80GiB; default: memory of the GPU")
+                 "memory per rank for --fit and --nodes, with a unit, as in 80GiB; default: memory of the GPU")
       ->check(byte_size_with_unit())
       ->option_text("BYTES");
-  auto* nodes =
-      app.add_option("--nodes", plan->nodes,
-                     "list the fastest configuration that fits on each number of nodes; keeps train.global_batch "
-                     "if set; exit code 6 if none fits")
-          ->check(list_of(integer_from(1)))
-          ->option_text("N,...")
-          ->excludes(fit)
-          ->excludes(ranks);
+  auto* nodes = app.add_option("--nodes", plan->nodes,
+                               "for each number of nodes, list the fastest configuration that fits in memory; keeps "
+                               "train.global_batch if set; exit code 6 if none fits")
+                    ->check(list_of(integer_from(1)))
+                    ->option_text("N,...")
+                    ->excludes(fit)
+                    ->excludes(ranks);
   const auto add_link = [&](const char* name, std::optional<double>& value, const char* help, const char* unit) {
-    of_time.push_back(app.add_option(name, value, std::string(help) + "; default: by --gpu or --rates")
+    of_time.push_back(app.add_option(name, value, std::string(help) + "; default: from --gpu or --rates")
                           ->check(number_above(0, 1e6))
                           ->option_text(unit));
   };
-  add_link("--link", plan->link, "GB/s that a rank sends inside its node", "GB/S");
-  add_link("--network", plan->network, "GB/s that a rank sends to other nodes", "GB/S");
+  add_link("--link", plan->link, "send bandwidth of a rank inside its node, in GB/s", "GB/S");
+  add_link("--network", plan->network, "send bandwidth of a rank to other nodes, in GB/s", "GB/S");
   add_link("--hop", plan->hop, "microseconds per hop of a ring inside a node", "US");
   add_link("--network-hop", plan->network_hop, "microseconds per hop of a ring between nodes", "US");
-  auto* svg = app.add_option("--svg", plan->svg,
-                             "draw the memory blocks of a step over time as SVG; with --nodes, the scaling curve")
-                  ->option_text("FILE")
-                  ->excludes(fit);
+  auto* svg =
+      app.add_option("--svg", plan->svg,
+                     "write an SVG chart of the memory blocks of a step over time; with --nodes, of the scaling curve")
+          ->option_text("FILE")
+          ->excludes(fit);
   if (models->transformers) {
     auto* sample =
         app.add_flag("--sample", plan->sample,

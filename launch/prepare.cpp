@@ -34,7 +34,7 @@ CommandBody set_up_prepare(CLI::App& app, const Models&) {
   app.add_option("--field", options->field,
                  "field of a JSON line that holds the text; if given, standard input is read as JSON lines")
       ->option_text("NAME = text");
-  app.add_option("--text-separator", options->text_separator, "separator between the documents of a text file")
+  app.add_option("--text-separator", options->text_separator, "text that separates the documents in a text file")
       ->option_text("TEXT");
   app.add_option(
          "--chat", options->chat,
@@ -44,8 +44,9 @@ CommandBody set_up_prepare(CLI::App& app, const Models&) {
                  "pack whole documents into blocks of this many tokens; train with the same train.seq")
       ->check(integer_from(1))
       ->option_text("SEQ");
-  app.add_option("--val-fraction", options->val_fraction,
-                 "share of the tokens (blocks with --pack), from the end, to write to val.bin; 0: no val.bin")
+  app.add_option(
+         "--val-fraction", options->val_fraction,
+         "share of the tokens (with --pack: of the blocks) to write to val.bin, taken from the end; 0: no val.bin")
       ->check(number_between(0, 1))
       ->option_text("= 0.1");
 

@@ -87,8 +87,8 @@ took
 
 say "2/5 build"
 # A unity build compiles several files of a folder together, which halves the time of a build from scratch.
-cmake -S . -B build/release -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DLIBTRAIN_TESTS=OFF \
-  -DLIBTRAIN_EXAMPLES=OFF "${build[@]}" > build.log 2>&1 || { cat build.log; exit 1; }
+cmake -S . -B build/release -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DLIBTRAIN_NATIVE=ON \
+  -DLIBTRAIN_TESTS=OFF -DLIBTRAIN_EXAMPLES=OFF "${build[@]}" > build.log 2>&1 || { cat build.log; exit 1; }
 rm -f build.log
 cmake --build build/release --target ltrain
 ltrain=build/release/ltrain

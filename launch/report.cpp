@@ -42,8 +42,8 @@ CommandBody set_up_report(CLI::App& app, const Models&) {
   const auto o = std::make_shared<Options>();
   app.add_option("RUN", o->runs, "run folders; several are compared in one report")->required();
   app.add_option("--out", o->out,
-                 "HTML file; a .md file is written next to it; default: report.html in the run's folder; for several "
-                 "runs, comparison.html in the current folder")
+                 "HTML file to write, with a .md file next to it; default: report.html in the run folder, or "
+                 "comparison.html in the current folder for several runs")
       ->option_text("FILE");
   app.add_flag("--follow", o->follow,
                "update the report until every run has ended, Ctrl-C is pressed or the terminal closes; an open page "

@@ -116,8 +116,9 @@ void add_sampling_options(CLI::App& app, SamplingOptions& sampling) {
                  "exclude tokens whose probability is below this fraction of the highest; 0: none")
       ->check(number_between(0, 1))
       ->option_text("= 0");
-  app.add_option("--repetition-penalty", sampling.repetition_penalty,
-                 "divide positive logits of tokens already in the text by this, multiply negative ones; 1 disables it")
+  app.add_option(
+         "--repetition-penalty", sampling.repetition_penalty,
+         "penalty for tokens already in the text: divides positive logits, multiplies negative ones; 1 disables it")
       ->check(number_above(0, 1e6))
       ->option_text("= 1");
   app.add_option("--n", sampling.continuations, "continuations per prompt")
@@ -138,8 +139,9 @@ CommandBody set_up_sample(CLI::App& app, const Models&) {
       ->allow_extra_args(false)  // otherwise CLI11 takes "[a, b]" for a list
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->option_text("TEXT");
-  app.add_option("--chat", o->chat,
-                 "chat template; each prompt is a user's turn; without --prompt, each line of standard input is one")
+  app.add_option(
+         "--chat", o->chat,
+         "chat template; each prompt is a user turn; without --prompt, each line of standard input is a user turn")
       ->check(CLI::IsMember(ChatTemplate::names()))
       ->option_text(fmt::format("{}", fmt::join(ChatTemplate::names(), "|")));
   app.add_option("--stop", o->stops, "text that ends a continuation and is not printed; may be repeated")

@@ -1,5 +1,6 @@
 // Loops over an OpenMP team. Each body is compiled once per x86-64 level, and the level is selected at run time, so one
-// binary built without -march flags uses the full vector width of any processor.
+// binary built without -march flags uses the full vector width of any processor. A build with LIBTRAIN_NATIVE has the
+// level of the building machine alone, LIBTRAIN_CPU_LEVEL.
 //
 //   parallel_for(n, grain, [=](Size begin, Size end) LT_VECTOR_BODY {
 //     for (Size i = begin; i < end; ++i) y[i] = a * x[i];
@@ -36,21 +37,28 @@ using VectorBytes = std::integral_constant<int, kBytes>;
 
 namespace detail {
 
-inline CpuLevel detect_cpu_level() {
+// The highest level that the processor has.
+inline CpuLevel processor_level() {
 #if defined(__x86_64__)
-  const char* variable = std::getenv("LIBTRAIN_CPU");
-  const std::string_view limit = variable ? variable : "";
-  const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                      __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-  const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi") ||
+      !__builtin_cpu_supports("bmi2")) {
+    return CpuLevel::v1;
+  }
+  const bool has_v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
-  if (limit == "v1" || !has_v3) return CpuLevel::v1;
-  if (limit == "v3" || !has_v4) return CpuLevel::v3;
-  return CpuLevel::v4;
+  return has_v4 ? CpuLevel::v4 : CpuLevel::v3;
 #else
   return CpuLevel::v1;
 #endif
+}
+
+inline CpuLevel level_by_environment() {
+  const char* variable = std::getenv("LIBTRAIN_CPU");
+  const std::string_view limit = variable ? variable : "";
+  const CpuLevel most = limit == "v1" ? CpuLevel::v1 : limit == "v3" ? CpuLevel::v3 : CpuLevel::v4;
+  const CpuLevel level = processor_level();
+  return level < most ? level : most;
 }
 
 // The local copy of the body stays in registers: no store in the body can change its captures.
@@ -85,23 +93,33 @@ __attribute__((target(LT_TARGET_V4), noinline)) void run_v4(const F& body, Size 
 
 // The level that bodies run at. The environment variable LIBTRAIN_CPU = v1 or v3 lowers it.
 inline CpuLevel cpu_level() {
-  static const CpuLevel level = detail::detect_cpu_level();
+  static const CpuLevel level = detail::level_by_environment();
   return level;
 }
+#if defined(LIBTRAIN_CPU_LEVEL)
+inline constexpr CpuLevel kOnlyLevel = LIBTRAIN_CPU_LEVEL == 4 ? CpuLevel::v4 : CpuLevel::v3;
+#endif
 
 // Runs body(begin, end) on the calling thread, compiled for the processor.
 template <class F>
 void run_vectorised(Size begin, Size end, const F& body) {
-#if defined(__x86_64__)
+#if defined(LIBTRAIN_CPU_LEVEL)
+  if constexpr (kOnlyLevel == CpuLevel::v4) {
+    detail::run_v4(body, begin, end);
+  } else {
+    detail::run_v3(body, begin, end);
+  }
+#elif defined(__x86_64__)
   switch (cpu_level()) {
     case CpuLevel::v4: return detail::run_v4(body, begin, end);
 #if !defined(__SANITIZE_ADDRESS__)  // the sanitizer build has two levels and compiles in two thirds of the time
     case CpuLevel::v3: return detail::run_v3(body, begin, end);
 #endif
-    default: break;
+    default: detail::run_v1(body, begin, end);
   }
-#endif
+#else
   detail::run_v1(body, begin, end);
+#endif
 }
 
 // Returns the number of ranges into which parallel_for(n, grain, ...) splits [0, n).

@@ -6,6 +6,10 @@
 
 #include <array>
 #include <set>
+#include <string>
+
+#include "kernels/cpu/parallel.h"
+#include "libtrain/error.h"
 
 namespace lt::kernels {
 namespace {
@@ -35,7 +39,17 @@ std::set<int> processors_of_mask() {
 
 int threads() { return omp_get_max_threads(); }
 
-void set_threads(int count) { omp_set_num_threads(count); }
+void set_threads(int count) {
+#if defined(LIBTRAIN_CPU_LEVEL)
+  if (detail::processor_level() < kOnlyLevel) {
+    throw UsageError("kernels",
+                     std::string("processor: expected one with ") + (kOnlyLevel == CpuLevel::v4 ? "AVX-512" : "AVX2") +
+                         ", which the building machine has, found one without",
+                     "build here, or without -DLIBTRAIN_NATIVE=ON");
+  }
+#endif
+  omp_set_num_threads(count);
+}
 
 void on_each_thread(const std::function<void()>& body) {
 #pragma omp parallel num_threads(threads())

@@ -285,7 +285,7 @@ class Resume(TrainingTest):
         self.assertNotEqual(killed.returncode, 0)
         self.assertIn("starting over", self.trained(f"--data.train={self.folder}/data/../data/train.bin"))
 
-    def test_a_run_from_before_digests_goes_on_with_the_same_names(self):
+    def test_data_without_a_digest_is_known_by_its_names(self):
         self.trained(steps=1)
         text = self.folder / "run/run.json"
         text.write_text(json.dumps({key: value for key, value in json.loads(text.read_text()).items() if key != "data"}))

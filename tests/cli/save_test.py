@@ -45,12 +45,6 @@ class Save(TrainingTest):
         self.assertEqual([len(names) for names in left], [1, 1])
         self.assertNotEqual(*left)
 
-    def test_saves_by_time(self):
-        self.trained("--checkpoint.every_minutes=0.0000001", ranks=2, steps=3)
-        self.assertEqual(self.saved(), [1, 2, 3])
-        self.trained("--checkpoint.every_minutes=1000", run="long", steps=3)
-        self.assertEqual(self.saved("long"), [3])
-
     def test_a_save_that_fails_is_tried_again_less_and_less_often(self):
         """A failed save is tried again after 1, 2, 4, ... steps; after eight failures, at the next save by cadence. At
         the end of the run it is tried again after 1, 2, ... seconds."""

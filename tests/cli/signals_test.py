@@ -103,10 +103,6 @@ class Signals(TrainingTest):
         self.stopped_run(signal.SIGUSR1, "step:1:4:stop", 4, zero3, ranks=2, rank=1)
         self.goes_on(zero3, ranks=2)
 
-    def test_a_rank_alone(self):
-        self.stopped_run(signal.SIGTERM, "step:0:5:stop", 5)
-        self.goes_on()
-
     def test_the_next_start_makes_up_for_an_evaluation_and_a_sample(self):
         due = ("--train.eval_every=2", "--train.sample_every=4")
         self.stopped_run(signal.SIGUSR1, "step:0:4:stop", 4, *due, ranks=2)
@@ -159,11 +155,6 @@ class Signals(TrainingTest):
             code, out, errors = running.end()
             self.assertEqual((code, errors), (0, ""), out)
             self.assertEqual(self.events(run, "end")[0]["reason"], "max_minutes" if options else "steps")
-
-    def test_a_run_that_is_out_of_time_at_its_last_step_has_done_its_steps(self):
-        out = self.trained("--train.max_minutes=1e-9", steps=1)
-        self.assertRegex(out, rf"\ndone: 1 step in \d+s, {self.folder}/run\n$")
-        self.assertEqual(self.events("run", "end")[0]["reason"], "steps")
 
     def test_a_reader_of_the_console_may_leave(self):
         running = Running(self, 1, "step:0:3:stop", "run", steps=6)

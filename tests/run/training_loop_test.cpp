@@ -22,7 +22,7 @@ namespace {
 
 using Steps = std::vector<Size>;
 
-// Tokens by position. From the first sample on, `poison`, if not negative, is the step whose loss is not finite.
+// Tokens that follow from the position.
 struct Counting : BatchSource {
   Batch next() override {
     std::vector<std::int32_t> ids;
@@ -143,6 +143,14 @@ TEST_CASE("loop: a signal with the last step ends nothing early", "[train]") {
     if (step.step == 3) std::raise(SIGUSR1);
   });
   CHECK(trained.code == ExitCode::ok);
+  CHECK(rows_of(temp / "run").back()["reason"] == "steps");
+}
+
+TEST_CASE("loop: a run that is out of time at its last step has done its steps", "[train]") {
+  const TempFolder temp;
+  TrainerOptions options = small_options(temp / "run", 1);
+  options.train.max_minutes = 1e-9;
+  CHECK(train_small(options).code == ExitCode::ok);
   CHECK(rows_of(temp / "run").back()["reason"] == "steps");
 }
 

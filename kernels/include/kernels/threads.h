@@ -7,7 +7,8 @@
 namespace lt::kernels {
 
 // The number of threads of kernels that the calling thread starts. The default is OpenMP's: OMP_NUM_THREADS, else one
-// per processor.
+// per processor. set_threads() throws UsageError if this is a build with LIBTRAIN_NATIVE for processors with other
+// instructions than this one.
 int threads();
 void set_threads(int count);
 

@@ -117,7 +117,7 @@ std::vector<Key> schema(const ModelTable& models) {
                ? "initial weights: a checkpoint or Hugging Face folder, whose model replaces the preset; empty: random "
                  "from train.seed"
                : "initial weights: a checkpoint; empty: random from train.seed"),
-    LT_KEY(model, freeze, any(), "list of name patterns of parameters that stay untrained; * matches any text"),
+    LT_KEY(model, freeze, any(), "list of patterns for the names of parameters to freeze; * matches any text"),
 
     LT_KEY(data, train, text(),
            "list of training token files or glob patterns; on the command line or in the environment, separate them "
@@ -127,8 +127,8 @@ std::vector<Key> schema(const ModelTable& models) {
            "list of {files, weight} tables, instead of data.train; on the command line or in the environment, pass "
            "JSON"),
     LT_KEY(data, documents, named<Documents>(),
-           "mask: attention, positions and targets stay within a document, up to its end-of-text token; cross: they "
-           "do not"),
+           "mask: attention and targets stay within a document, which ends at an end-of-text token, and positions "
+           "restart in each; cross: document boundaries are ignored"),
     LT_KEY(data, epochs, at_least(0), "passes over all samples, instead of a number of steps; 0 uses train.steps"),
     LT_KEY(data, seed, at_least(0), "seed of the sample order"),
     LT_KEY(data, shuffle, any(), "shuffle the samples; false reads them in file order"),
@@ -136,8 +136,8 @@ std::vector<Key> schema(const ModelTable& models) {
            "format of token files; auto: by magic number; raw16: uint16 without a header"),
 
     LT_KEY(parallel, strategy, named<Strategy>(),
-           "sharding over the ranks; ddp: nothing; zero1: optimizer state; zero2: also gradients; zero3 (FSDP): also "
-           "parameters"),
+           "tensors to shard over the ranks; ddp: none; zero1: optimizer state; zero2: also gradients; zero3 (FSDP): "
+           "also parameters"),
     LT_KEY(parallel, shard_size, at_least(0), "ranks per shard group; 0: all ranks; fewer: hybrid sharding (HSDP)"),
     LT_KEY(parallel, recompute, named<Recompute>(),
            "activations to recompute in the backward pass; selective: norms and activation functions; full: whole "
@@ -145,8 +145,8 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(parallel, recompute_every, at_least(1), "apply recompute to every n-th block"),
     LT_KEY(parallel, reduce_dtype, named<DType>(), "dtype in which ranks exchange gradients; sums are in f32"),
     LT_KEY(parallel, backend, named<CommBackend>(),
-           "library of the collectives; auto: nccl on cuda, mpi on cpu; mpi: through host memory, over TCP if started "
-           "without MPI"),
+           "library for collectives; auto: nccl on cuda, mpi on cpu; mpi copies through host memory, and uses TCP if "
+           "started without MPI"),
 
     LT_KEY(train, steps, at_least(0), "optimizer steps of the whole run; 0 saves the initial state and exits"),
     LT_KEY(train, max_minutes, at_least(0),
@@ -154,11 +154,11 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(train, micro_batch, at_least(1), "samples per forward and backward pass on each rank"),
     LT_KEY(train, accum, at_least(1), "micro-batches per step on each rank (gradient accumulation)"),
     LT_KEY(train, global_batch, at_least(0),
-           "samples per step over all ranks, from which accum follows; 0: ranks x micro_batch x accum"),
+           "samples per step over all ranks; determines accum; 0: ranks x micro_batch x accum"),
     LT_KEY(train, seq, at_least(0),
            "tokens per sample; 0: the model's max_seq, or 1 if the model is not a transformer"),
     LT_KEY(train, dtype, named<Precision>(),
-           "compute dtype; fp8: bf16, with the linear layers of blocks in e4m3"),
+           "compute dtype; fp8: e4m3 matmuls in the linear layers of blocks, bf16 elsewhere"),
     LT_KEY(train, device, named<std::optional<DeviceType>>(),
            "device to train on; auto: cuda if this build supports it and the machine has a GPU, else cpu"),
     LT_KEY(train, seed, at_least(0), "seed of initial weights, dropout and stochastic rounding"),
@@ -169,8 +169,8 @@ std::vector<Key> schema(const ModelTable& models) {
            "tokens per evaluation, from the start of data.val, rounded up to whole samples; 0: all of data.val"),
     LT_KEY(train, sample_every, at_least(0), "steps between generated sample texts; 0 disables them"),
     LT_KEY(train, cuda_graph, named<std::optional<bool>>(),
-           "run each step as one CUDA graph (same bits), except traced steps and during state copies; auto: on cuda, "
-           "not with backend mpi"),
+           "run each step as one CUDA graph, with bit-identical results; traced steps and steps during a state copy "
+           "run without it; auto: true on cuda unless parallel.backend is mpi"),
     LT_KEY(train, tf32, any(), "round operands of matmuls to TF32; needs dtype f32 on cuda"),
     LT_KEY(train, z_loss, at_least(0),
            "factor of the z-loss, logsumexp(logits)^2, in the training loss; 0 disables it"),
@@ -196,7 +196,7 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(optim, master, named<std::optional<DType>>(),
            "dtype of master weights; none: update the bf16 weights directly, with stochastic rounding"),
     LT_KEY(optim, ema, from_0_below_1(),
-           "decay of a moving average of the weights, which --weights ema uses; 0 disables the average"),
+           "decay of a moving average of the weights, for --weights ema of other commands; 0 disables the average"),
     LT_KEY(optim, groups, any(),
            "list of {match, lr_scale, weight_decay, optimizer} tables; on the command line or in the environment, "
            "pass JSON"),
@@ -214,26 +214,30 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(checkpoint, memory_every, at_least(0),
            "steps between copies of the state to host memory (/dev/shm); 0 disables copies"),
     LT_KEY(checkpoint, resume, text(),
-           "what to resume: auto (the run's newest valid state, if any), never, or a folder of a step, of checkpoints "
-           "or of a run"),
+           "state to resume: auto (the run's newest valid state, if any), never, or a checkpoint, a folder of "
+           "checkpoints or a run folder"),
 
     LT_KEY(record, every, at_least(1), "steps between console lines"),
     LT_KEY(record, trace_steps, at_least(0),
-           "steps to trace after each start, beginning with its second step; 0 disables the trace"),
+           "number of steps to trace after each start, from the second step on; 0 disables the trace"),
     LT_KEY(record, profile_steps, at_least(0),
-           "traced steps that also record GPU kernels, from the first; lengthens a shorter trace; cuda only; 0: none"),
+           "number of traced steps, from the first, that also record GPU kernels; the trace has at least this many "
+           "steps; cuda only; 0: none"),
     LT_KEY(record, tensorboard, any(), "write TensorBoard event files to <run.dir>/tb"),
     LT_KEY(record, csv, any(), "write <run.dir>/metrics.csv"),
 
     LT_KEY(watchdog, heartbeat_s, above(0), "seconds without a heartbeat before a rank is declared dead"),
     LT_KEY(watchdog, collective_s, above(0),
-           "seconds without progress before a collective is declared hung, or ten times the slowest step if longer"),
+           "seconds without progress before a collective is declared hung; raised to ten times the slowest step if "
+           "that is longer"),
     LT_KEY(watchdog, init_s, above(0), "seconds for all ranks to connect at the start"),
 
     LT_KEY(run, dir, text(), "folder of the run: metrics, log, checkpoints"),
     LT_KEY(run, name, text_or_empty(),
-           "name shown in reports, in front of the folder's name; empty: the folder's name alone"),
-    LT_KEY(run, force, any(), "move an existing run in run.dir aside if checkpoint.resume is never or a folder"),
+           "name shown in reports before the folder's name; empty: only the folder's name"),
+    LT_KEY(run, force, any(),
+           "if checkpoint.resume is never or a folder, move an existing run in run.dir aside; false ends with an "
+           "error instead"),
   };
   keys.insert(keys.end(), others.begin(), others.end());
   return keys;

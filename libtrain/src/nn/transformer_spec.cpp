@@ -68,14 +68,16 @@ const std::vector<SpecField>& spec_fields() {
       {"layers", &T::layers, 1, kMostLayers, "transformer blocks; 0 uses the preset's value"},
       {"heads", &T::heads, 1, kMostChannels, "query heads per block; 0 uses the preset's value"},
       {"kv_heads", &T::kv_heads, 1, kMostChannels,
-       "key and value heads per block; 0 uses the preset's value, or heads if that is changed"},
+       "key and value heads per block; 0 uses the preset's value, or as many as query heads if model.heads is changed"},
       {"head_dim", &T::head_dim, 1, kMostChannels,
-       "channels per head; 0 uses the preset's value, or width / heads if either is changed or it has none", true},
+       "channels per head; 0 uses the preset's value, or width / heads if the preset has none or width or heads is "
+       "changed", true},
       {"width", &T::width, 1, kMostChannels, "channels per token (hidden size); 0 uses the preset's value"},
       {"ffn", &T::ffn, 1, kMostChannels,
-       "hidden channels of the feed-forward network; 0 uses the preset's value, or follows a changed width"},
+       "hidden channels of the feed-forward network; 0 uses the preset's value, or the family's default if width is "
+       "changed"},
       {"vocab", &T::vocab, 1, kMostChannels,
-       "vocabulary size, above every token id of the data; 0 uses the preset's value"},
+       "vocabulary size; must exceed every token id in the data; 0 uses the preset's value"},
       {"max_seq", &T::max_seq, 1, kMostChannels, "longest sequence in tokens; 0 uses the preset's value"},
       {"norm_eps", &T::norm_eps, 0, 1,
        "epsilon added to the variance in norms; 0 uses model.from's value, else the family's", false, false},
@@ -83,7 +85,8 @@ const std::vector<SpecField>& spec_fields() {
        "base of rotary positions (rope_theta); 0 uses model.from's value, else the family's", false, false},
       {"rope_scaling", &T::rope_scaling, 0, 0,
        "scaling of rotary positions: linear:FACTOR, llama3:FACTOR,LOW,HIGH,ORIGINAL (FACTOR >= 1, LOW < HIGH) or "
-       "none; unset, or empty in a file: model.from's value, else the preset's; empty elsewhere: none",
+       "none; if unset, or empty in the --config file: model.from's value, else the preset's; if empty on the command "
+       "line or in the environment: none",
        true},
       {"tie_embeddings", &T::tie_embeddings, 0, 0,
        "share the embedding table with the output head; auto uses the preset's value"},
@@ -94,10 +97,11 @@ const std::vector<SpecField>& spec_fields() {
       {"window", &T::window, 0, kMostChannels,
        "attention window in positions, the token's own included; 0 uses the preset's value, else no window", true},
       {"lora", &T::lora, 0, 0,
-       "LoRA adapters, the only trained weights: a {rank, alpha, targets} table; on the command line or in the "
+       "train only LoRA adapters, described by a {rank, alpha, targets} table; on the command line or in the "
        "environment, pass JSON", true, false},
       {"dropout", &T::dropout, 0, 1,
-       "dropout probability in training; unset, or 0 in a file: the value of a checkpoint in model.from, else 0",
+       "dropout probability in training; if unset, or 0 in the --config file: the value of the checkpoint in "
+       "model.from, if any, else 0",
        false, false},
   };
   // clang-format on

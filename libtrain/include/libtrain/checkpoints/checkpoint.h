@@ -1,9 +1,11 @@
-// Sharded checkpoints: one HDF5 file per rank and a manifest that commits them. docs/checkpoint-format.md has the
-// format.
+// Sharded checkpoints. Each rank writes the ranges that it owns to its own HDF5 file. A manifest, written last, makes
+// the files a checkpoint: a step folder without a valid manifest is no checkpoint. docs/checkpoint-format.md describes
+// the format.
 //
 //   checkpoints/step-00001000/{manifest.json, rank-00000.h5, ...}
 //
-// Every rank writes what it owns. A folder without a valid manifest counts as missing.
+// `step_directory` is such a step folder. Functions that read one throw DataError, which names file, field or dataset,
+// expected and actual, if it is missing, unreadable or corrupt.
 #pragma once
 
 #include <cstdint>
@@ -20,130 +22,139 @@
 namespace lt {
 namespace LT_API checkpoint {
 
-// A training file by its bytes: size, and a hash of head, tail and samples as 16 hexadecimal digits. `path` is for
-// messages.
+// Identifies a training file by its content.
 struct DataFile {
-  Size source = 0;  // of several sources
-  std::string path;
-  Size bytes = 0;
-  std::string digest;
+  Size source = 0;     // index in the list of data sources
+  std::string path;    // for messages
+  Size bytes = 0;      // size of the file
+  std::string digest;  // TokenFile::digest(): 16 hexadecimal digits
 
+  // True if source, size and digest are equal. Ignores the path.
   bool has_bytes_of(const DataFile& other) const {
     return source == other.source && bytes == other.bytes && digest == other.digest;
   }
 };
 
-// A run's state except its tensors.
+// The state of a run, without its tensors.
 struct RunState {
-  std::string run;            // the run's id
-  std::string parent;         // the run whose checkpoint it began from; empty: none
+  std::string run;            // id of the run: 1 to 64 letters, digits and dashes
+  std::string parent;         // id of the run whose checkpoint this run began from; empty: it began from no checkpoint
   Size step = 0;              // steps done
-  Size samples = 0;           // data position
-  Size data_tokens = 0;       // in all training files; 0: unknown
+  Size samples = 0;           // data position: samples that all ranks together have consumed
+  Size data_tokens = 0;       // tokens in all training files; 0: unknown
   std::uint64_t seed = 0;     // for initial weights and dropout
-  double loss_scale = 1;      // f16
-  Size loss_scale_steps = 0;  // f16: steps since the scale changed
-  Size skipped = 0;           // steps without an update
-  std::string config;         // the whole configuration, TOML
-  std::string config_hash;
-  std::string model;      // the model's description for export and sample: a JSON object
-  std::string tokenizer;  // tokenizer.json, or empty
-  // The files beside tokenizer.json in a Hugging Face folder, as they came: bytes by path in the folder.
+  double loss_scale = 1;      // f16 only; 1 for other dtypes
+  Size loss_scale_steps = 0;  // f16 only: steps with finite gradients since the scale changed
+  Size skipped = 0;           // steps so far that updated nothing
+  std::string config;         // the complete configuration, in TOML
+  std::string config_hash;    // hash of the keys that must not change during a run
+  std::string model;          // the model's description, which export and sampling need: a JSON object
+  std::string tokenizer;      // text of tokenizer.json; empty: no tokenizer
+  // The other tokenizer files of a Hugging Face folder, unchanged: content by path relative to the folder.
   std::map<std::string, std::string> tokenizer_files = {};
-  // A run that saves adapters alone has here the absolute path of the weights beneath them (empty: the initial weights
-  // of `seed`), the same path relative to the folder of its checkpoints, and a digest of these weights. The digest of
-  // any other run is empty.
+  // Only for a run that saves only its adapters: the base weights to which the adapters are added. `base` is their
+  // absolute path (empty: the initial weights for `seed`), `base_beside` the same path relative to the folder of the
+  // run's checkpoints, `base_digest` a digest of the weights. For any other run, base_digest is empty.
   std::string base = {}, base_beside = {}, base_digest = {};
-  // The training files in their order. Empty: unknown.
+  // The training files, in order. Empty: unknown.
   std::vector<DataFile> data_files = {};
-  // The run's evaluation loss of this very state; nullopt if it was not evaluated at this step.
+  // The evaluation loss of the weights in this checkpoint; nullopt if the run did not evaluate at this step.
   std::optional<double> eval_loss = std::nullopt;
 };
 
-// An id for a new run: UTC time and 64 random bits, "20240501T165500Z-9f3c2a10b4d5e6f7".
+// Returns an id for a new run, from the UTC time and 64 random bits: "20240501T165500Z-9f3c2a10b4d5e6f7".
 std::string draw_run_id();
 
-// One step folder, as `list` and resuming see it.
+// One step folder in the result of list().
 struct Listing {
   std::string path;
-  Size step = -1;
+  Size step = -1;  // -1: unknown
   bool valid = false;
-  std::string reason;  // why it is not valid: file, field, expected, actual
-  std::string run;     // the id of its run, if valid
-  std::optional<double> eval_loss = std::nullopt;
+  std::string reason;  // why it is not valid (file, field, expected, actual); empty if valid
+  std::string run;     // id of its run; empty if not valid
+  std::optional<double> eval_loss = std::nullopt;  // as in RunState
 };
 
-// Settings of a save.
+// Settings of save(): which checkpoints it keeps. It removes the run's other valid checkpoints.
 struct SaveOptions {
-  int keep = 3;                               // how many of the run's newest checkpoints stay, at least 2
-  Size keep_every = 0;                        // checkpoints at multiples of this step stay too; 0: none
-  bool best = false;                          // the one with the lowest evaluation loss stays too
-  std::vector<std::string> copied_from = {};  // ids of other runs whose checkpoints count as this run's
+  int keep = 3;                               // number of the run's newest checkpoints to keep; below 2 means 2
+  Size keep_every = 0;                        // also keeps steps that are multiples of it; 0 disables it
+  bool best = false;                          // also keeps the checkpoint with the lowest evaluation loss
+  std::vector<std::string> copied_from = {};  // ids of other runs whose checkpoints are treated like this run's
 };
 
-// Saves step `state.step` of the run `state.run` under `directory`. All ranks of `group` must call it. Order: write and
-// fsync each rank's file, gather checksums on rank 0, write and fsync the manifest, rename the folder, fsync the
-// parent; then remove what need not stay.
-// A corrupt folder of the same name is moved aside first. If a valid one of the same state exists, whatever rank count
-// wrote it, the call returns and leaves it; one of another state is an error. Rank 0 locks the folder meanwhile, and
-// waits up to 30 s for the lock. Throws UsageError, before anything is written, if the folder holds another run's valid
-// checkpoint. Throws DataError, on all ranks alike, if anything fails; earlier checkpoints stay intact.
+// Saves the tensors of shards.owned and `state` as step state.step of the run state.run under `directory`, and returns
+// the path of the step folder. Creates `directory` if needed. All ranks of `group` must call it.
+// Each rank writes and fsyncs its file; rank 0 gathers the checksums, writes and fsyncs the manifest, renames the
+// folder to its final name, and fsyncs `directory`. So the checkpoint is complete on disk, or does not exist. Then rank
+// 0 removes superfluous checkpoints; a failure to do so only prints a warning. Rank 0 locks `directory` during the
+// call, and waits at most 30 s for the lock. If the step folder exists and is corrupt, it is renamed and kept. If it is
+// valid and holds the same state, written by any number of ranks, it is not written again. Throws UsageError, before it
+// writes anything, for invalid `shards` or `state`, and if `directory` holds a valid checkpoint of another run. Throws
+// DataError if the step folder holds another state, or if anything else fails. All ranks throw. Earlier checkpoints
+// then stay intact.
 std::string save(const std::string& directory, const ShardMap& shards, const RunState& state, const Group& group,
                  const SaveOptions& options = {});
 
-// Returns the newest valid step folder of `path`, which is a step folder, a `checkpoints` folder or a run's folder, and
-// verifies every byte of it. Appends to `notes` why it skipped newer ones. Throws DataError with the reason for each
-// step folder if none is valid.
+// Returns the newest valid step folder in `path`, which is a step folder, a `checkpoints` folder or a run's folder.
+// Verifies every byte of the folder that it returns. Appends to `notes` why it skipped newer ones; `notes` may be null.
+// If no step folder is valid, throws DataError with the reason for each.
 std::string newest(const std::string& path, std::vector<std::string>* notes = nullptr);
 
-// The step folders of `path`, oldest first. Throws DataError if `path` does not exist.
+// Returns the step folders in `path`, which is as in newest(), oldest first. Checks manifests and file sizes, and with
+// `checksums` every byte. Throws DataError if `path` does not exist.
 std::vector<Listing> list(const std::string& path, bool checksums);
-// Each reads the manifest of one step's folder.
+// These read only the manifest: the run's state, all parameters, and the number of ranks that wrote the checkpoint.
 RunState read_state(const std::string& step_directory);
 std::vector<ParameterInfo> read_parameters(const std::string& step_directory);
 int read_world_size(const std::string& step_directory);
 
-// Fills every range of `shards.needed` from the files that hold it, whatever rank count and strategy wrote them. All
-// ranks of `group` must call it. Each rank checks what it reads, and a share of what no rank reads, so that on return
-// every byte of the checkpoint was verified. Values for a CUDA device pass through a small buffer. Throws DataError, on
-// all ranks alike, that names file, dataset, expected and actual; the tensors' contents are then undefined.
+// Loads the tensors of shards.needed, and returns the run's state. Any strategy and number of ranks may have written
+// the checkpoint; values are converted to the tensors' dtypes. All ranks of `group` must call it. Together the ranks
+// verify every byte of the checkpoint. Host memory does not grow with the tensors on a CUDA device: their values pass
+// through a small buffer. Throws DataError on all ranks if a file is corrupt, or if the checkpoint has other parameters
+// or lacks a state that is needed; the contents of the tensors are then undefined.
 RunState load(const std::string& step_directory, const ShardMap& shards, const Group& group = Group());
 
-// One parameter's whole state, as f32, flat.
+// Returns all elements of one parameter in one kind of state (kMaster or a name in Optimizer::states), in row-major
+// order and converted to f32. Throws DataError if the checkpoint does not have them.
 std::vector<float> read_tensor(const std::string& step_directory, const std::string& parameter,
                                const std::string& kind = kMaster);
 
-// Every problem of `path` (a step's folder, or all steps of a `checkpoints` or run's folder, oldest first, with the
-// folder's name before each problem) as "file: what, expected, actual". Empty: every byte is intact. Throws DataError
-// if there is no step folder.
+// Verifies every byte of the step folders in `path`, which is as in newest(). Returns all problems, oldest folder
+// first, as "step folder: file: subject: expected ..., found ..."; empty if every byte is intact. Throws DataError if
+// there is no step folder.
 std::vector<std::string> verify(const std::string& path);
 
-// If a checkpoint holds adapters, export_hf() adds them to the base and writes the sum.
+// Options of export_hf() and export_adapters().
 struct HfExportOptions {
-  std::string weights = kMaster;                   // or kAverage
-  DType dtype = DType::f32;                        // of the tensors: f32 or bf16
-  Size file_bytes = Size{5} * 1000 * 1000 * 1000;  // most bytes of a file's tensors; more than that takes several
-  std::string base = {};                           // of adapters: where their base is now; empty: where it was
+  std::string weights = kMaster;                   // or kAverage, if the run kept an average
+  DType dtype = DType::f32;                        // of the exported tensors: f32 or bf16
+  Size file_bytes = Size{5} * 1000 * 1000 * 1000;  // upper bound for the tensors of one file, unless one is larger
+  std::string base = {};  // for adapters: folder of their base weights; empty: the paths in the checkpoint's RunState
 };
 
-// Writes `out_directory` with config.json and model.safetensors, or several files with an index, which `transformers`
-// loads, and with the tokenizer's files as they came, if it is one of Hugging Face's format. The folder is written
-// under another name and renamed, so it exists whole or not at all. One tensor is in memory at a time. Throws DataError
-// if the checkpoint is damaged, if the format cannot express its model, or if `out_directory` exists and is not empty.
+// Exports the model of a checkpoint to `out_directory` in the Hugging Face format, which `transformers` loads:
+// config.json, generation_config.json, and model.safetensors or several such files with an index. Adds the tokenizer's
+// files unchanged if the tokenizer has Hugging Face's format. Adds adapters to their base weights. Writes a temporary
+// folder and renames it, so `out_directory` is complete or is not there. Holds one tensor in memory at a time. Throws
+// DataError if the checkpoint is corrupt, if the format cannot express its model, if the base is missing or has
+// changed, or if `out_directory` exists and is not empty.
 void export_hf(const std::string& step_directory, const std::string& out_directory,
                const HfExportOptions& options = {});
 
-// Writes the adapters of a checkpoint as PEFT's folder, adapter_config.json and adapter_model.safetensors, which names
-// the base if that is a Hugging Face folder. Reads the base only if one is given. Throws DataError as export_hf() does,
-// and if the checkpoint has no adapters.
+// Exports only the adapters of a checkpoint, in PEFT's format: adapter_config.json and adapter_model.safetensors.
+// adapter_config.json names the base if it is a Hugging Face folder. Reads the base only if options.base is set. Throws
+// DataError as export_hf() does, and if the checkpoint has no adapters.
 void export_adapters(const std::string& step_directory, const std::string& out_directory,
                      const HfExportOptions& options = {});
 
-// Makes a checkpoint `step-00000000` under `out_directory` of a folder in Hugging Face's format, with its weights in
-// f32, its model and its tokenizer, and without optimizer states. A file of it has `weights_at_once` weights, which are
-// in memory at a time. Appends to `notes` what this version does not support of the tokenizer, whose files are kept.
-// Returns the step's folder. Throws DataError if the folder or its tokenizer.json is broken, if its model cannot be
-// represented, or if `out_directory` exists and is not empty.
+// Converts a folder in the Hugging Face format to the checkpoint `step-00000000` under `out_directory`, and returns the
+// step folder. The checkpoint holds the weights in f32, the model's description and the tokenizer's files, but no
+// optimizer states. Each of its files holds at most `weights_at_once` weights (at least 1), which are in memory at one
+// time. If this version does not support the tokenizer, appends the reason to `notes`, which may be null. Throws
+// DataError if the folder or its tokenizer.json is broken, if libtrain has no such model, or if `out_directory` exists
+// and is not empty.
 std::string import_hf(const std::string& hf_directory, const std::string& out_directory,
                       Size weights_at_once = Size{256} << 20, std::vector<std::string>* notes = nullptr);
 

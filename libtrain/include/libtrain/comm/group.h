@@ -70,23 +70,22 @@ class Group {
   // A group of one rank.
   Group();
   explicit Group(std::shared_ptr<comm::GroupBackend> backend);
-  // A meta group, for planning: rank `rank` of `size`, without peers. Each call counts its bytes, and allocates what it
-  // would for tensors on a device of type `planned` (cpu: MPI; cuda: NCCL). Each `ranks_per_host` consecutive ranks
-  // share a host (0: all ranks do); the staging memory of CUDA ranks depends on it. Throws UsageError if `rank` is not
-  // in [0, size).
+  // A meta group, for planning: rank `rank` of `size`, without peers. Each call counts its bytes, and allocates the
+  // same memory as for tensors on a device of type `planned` (cpu: MPI; cuda: NCCL). Each `ranks_per_host` consecutive
+  // ranks share a host (0: all ranks do); the staging memory of CUDA ranks depends on it. Throws UsageError if `rank`
+  // is not in [0, size).
   static Group meta(int rank, int size, DeviceType planned = DeviceType::cpu, int ranks_per_host = 0);
   // A meta group of the same rank and size, for planning this group's work with tensors on `device`. If this is a meta
   // group already, its planned device type stays and `device` has no effect.
   Group on_meta(Device device) const;
   // A group of the same ranks that uses NCCL for tensors on `device`; everything else travels as before. Each rank must
   // have a different CUDA device. Groups split from the result use NCCL too. Every rank must call it. A group of one
-  // rank needs no NCCL and returns itself. Throws UsageError if the build has no NCCL, if `device` is no CUDA device of
-  // this machine, or if two ranks have the same device. Throws CommError if NCCL cannot start.
-  // Destroying the last copy waits for the collectives in flight. If peers have gone, it waits at most 15 s for those
-  // that NCCL runs.
+  // rank needs no NCCL and returns itself. Throws UsageError if the build has no NCCL, if `device` is not a CUDA
+  // device of this machine, or if two ranks have the same device. Throws CommError if NCCL cannot start.
+  // Destroying the last copy waits for the collectives in flight, but at most 15 s for NCCL if a peer is gone.
   Group with_nccl(Device device) const;
   // A group of the same ranks that sends tensors on the CUDA device `device` through host memory, without NCCL. It is
-  // much slower. Its sums have the same bits as sums on the CPU. Throws UsageError for a device that is no usable CUDA
+  // much slower. Its sums have the same bits as sums on the CPU. Throws UsageError if `device` is not a usable CUDA
   // device, and for a meta group.
   Group through_host(Device device) const;
 
@@ -112,8 +111,8 @@ class Group {
   // two, the bits are those of one stage. Sums of hosts travel as f32 (f64 if `wire` is f64).
   Work reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire,
                       bool accumulate = false, const Tensor& squares = {}) const;
-  // Sums `full` over all ranks in place, with the same bits as reduce_scatter() followed by all_gather(). The sum is in
-  // place on return; on a GPU, for later work of the compute stream.
+  // Sums `full` over all ranks in place, with the same bits as reduce_scatter() followed by all_gather(). On return
+  // `full` holds the sum; on a GPU, it does for later work on the compute stream.
   void all_reduce(std::string_view name, const Tensor& full, DType wire) const;
   // Sends the messages `outgoing` and receives the messages `incoming`, all on `device`. The messages from one rank to
   // another, or to itself, must have the same order and sizes in the sender's and the receiver's list. `whole`: total
@@ -153,10 +152,10 @@ class Group {
   // Returns windows for tensors on `device` if all ranks can have them. The first call tests that. Later calls return
   // the same answer, also on duplicates of this group that were made after the first call. Every rank must call it.
   // Throws CommError.
-  // With windows, copies occupy no multiprocessor: those of all_gather() if `full` lies in a window, and those of
-  // reduce_scatter() if its staging memory does. This needs shards of one size, and memory at the same offset of the
-  // same window on all ranks. The bits do not change. Ranks on several hosts can have windows if every host has the
-  // same number of consecutive ranks, at least two.
+  // Copies into windows occupy no multiprocessor. all_gather() makes such copies if `full` lies in a window, and
+  // reduce_scatter() if its staging memory does. Both then require shards of one size, and memory at the same offset of
+  // the same window on all ranks; otherwise they copy without windows. The bits do not change. Ranks on several hosts
+  // can have windows if every host has the same number of consecutive ranks, at least two.
   PeerMemory peer_memory(Device device) const;
 
   // For stack unwinding: gives up the pending device work of this group. That work may wait for a dead peer, and

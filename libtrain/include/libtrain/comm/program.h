@@ -10,7 +10,7 @@
 namespace LT_API lt {
 
 // Call it from main() and return its result. Calls init(), and then `body` with the world, on every rank. Returns the
-// result of `body`. If either throws, the exit code is that of the Error, 3 for std::filesystem::filesystem_error, or 1
+// result of `body`. If either throws, the exit code is Error::code(), 3 for std::filesystem::filesystem_error, or 1
 // for any other exception.
 // Errors go to standard error: "error: [component] rank R: message", and a "hint:" line if there is a hint. "rank R:"
 // is omitted for a UsageError and for a single rank. An error that all ranks share is printed once. If the ranks fail

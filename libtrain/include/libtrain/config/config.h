@@ -178,8 +178,8 @@ Config load_config(const std::string& file, const std::vector<std::pair<std::str
 Config config_from_toml(const std::string& text, const std::string& source,
                         const Models& models = transformer_models());
 
-// Returns the whole configuration as TOML. load_config() reads it back as the same configuration. A derived key keeps
-// its default, with the derived value in a comment, `min_lr = -1.0  # = 3e-05`, so a reader derives it again.
+// Returns the complete configuration as TOML. load_config() reads it back as the same configuration. A derived key
+// keeps its default, with the derived value in a comment, `min_lr = -1.0  # = 3e-05`, so a reader derives it again.
 std::string to_toml(const Config& config);
 // Returns the value of each key, derived ones included, as TOML text by "section.key".
 std::map<std::string, std::string> flatten(const Config& config);

@@ -1,5 +1,6 @@
-// What a run does: the stage after Config, with every value decided and in the type that uses it. Two values are
-// decided later, when the run opens: the index of a rank's device, and the number of steps under data.epochs.
+// The complete settings of a run, made from a Config: every value is decided, and has the type that the code that uses
+// it expects. Two values are decided later, when the run opens: the index of a rank's device, and the number of steps
+// if data.epochs is set.
 #pragma once
 
 #include <memory>
@@ -65,7 +66,7 @@ struct Resolved {
   RunConfig run;
 
   bool has_adapters() const { return transformer && transformer->lora.rank > 0; }
-  // Steps of the whole run. With data.epochs, known only when the run has opened its files.
+  // Number of steps of the run. If data.epochs is set, it is known only after the run has opened its files.
   Size steps() const { return schedule.steps; }
   void set_steps(Size steps) { schedule.steps = config.train.steps = steps; }
   BatchShape batch_shape(int rank, int ranks) const { return {step.micro_batch, step.accum, step.seq, rank, ranks}; }

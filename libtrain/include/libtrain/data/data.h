@@ -36,8 +36,9 @@ class TokenFile {
   const std::string& path() const;
   Size tokens() const;
   Size bytes() const;
-  // A hash in 16 hexadecimal digits: of the size, of the first and last 4 KiB and of 14 pieces of 4 KiB between them,
-  // of the file and of its mask. It does not depend on the path. Throws DataError if they can no longer be read.
+  // Returns a hash of the file and of its mask, as 16 hexadecimal digits. It covers the size, the first and last 4 KiB,
+  // and 14 pieces of 4 KiB between them. It does not depend on the path. Throws DataError if the file or its mask can
+  // no longer be read.
   std::string digest() const;
   // The functions below throw InternalError if the range is not within the tokens, and DataError if the file or its
   // mask can no longer be read.
@@ -45,8 +46,8 @@ class TokenFile {
   // out[0..count) = tokens [begin, begin + count). A token of 2^31 or more becomes negative.
   void read(Size begin, Size count, std::int32_t* out) const;
   bool has_mask() const;
-  // For i in [0, count): targets[i] = kIgnoredTarget if the mask says that token begin + i is no target. Other elements
-  // stay as they are, and all of them if there is no mask.
+  // For i in [0, count): sets targets[i] to kIgnoredTarget if the mask says that token begin + i is not a target. Other
+  // elements stay unchanged. Does nothing without a mask.
   void ignore_masked(Size begin, Size count, std::int32_t* targets) const;
   // True if at least one of the tokens [begin, end) is a target. Without a mask all tokens are targets.
   bool has_targets(Size begin, Size end) const;
@@ -60,8 +61,8 @@ class TokenFile {
 };
 
 // Writes a token file in the format of llm.c: 256 little-endian int32 (magic, version, count), then one uint16 for each
-// token, or one uint32 if a token needs it. A temporary file is renamed when it is complete, so a reader sees the whole
-// file or none. Throws DataError for 2^31 tokens or more, and if the file cannot be written.
+// token, or one uint32 if a token needs it. A temporary file is renamed when it is complete, so a reader sees the
+// complete file or no file. Throws DataError for 2^31 tokens or more, and if the file cannot be written.
 void write_token_file(const std::string& path, const std::vector<std::uint32_t>& tokens);
 
 // Returns element i of a keyed permutation of [0, n): a pure function of (key, i, n). Uses a Feistel network of Philox
@@ -76,14 +77,14 @@ struct DataOptions {
   // that was overwritten later. 0: only the range of i32 is checked. A model then throws UsageError for a token outside
   // of its vocabulary: on a CPU before the operation runs, on a GPU when the host reads the results of the step.
   Size vocab = 0;
-  // The token that ends a document. If given, batches say where documents begin, and the target at this token is
-  // ignored, because it is the first token of the next document.
+  // The token that ends a document. If given, batches have document_starts, and the target of this token is ignored,
+  // because that target is the first token of the next document.
   std::optional<std::uint32_t> document_end = {};
 };
 
-// Returns the number of samples of `seq` tokens in an epoch, which is all files. Reads only headers. Throws UsageError
-// if `seq` is below 1 or a source has no files, and DataError for a file that cannot be read or is too short for one
-// sample.
+// Returns the number of samples of `seq` tokens in an epoch (one pass over all files). Reads only headers. Throws
+// UsageError if `seq` is below 1 or a source has no files, and DataError for a file that cannot be read or is too short
+// for one sample.
 Size count_samples(const std::vector<DataSource>& sources, Size seq, TokenFormat format);
 
 // Reads the batches of a run. The samples of a run are a continuous sequence of epochs. A step consumes B = ranks *
@@ -98,8 +99,9 @@ class TokenLoader : public BatchSource {
   // the vocabulary. Throws UsageError for an invalid shape or no files, and DataError for files that are unreadable,
   // invalid or too short.
   TokenLoader(const std::vector<std::string>& files, const BatchShape& shape, const DataOptions& options = {});
-  // A loader that mixes several sources by weight. Of the first n samples, each source has its share of n, to within
-  // one sample. Each source has its own epochs. Also throws UsageError for weights that docs/data.md does not allow.
+  // A loader that mixes several sources by weight. Among the first n samples, the number from each source is its share
+  // of n, to within one sample. Each source has its own epochs. Also throws UsageError for weights that docs/data.md
+  // does not allow.
   static TokenLoader mix(const std::vector<DataSource>& sources, const BatchShape& shape,
                          const DataOptions& options = {});
 
@@ -110,8 +112,8 @@ class TokenLoader : public BatchSource {
   // Returns this rank's rows of the next step, on the CPU. The next call overwrites them. Throws DataError if a file
   // can no longer be read, or was overwritten with a token outside of the vocabulary.
   Batch next() override;
-  // Samples of the run, over all ranks, that are consumed before next(). A position in samples makes a resume exact
-  // even with another batch size.
+  // The number of samples of the run that all ranks together have consumed before next(). Because it counts samples and
+  // not steps, a resume is exact even with another batch size.
   Size position() const { return position_; }
   void seek(Size samples) override { position_ = samples; }
   Size samples_per_epoch() const;  // blocks in all files

@@ -23,7 +23,8 @@ struct PrepareProgress {
 struct PrepareOptions {
   // Paths or glob patterns, or "-" for standard input. The ending of a name, in upper or lower case, says how it is
   // read: .gz and .zst as compressed, .jsonl and .ndjson (before .gz or .zst) as JSON lines, any other as text.
-  // With `chat`, all inputs are JSON lines. With `field` and without `text_separator`, so is standard input.
+  // With `chat`, all inputs are JSON lines. With `field` but without `text_separator`, standard input is JSON lines
+  // too.
   std::vector<std::string> inputs{};
   std::string tokenizer = "byte";  // or a tokenizer.json, or a folder that holds one
   std::string out{};               // folder; created if missing
@@ -32,7 +33,7 @@ struct PrepareOptions {
   std::optional<std::string> text_separator{};  // text between the documents of a text file
   std::optional<std::string> chat{};            // a template of libtrain/tokenizer/chat.h
   Size pack = 0;                                // tokens of a block into which documents are packed; 0 disables it
-  Size max_file_tokens = 2147483647;            // tokens in an output file at most; up to 2^31 - 1
+  Size max_file_tokens = 2147483647;            // most tokens in an output file; up to 2^31 - 1
   Size batch_bytes = Size{16} << 20;            // bytes of text in memory, unless a line or document is longer
   double save_seconds = 5;                      // seconds between saved states, from which a killed call is resumed
   bool overwrite = true;                        // overwrites token files in `out`; false: refuses to
@@ -42,9 +43,9 @@ struct PrepareOptions {
 struct PrepareResult {
   Size files = 0, bytes = 0;  // input files, and bytes of text in them
   Size train_tokens = 0, val_tokens = 0;
-  Size masked_tokens = 0;  // tokens in train and val files that are no targets
+  Size masked_tokens = 0;  // tokens in train and val files that are not targets
   bool resumed = false;    // continued the work of a killed call
-  // With `chat`: the conversations, and those without a trained message of the assistant, which train nothing.
+  // With `chat`: number of conversations, and of conversations without a trained message of the assistant (no targets).
   Size conversations = 0, untrained_conversations = 0;
   // With `chat`: for each field that has no effect, the number of conversations ("tools") or messages
   // ("messages[].name") that have a value in it.
@@ -52,7 +53,7 @@ struct PrepareResult {
 };
 
 // Writes the tokens of all inputs, one after another, to train.bin and val.bin in `out`, and tokenizer.json with them.
-// If a file would exceed max_file_tokens, train-00001.bin and so on follow. If some tokens of NAME.bin are no targets,
+// If a file would exceed max_file_tokens, train-00001.bin and so on follow. If some tokens of NAME.bin are not targets,
 // NAME.mask marks them.
 // A document is a JSON line, or the text between separators. It ends with the tokenizer's end-of-text token, except
 // with the tokenizer `byte`. A text file without a separator is one text; no token is added after it, except with
@@ -61,13 +62,13 @@ struct PrepareResult {
 // only if it also holds a train.bin. Without `overwrite`, `out` must not hold token files either, unless the call
 // resumes a killed one.
 //
-// Memory does not grow with the input, but with its longest line, document or word. A text that the tokenizer does not
-// allow to be cut (see docs/data.md) is one word. During the work, `out` holds a folder prepare.tmp. If the process is
-// killed, or the system fails (a full disk, an unreadable input, no memory), the next call with the same options and
-// unchanged inputs continues from that folder and writes the same files; with standard input it begins anew. All files
-// are complete on disk before the first one gets its final name.
-// Throws UsageError for invalid options. Throws DataError, which names file, line and field, for invalid input, for
-// input whose beginning is not UTF-8 text, and if no token of any conversation is a target.
+// Memory does not grow with the input, but with its longest line, document or word. If the tokenizer does not allow a
+// text to be cut (see docs/data.md), the complete text is one word. During the work, `out` holds a folder prepare.tmp.
+// If the process is killed, or the system fails (a full disk, an unreadable input, no memory), the next call with the
+// same options and unchanged inputs continues from that folder and writes the same files; with standard input it begins
+// anew. All files are complete on disk before the first one gets its final name. Throws UsageError for invalid options.
+// Throws DataError, which names file, line and field, for invalid input, for input whose beginning is not UTF-8 text,
+// and if no token of any conversation is a target.
 PrepareResult prepare(const PrepareOptions& options);
 
 }  // namespace lt

@@ -45,8 +45,8 @@ inline Size tokens_kept(Size tokens, Size max_seq) {
 // r % options.continuations of prompt r / options.continuations. Its random numbers depend only on options.seed and
 // these two indices. On CUDA with up to 8 rows, the other rows do not change the bits of its logits. With more rows,
 // and on the CPU, the last bits may differ.
-// Each row has a cache for the keys and values of model.max_seq tokens, in the model's dtype. A text that outgrows
-// max_seq keeps its last tokens_kept() tokens, and the next step reads those again.
+// Each row has a cache for the keys and values of model.max_seq tokens, in the model's dtype. If a text
+// outgrows max_seq, only its last tokens_kept() tokens stay, and the next step prefills them again.
 // The caller must bind the model's parameters first, and must not change them while the Generator exists: on CUDA the
 // device may still read them after step() has returned.
 class Generator {
@@ -102,7 +102,7 @@ struct LoadedModel {
   std::string tokenizer_text;            // its tokenizer.json; empty if there is none
   std::string tokenizer_name;            // where it was found, for messages
   std::string tokenizer_problem;         // the unsupported feature of the checkpoint's tokenizer; else empty
-  std::string tokenizer_hint;            // for errors about a missing tokenizer: what a user can pass
+  std::string tokenizer_hint;            // for errors about a missing tokenizer: suggests an option to pass
   Size step = 0, seq = 0;                // steps done; tokens per sample in training
   bool separates_documents = false;      // trained with data.documents=mask
   bool read_raw16 = false;               // trained with data.format=raw16

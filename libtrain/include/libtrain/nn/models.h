@@ -54,7 +54,7 @@ class Transformer : public Model {
   // Positions and cached context of the tokens of a forward pass.
   struct Positions {
     Size first = 0;                 // position of the first token: the number of cached tokens
-    Tensor per_sequence = {};       // i32 [B]: position of each sequence's only token, in positions of `first`
+    Tensor per_sequence = {};       // i32 [B]: position of each sequence's one token; replaces `first` if defined
     ops::KvCache* cache = nullptr;  // keys and values of earlier tokens for this block; null in training
     Tensor document_starts = {};    // as in Batch; undefined in generation
   };

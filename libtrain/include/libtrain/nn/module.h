@@ -146,7 +146,7 @@ struct UnitInfo {
 // Facts about a model for plans, logs and data loaders. The defaults mean "unknown".
 struct ModelFacts {
   std::string name;            // for the log: "gpt2 4 layers x 128"; empty: the name in the table of models, or "model"
-  std::string details;         // for plans: the whole shape; empty: same as `name`
+  std::string details;         // for plans: the complete shape; empty: same as `name`
   Size vocab = 0;              // upper bound of token ids, exclusive; 0: ids are not checked
   double flops_per_token = 0;  // FLOPs per token of training; 0: no FLOPs utilization is shown
   Size head_dim = 0;           // channels per attention head, for the estimate of attention's time
@@ -217,7 +217,7 @@ class Model : public Module {
 // be contiguous and of a floating dtype. Runs on the device of `values`.
 void initial_values(const Tensor& values, const std::string& name, Init init, std::uint64_t seed, Size begin);
 
-// The settings of a forward pass. Samples are numbered over the whole run and all ranks, so dropout does not depend on
+// The settings of a forward pass. Samples are numbered through the run, over all ranks, so dropout does not depend on
 // the rank count.
 struct ForwardContext {
   bool training = false;           // true: dropout applies

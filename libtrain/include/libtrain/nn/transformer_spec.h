@@ -37,7 +37,7 @@ struct TransformerSpec {
   double rope_base = 0;                               // base of rotary positions (Su et al. 2021)
   Size head_dim = 0;                                  // channels per head; 0: width / heads
   // Stretches rotary positions: "linear:FACTOR" or "llama3:FACTOR,LOW,HIGH,ORIGINAL" (RopeScaling); empty: no scaling.
-  // All numbers are above 0 and at most 1e12. FACTOR is at least 1, LOW is below HIGH, ORIGINAL is whole.
+  // All numbers are above 0 and at most 1e12. FACTOR is at least 1, LOW is below HIGH, ORIGINAL is an integer.
   std::string rope_scaling = {};
   std::optional<bool> qk_norm = std::nullopt;   // RMSNorm of each query and key head
   std::optional<bool> qkv_bias = std::nullopt;  // biases of queries, keys and values

@@ -1,10 +1,11 @@
-// Differentiable operations. Tensors are contiguous and on one device. The floating-point inputs of a call share a
-// dtype (f32, f64, bf16 or f16). Every operation checks its arguments and throws UsageError that
-// names operation, argument, expected and actual. On the meta device only shapes are computed.
-// Ids outside [0, V), and targets that are neither in it nor kIgnoredTarget, throw UsageError: on the CPU in the call.
-// On GPUs the kernels skip them, and the error, with the first position, comes when values of that device are next read
-// on the host: Tensor::item(), to_vector(), copy() to the CPU, or the result of an engine's step. Until then results
-// that depend on such an id mean nothing.
+// Differentiable operations. The tensors of a call must be contiguous and on one device. Its floating-point inputs must
+// share a dtype (f32, f64, bf16 or f16), which the result has too unless stated otherwise. `dim` may be negative: -1 is
+// the last dimension. Every operation throws UsageError, which names operation, argument, expected and actual, for
+// arguments that break the rules below. On the meta device, operations compute only shapes.
+// An id is bad if it is outside [0, V). A target may also be kIgnoredTarget. On the CPU, a call with a bad id throws
+// UsageError. On a GPU, kernels skip bad ids. The UsageError, with the position of the first bad id, is thrown when the
+// host next reads values of that device: by Tensor::item(), to_vector(), copy() to the CPU, or an engine's StepResult.
+// Results that depend on a bad id are meaningless.
 #pragma once
 
 #include <cstdint>
@@ -23,153 +24,176 @@ struct LossPass;
 namespace lt {
 namespace LT_API ops {
 
-// --- The general set: enough to build another model. ---
+// --- General operations, from which other models can be built. ---
 
-// Elementwise with broadcasting (trailing dimensions aligned, sizes equal or 1). Gradients of broadcast inputs are
-// summed in f32 (f64 for f64), whatever the dtype.
+// Elementwise a + b, a * b and a / b. Inputs are broadcast: shapes are aligned at the last dimension, and sizes must be
+// equal or 1. The gradient of a broadcast input is a sum, computed in f32 (f64 for f64).
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
-// Elementwise maximum. Equal elements get half of the gradient each. NaN if either is.
+// Elementwise maximum, with broadcasting; NaN if either element is NaN. If the elements are equal, each receives half
+// of the gradient.
 Tensor maximum(const Tensor& a, const Tensor& b);
-// Selects a if condition (i32) is nonzero, else b. All three broadcast; the condition has no gradient.
+// Selects elements of a where `condition` (i32) is nonzero, and of b elsewhere. All three are broadcast. `condition`
+// has no gradient.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+// alpha * x.
 Tensor scale(const Tensor& x, double alpha);
-// x in another floating dtype, rounded to nearest even where that is narrower. So is its gradient on the way back.
+// Converts x to another floating dtype, rounding to nearest, ties to even. Returns x itself if it has that dtype. The
+// backward pass converts the gradient in the same way.
 Tensor cast(const Tensor& x, DType dtype);
 
-// Elementwise functions of x, any shape.
+// Elementwise functions of x, which may have any shape.
 Tensor exp(const Tensor& x);
-Tensor log(const Tensor& x);  // natural
+Tensor log(const Tensor& x);  // natural logarithm
 Tensor sqrt(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor relu(const Tensor& x);  // its derivative at 0 is 0
 Tensor sigmoid(const Tensor& x);
 
-// Multiplies a [..., M, K] by b [K, N], or each item of a batch by its own: b [..., K, N] with the same leading sizes.
+// Multiplies a [..., M, K] by b, and returns [..., M, N]. b is [K, N] for all batch items, or [..., K, N] with the same
+// leading sizes as a, one matrix for each item.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
+// Returns x with another shape of as many elements. The result shares the storage of x.
 Tensor reshape(const Tensor& x, const Shape& shape);
+// Swaps two dimensions. The result is a contiguous copy.
 Tensor transpose(const Tensor& x, int dim0, int dim1);
-// Elements [begin, begin + length) of dimension `dim`.
+// Returns a copy of elements [begin, begin + length) of dimension `dim`.
 Tensor slice(const Tensor& x, int dim, Size begin, Size length);
-// Concatenates tensors along `dim`. All other sizes are equal. At least one tensor.
+// Concatenates at least one tensor along `dim`. All other sizes must be equal.
 Tensor concat(const std::vector<Tensor>& tensors, int dim);
-// Splits x along `dim` into slices of these sizes, whose sum is x.dim(dim). Each is a copy.
+// Splits x along `dim` into slices of these sizes, which must add up to x.dim(dim). Each slice is a copy.
 std::vector<Tensor> split(const Tensor& x, const std::vector<Size>& sizes, int dim);
-// Picks elements of x along `dim` by index. `index` (i32) and y have the shape of x except in `dim`. For dim 0 of two:
-// y[k, i] = x[index[k, i], i]. Indices must be in range; otherwise the behaviour is undefined.
+// Picks elements of x along `dim` by index. `index` (i32) must have the shape of x except in `dim`; the result y has
+// the shape of `index`. For two dimensions and dim 0: y[k, i] = x[index[k, i], i]. The caller must ensure that all
+// indices are in [0, x.dim(dim)); they are not checked, and other indices are undefined behaviour.
 Tensor gather(const Tensor& x, int dim, const Tensor& index);
-// Inclusive cumulative sum along `dim`, y[r] = x[0] + ... + x[r], in f32 (f64 for f64). The same shape.
+// Inclusive cumulative sum along `dim`, y[r] = x[0] + ... + x[r], in the shape of x. Sums are f32 (f64 for f64).
 Tensor cumulative_sum(const Tensor& x, int dim);
 
-// The sum or mean over `dim`, which is removed; without `dim` over all elements, a scalar. Sums run in f32 (f64 for
-// f64) whatever the dtype, and are rounded once.
+// The sum or mean over `dim`, which is removed from the shape. Without `dim`, over all elements; the result is a
+// scalar. Sums are computed in f32 (f64 for f64) and rounded once. The mean of no elements throws UsageError.
 Tensor sum(const Tensor& x, int dim);
 Tensor sum(const Tensor& x);
 Tensor mean(const Tensor& x, int dim);
 Tensor mean(const Tensor& x);
 
-// Over the last dimension.
+// Softmax over the last dimension.
 Tensor softmax(const Tensor& x);
-// GELU in its tanh form (Hendrycks & Gimpel 2016); SiLU.
+// GELU in its tanh form, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016), and SiLU,
+// x * sigmoid(x). Both are elementwise.
 Tensor gelu(const Tensor& x);
 Tensor silu(const Tensor& x);
 
-// Over the last dimension, of size C. weight [C], bias [C] (may be undefined). The arguments must be different tensors.
+// Normalise over the last dimension, of size C. weight [C]; bias [C] may be undefined. x, weight and bias must be
+// different tensors.
+//   layer_norm: (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias (Ba et al. 2016)
+//   rms_norm:   x / sqrt(mean(x^2) + eps) * weight (Zhang & Sennrich 2019)
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps = 1e-5f);
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps = 1e-5f);
 
-// Looks up rows of table [V, C] by ids (i32, any shape) -> [ids..., C]. Ids must be in [0, V).
+// Looks up rows of table [V, C] by ids (i32, any shape), which must be in [0, V). Returns [ids..., C].
 Tensor embedding(const Tensor& table, const Tensor& ids);
 
-// How a loss over targets is formed.
+// Options of a loss over targets. A row is the logits of one target.
 struct LossOptions {
-  // False: no target may be kIgnoredTarget, which saves counting them.
+  // True: targets may be kIgnoredTarget. False: such a target is a bad id; then the loss skips counting targets.
   bool may_ignore = true;
-  // [1], f32, on the device of the logits: multiplies the mean over all targets, in which ignored ones count as 0. For
-  // means over more targets than those of one call. Undefined: targets / counted targets of this call.
+  // A factor: loss = weight * (sum of the rows' losses) / (number of all targets); an ignored row has loss 0. With it a
+  // caller can average over the targets of several calls. [1], f32, on the device of the logits. Undefined: (number of
+  // all targets) / (number of non-ignored targets), so the loss is the mean over this call's non-ignored targets.
   Tensor weight = {};
-  // Added to the loss: z_loss * log(sum of exp(logits))^2 of each counted row (Chowdhery et al. 2022, section 5).
+  // At least 0. Adds z_loss * log(sum of exp(logits))^2 to the loss of each non-ignored row (Chowdhery et al. 2022,
+  // section 5).
   double z_loss = 0;
   // In [0, 1]: the share of the target distribution that is uniform over V (Szegedy et al. 2016, section 7).
   double label_smoothing = 0;
-  // Set by an engine for the losses of a model: copy it with the other options. Otherwise null.
+  // Set by an engine while it runs a model's loss(); otherwise null. Code that makes its own LossOptions there must
+  // copy it from ForwardContext::loss.
   LossPass* pass = nullptr;
 };
 
-// Mean over the counted targets of -log softmax(logits [..., V])[target]; targets i32 [...]. Returns an f32 scalar (f64
-// for f64); 0 if no target counts. A target of kIgnoredTarget is not counted. All others must be in [0, V).
+// Cross-entropy: the mean of -log softmax(logits)[target] over all targets that are not kIgnoredTarget; 0 if all are
+// ignored. logits [..., V], targets i32 [...], at least one. Other targets must be in [0, V). Returns an f32 scalar
+// (f64 for f64).
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const LossOptions& options = {});
 
-// Inverted dropout. Keeps element i if the uniform number (key, first + i) is >= p, so the mask does not depend on
-// ranks. p = 0 is the identity.
+// Inverted dropout with probability p in [0, 1): sets elements to 0 and multiplies the others by 1 / (1 - p). Keeps
+// element i if random number first + i of the stream `key` (libtrain/kernels/random.h), uniform in [0, 1), is at least
+// p. So the mask does not depend on the number of ranks. For p = 0 returns x.
 Tensor dropout(const Tensor& x, float p, std::uint64_t key, std::uint64_t first = 0);
 
-// --- The fused set, used by the transformers. ---
+// --- Fused operations, which the built-in transformers use. ---
 
-// x [..., K] weight[N, K]^T + bias [N] + residual [..., N]. bias and residual may be undefined. The residual's gradient
-// is passed on without a copy.
+// x weight^T + bias + residual. x [..., K], weight [N, K], bias [N], residual [..., N]; returns [..., N]. bias and
+// residual may be undefined. The gradient of the residual is the result's gradient, without a copy.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Tensor& residual = {});
 
 // Rows [begin, begin + size) of a matrix.
 struct RowRange {
   Size begin, size;
 };
-// Low-rank adapters of some ranges of a weight's rows, in ascending order (Hu et al. 2021).
+// Low-rank adapters for ranges of a weight's rows (Hu et al. 2021). The ranges must be ascending, not empty and
+// disjoint.
 struct LowRank {
   double scale = 1;
   std::vector<RowRange> ranges;
 };
 
-// linear(), plus scale (x A_i^T) B_i^T on the columns of y that are range i of the weight's rows. a [ranges * rank, K]
-// holds all A_i [rank, K] one below the other, b [adapted rows, rank] all B_i [range, rank].
+// Computes y = linear(x, weight, bias, residual). Then adds scale * (x A_i^T) B_i^T to the columns of y in each range
+// i. a [ranges * rank, K] stacks the matrices A_i [rank, K] by rows. b [adapted rows, rank] stacks the matrices B_i
+// [rows of range i, rank].
 Tensor adapted_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
                       const Tensor& a, const Tensor& b, const LowRank& adapter);
 
-// gelu(x [..., K] up[F, K]^T + up_bias [F]) down[N, F]^T + down_bias [N] + residual [..., N]. Biases and residual may
-// be undefined. GELU and its gradient are fused into the matmuls if that is faster.
+// gelu(x up^T + up_bias) down^T + down_bias + residual. x [..., K], up [F, K], up_bias [F], down [N, F], down_bias [N],
+// residual [..., N]; returns [..., N]. Biases and residual may be undefined. GELU and its gradient are fused into the
+// matmuls if that is faster.
 Tensor gelu_ffn(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down, const Tensor& down_bias,
                 const Tensor& residual = {});
 
-// silu(x[..., :F]) * x[..., F:] for x [..., 2F] (Shazeer 2020).
+// silu(x[..., :F]) * x[..., F:] for x [..., 2F] (Shazeer 2020). Returns [..., F].
 Tensor swiglu(const Tensor& x);
 
-// linear(rms_norm(x, norm_weight, eps), weight, bias), and swiglu(linear(rms_norm(x, norm_weight, eps), gate_up)).
-// With KernelSettings::constant_weights, on CUDA and without a tape, one kernel does it for up to eight rows, and
-// rounds only its result.
+// rms_norm_linear: linear(rms_norm(x, norm_weight, eps), weight, bias).
+// rms_norm_swiglu: swiglu(linear(rms_norm(x, norm_weight, eps), gate_up)).
+// On CUDA with KernelSettings::constant_weights, without a tape and for at most eight rows, each can run as one
+// kernel, which rounds only the result and not the values in between.
 Tensor rms_norm_linear(const Tensor& x, const Tensor& norm_weight, float eps, const Tensor& weight,
                        const Tensor& bias = {});
 Tensor rms_norm_swiglu(const Tensor& x, const Tensor& norm_weight, float eps, const Tensor& gate_up);
 
-// In the operations below, `document_starts` (i32 [B, T], may be undefined) is Batch::document_starts: the position in
-// its row where each token's document begins. Starts rise along a row, and none is larger than its token's place;
-// otherwise the behaviour is undefined. Then positions count from there, t - start, `first` must be 0, and attention
-// sees only the token's own document. The values are those of each document alone, up to the order of sums.
+// In the operations below, B is the number of sequences and T the tokens of each. `document_starts` (i32 [B, T], may be
+// undefined) is Batch::document_starts: for each token, the position in its row at which its document begins. Starts
+// must not decrease along a row, and start[b, t] <= t; this is not checked, and other starts are undefined behaviour.
+// If `document_starts` is defined, the position of token t is t - start, `first` must be 0, and attention sees only the
+// token's own document. So each document gives the same values as alone, except for the rounding of sums.
 
-// A packed row is [query heads | key heads | value heads] of head_dim channels each: (heads + 2 kv_heads) * head_dim.
+// The layout of a packed row: [query heads | key heads | value heads], each head with head_dim channels.
 struct Heads {
-  Size heads, kv_heads, head_dim;
-  Size row() const { return (heads + 2 * kv_heads) * head_dim; }
+  Size heads, kv_heads, head_dim;  // query heads, a multiple of kv_heads; key and value heads; channels per head
+  Size row() const { return (heads + 2 * kv_heads) * head_dim; }  // channels of a row
 };
 
-// Rotary embedding of the queries and keys of qkv [B, T, row]; token t has position first + t (Su et al. 2021). A
-// temporary without other owners is rotated in place.
+// Rotates the queries and keys of qkv [B, T, row] by position (rotary embedding, Su et al. 2021). Token t has position
+// first + t. head_dim must be even. If the caller moves the only handle of qkv in, the result takes over its storage.
 Tensor rope(Tensor qkv, const Heads& heads, double base, Size first = 0, const RopeScaling& scaling = {},
             const Tensor& document_starts = {});
 
-// RMSNorm of each query head by q_weight [head_dim] and each key head by k_weight [head_dim], another tensor, in
-// qkv [B, T, row] (Henry et al. 2020).
+// RMSNorm of each query head of qkv [B, T, row] by q_weight [head_dim], and of each key head by k_weight [head_dim]
+// (Henry et al. 2020). The two weights must be different tensors.
 Tensor qk_norm(const Tensor& qkv, const Heads& heads, const Tensor& q_weight, const Tensor& k_weight,
                float eps = 1e-5f);
 
-// Causal softmax attention with scale 1/sqrt(head_dim) on qkv [B, T, row] -> [B, T, heads * head_dim]. Blockwise: there
-// is never a T x T matrix (Dao et al. 2022). Grouped key/value heads (Ainslie et al. 2023). With a window, position i
-// sees only positions i - window + 1 to i (Beltagy et al. 2020); 0: all up to i.
+// Causal softmax attention with scale 1/sqrt(head_dim) on qkv [B, T, row]. Returns [B, T, heads * head_dim]. Each
+// heads / kv_heads consecutive query heads share a key and value head (Ainslie et al. 2023). With a window, position i
+// sees only positions i - window + 1 to i (Beltagy et al. 2020); 0: all positions up to i. Works in blocks, without a
+// T x T matrix (Dao et al. 2022), except in the deterministic backward pass of cuDNN (KernelSettings::deterministic).
 Tensor attention(const Tensor& qkv, const Heads& heads, Size window = 0, const Tensor& document_starts = {});
 
-// The number of query-key pairs that the causal mask and the window leave in T tokens, with the diagonal counted half:
-// T^2 / 2 without a window. For FLOPs.
+// Returns the number of query-key pairs that the causal mask and the window leave in T tokens, for estimates of FLOPs.
+// A pair on the diagonal is half a pair, so without a window the number is T * T / 2.
 inline double visible_pairs(Size T, Size window) {
   const Size w = window > 0 && window < T ? window : T;
   return static_cast<double>(w) * (static_cast<double>(T) - static_cast<double>(w) / 2);
@@ -178,22 +202,26 @@ inline double visible_pairs(Size T, Size window) {
 // Keys and values of past tokens, for generation.
 struct KvCache {
   Tensor k, v;      // [B, capacity, kv_heads * head_dim]
-  Size length = 0;  // tokens held, or the most of them; advanced by the caller after all layers ran
-  Tensor lengths;   // i32 [B], for calls with one token: the tokens held by each sequence; undefined: `length`
+  Size length = 0;  // tokens held per sequence; with `lengths`, the largest of them
+  Tensor lengths;   // i32 [B]: tokens held by each sequence; undefined: `length` for all
 };
-// Like attention() after rope() (`rope_base` 0: without it), for T new tokens after those of the cache; appends their
-// keys and values. Positions of `lengths` are not checked. Records no gradient.
+// Attention of the T new tokens in qkv [B, T, row] to the cached tokens and to each other, after rope() with base
+// `rope_base` (0: no rotation). Appends the new keys and values to the cache, but does not change length or lengths:
+// the caller must add T after the last layer has run. Throws UsageError if length + T exceeds the capacity, and for T
+// other than 1 if `lengths` is defined. The caller must ensure that all `lengths` are in [0, length]; they are not
+// checked. Records no gradient.
 Tensor attention_cached(Tensor qkv, const Heads& heads, KvCache& cache, Size window = 0, double rope_base = 0,
                         const RopeScaling& scaling = {});
 
-// wte[ids] + wpe[first + t] for ids [B, T] -> [B, T, C]. Ids as in embedding(). Positions are checked. wte and wpe must
-// be different tensors.
+// wte[ids] + wpe[first + t]. ids i32 [B, T] in [0, V), wte [V, C], wpe [positions, C]; returns [B, T, C]. Throws
+// UsageError if first + T exceeds the rows of wpe. wte and wpe must be different tensors.
 Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tensor& ids, Size first = 0,
                                 const Tensor& document_starts = {});
 
-// cross_entropy() of logits = x [..., C] weight[V, C]^T, in chunks of rows, so all logits never exist at once.
-// In a step of an engine the forward pass computes the gradients chunk by chunk while the logits exist; elsewhere the
-// backward pass computes the logits again. x and weight must be different tensors.
+// cross_entropy(x weight^T, targets, options) for x [..., C], weight [V, C] and targets i32 [...]. Works in chunks of
+// rows, so that only one chunk of logits exists at a time. In an engine's step, the forward pass computes the gradients
+// of each chunk while its logits exist; elsewhere, the backward pass recomputes the logits. x and weight must be
+// different tensors.
 Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
                           const LossOptions& options = {});
 

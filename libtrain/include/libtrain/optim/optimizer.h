@@ -49,7 +49,7 @@ struct TransformLane {
 inline constexpr std::size_t kTransformLanes = 2;
 using TransformLanes = std::array<TransformLane, kTransformLanes>;
 
-// The update of an optimizer that needs whole matrices. A range may start or end inside a matrix, so an update has
+// The update of an optimizer that needs complete matrices. A range may start or end inside a matrix, so an update has
 // three phases: begin(), transform(), end().
 struct MatrixUpdate {
   // Reads range.gradient, updates range.states and writes range.direction. range.weights is undefined.

@@ -14,7 +14,7 @@
 namespace LT_API lt {
 
 struct OptimizerGroup {
-  std::string match;    // pattern for the whole name of a parameter; * matches any text
+  std::string match;    // pattern for the complete name of a parameter; * matches any text
   Optimizer optimizer;  // its lr and clip are ignored
   double lr_scale = 1;  // multiplies the step's learning rate
 };
@@ -47,10 +47,10 @@ struct OptimizerGroups {
 struct OptimizerGroupUse {
   const OptimizerGroup* group;
   Size tensors = 0, elements = 0;
-  Size decayed = 0;  // elements with weight decay: those of tensors with two or more dimensions
+  Size decayed = 0;  // elements with weight decay, which are in tensors with two or more dimensions
 };
 
-// True if `pattern` matches the whole `name`. A * matches any text, even none.
+// True if `pattern` matches the complete `name`. A * matches any text, also the empty one.
 bool matches(std::string_view pattern, std::string_view name);
 
 }  // namespace lt

@@ -9,7 +9,7 @@
 
 namespace LT_API lt {
 
-// How a group of ranks holds one kind of state: a whole copy on every rank, or one contiguous shard on each.
+// How a group of ranks holds one kind of state: a complete copy on every rank, or one contiguous shard on each.
 enum class Placement : unsigned char { replicated, sharded };
 
 struct Strategy {

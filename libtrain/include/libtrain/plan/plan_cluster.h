@@ -31,7 +31,7 @@ struct Cluster {
 };
 // Finds, for each number of nodes, the strategy, shard size and recomputation with the most tokens/s, each with the
 // largest micro-batch that fits. With train.global_batch, it changes accum to keep the batch. Rows are in ascending
-// order of nodes, without duplicates. `memory_bytes` is that of fit_memory(). Throws UsageError.
+// order of nodes, without duplicates. `memory_bytes` is as in fit_memory(). Throws UsageError.
 Cluster plan_cluster(const Config& config, std::vector<int> nodes, const PlanMachine& machine, Size memory_bytes);
 std::string to_json(const Cluster& cluster);
 std::string to_text(const Cluster& cluster);

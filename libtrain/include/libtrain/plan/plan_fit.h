@@ -16,8 +16,8 @@ inline constexpr Size kMostFitSamples = Size{1} << 16;  // the largest micro-bat
 struct FitTry {
   Size micro_batch = 0, accum = 1;
   int shard_size = 0;       // 0: all ranks
-  Size peak_bytes = 0;      // of the fullest rank; on the CPU with the copies of its state
-  Size missing_bytes = 0;   // by which the peak exceeds what a rank may use; 0: it fits
+  Size peak_bytes = 0;      // of the fullest rank; on the CPU including Plan::host_bytes
+  Size missing_bytes = 0;   // bytes by which the peak exceeds the memory limit of a rank; 0: it fits
   double tokens_per_s = 0;  // estimate, of all ranks
   double step_ms = 0;       // estimate
 };
@@ -49,9 +49,9 @@ struct Fit {
 
 // Finds the configurations that fit `memory_bytes` per rank (0: the memory of the GPU; required on the CPU). On a GPU,
 // CUDA and NCCL take a part of these bytes. Replaces the strategy and recomputation of `config` by all of them. Unless
-// parallel.shard_size is set, tries 1, 2, 4, ... whole nodes and all ranks. With train.global_batch it changes accum to
-// keep the batch, so it tries only micro-batches that divide a rank's samples. Throws UsageError for wrong arguments,
-// and if no row can run.
+// parallel.shard_size is set, tries the ranks of 1, 2, 4, ... nodes, and all ranks. With train.global_batch it changes
+// accum to keep the batch, so it tries only micro-batches that divide a rank's samples. Throws UsageError for wrong
+// arguments, and if no row can run.
 Fit fit_memory(const Config& config, int ranks, const PlanMachine& machine, Size memory_bytes);
 std::string to_json(const Fit& fit);
 std::string to_text(const Fit& fit);

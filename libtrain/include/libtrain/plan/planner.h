@@ -1,5 +1,5 @@
-// Predicts what a run needs without running it: one process rehearses the step of one rank (a dry run on shapes only,
-// on the meta device) for any number of ranks.
+// Predicts the memory, traffic and time of a run without running it: one process rehearses the step of one rank (a dry
+// run on shapes only, on the meta device) for any number of ranks.
 #pragma once
 
 #include <array>
@@ -122,8 +122,8 @@ Plan make_plan(const Config& config, int ranks, const PlanMachine& machine = {})
 // the parameters and buffers of the model unbound.
 Plan make_plan(nn::Model& model, const Resolved& resolved, int ranks, const PlanMachine& machine = {});
 // Sets plan.faster_shard_size if waits for collectives between nodes take a tenth of the step or more, and if another
-// shard size (1, 2, 4, ... whole nodes, or all ranks) gives over 5 % more tokens/s. If the plan fits the device, that
-// size must fit too. `config` must be the one of the plan.
+// shard size (the ranks of 1, 2, 4, ... nodes, or all ranks) gives over 5 % more tokens/s. If the plan fits the device,
+// that size must fit too. `config` must be the one of the plan.
 void find_faster_shards(Plan& plan, const Config& config);
 std::string to_json(const Plan& plan);
 std::string to_text(const Plan& plan);

@@ -30,7 +30,7 @@ struct CollectiveRecord {
   std::string name;        // of the transfer, such as "blocks.3 gather"
   std::uint64_t sequence;  // number of the call in its group, from 0
   Size bytes;              // sent by this rank
-  Size whole = 0;          // bytes of the whole tensor as sent; the same on all ranks
+  Size whole = 0;          // bytes of the complete tensor in transit; the same on all ranks
   bool ended = false;      // on a GPU: the device has finished the collective
   double age_s = 0;        // seconds from its begin to the reading of the log
 };

@@ -22,7 +22,7 @@ inline constexpr std::string_view kLaneNames[] = {"compute", "gather", "reduce",
 
 // Size and ranks of a collective that a span shows.
 struct CollectiveShape {
-  Size bytes = -1;  // sent by this rank; below 0: the span is no collective
+  Size bytes = -1;  // sent by this rank; below 0: the span is not a collective
   int ranks = 1;    // in the group
   int stride = 1;   // distance between neighbours in the group, in ranks of the run
   int rounds = 1;   // 2: a reduce-scatter, then an all-gather

@@ -18,7 +18,7 @@ struct FileLoss {
 };
 
 struct EvaluationResult {
-  double loss = 0;              // nats; mean over the non-ignored targets of all whole blocks
+  double loss = 0;              // nats; mean over the non-ignored targets of all complete blocks
   double bits_per_byte = 0;     // per byte of the text of these targets; 0 without a tokenizer
   Size tokens = 0, blocks = 0;  // numbers of these targets, and of blocks
   std::vector<FileLoss> files;  // one for each entry of `files`, in order
@@ -26,11 +26,11 @@ struct EvaluationResult {
 
 // Computes the mean loss over `files` (paths or glob patterns) in blocks of `seq` tokens (0: as in training). A batch
 // has `micro_batch` blocks per rank. Documents stay separate if they did in training (data.documents=mask). The ranks
-// of `group` divide the batches; all of them must call it with the same model, which each holds whole. The result does
-// not depend on their number. Throws DataError for a file that is not a whole token file, has fewer than seq + 1 tokens
-// or holds a token outside the vocabulary, and if all targets are ignored. Throws UsageError if there are no files, for
-// a seq above the model's max_seq, for a seq below 0 or a micro_batch below 1, for files of another tokenizer, and if
-// separate documents need a tokenizer that the model lacks.
+// of `group` divide the batches; all of them must call it with the same model, of which each rank holds all weights.
+// The result does not depend on their number. Throws DataError for a file that is not a complete token file, has fewer
+// than seq + 1 tokens or holds a token outside the vocabulary, and if all targets are ignored. Throws UsageError if
+// there are no files, for a seq above the model's max_seq, for a seq below 0 or a micro_batch below 1, for files of
+// another tokenizer, and if separate documents need a tokenizer that the model lacks.
 EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::string>& files, Size seq, Size micro_batch,
                                 TokenFormat format, const Group& group = {});
 

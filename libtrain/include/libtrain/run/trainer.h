@@ -1,4 +1,4 @@
-// A whole training run of any model: run folder, data, engine, resume, evaluation, checkpoints, metrics, signals.
+// A complete training run of any model: run folder, data, engine, resume, evaluation, checkpoints, metrics, signals.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,7 @@ struct TrainerOptions {
 
 // A finished step. Only tokens_per_s differs between ranks.
 struct TrainedStep {
-  Size step = 0, steps = 0;  // number of this step, from 1; steps of the whole run
+  Size step = 0, steps = 0;  // number of this step, from 1; number of steps of the run
   double loss = 0, grad_norm = 0, lr = 0;
   double tokens_per_s = 0;  // of all ranks, by this rank's clock
 };
@@ -42,8 +42,8 @@ class Trainer {
  public:
   using StepCallback = std::function<void(const TrainedStep&)>;
 
-  // Checks the options. `world` and `model` must outlive the Trainer. Unless the model is a transformer, the caller
-  // must set options.train.seq, the tokens per sample, if it is not 1. All ranks must construct the Trainer with the
+  // Checks the options. `world` and `model` must outlive the Trainer. options.train.seq, the tokens per sample,
+  // defaults to max_seq for a transformer and to 1 for any other model. All ranks must construct the Trainer with the
   // same arguments. Throws UsageError for wrong options, and DataError if data or model.from cannot be read.
   Trainer(const World& world, nn::Model& model, const TrainerOptions& options);
   ~Trainer();
@@ -69,9 +69,9 @@ class Trainer {
   const std::unique_ptr<Resolved> resolved_;
 };
 
-// Predicts what a Trainer's run needs on `ranks` ranks, without running it. Its memory is exact, for
-// options.train.device or, if that is not set, for the type of machine.device (by default the CPU). Its time is an
-// estimate for machine.device. Throws UsageError.
+// Predicts the memory and the time of a Trainer's run on `ranks` ranks, without running it. The memory is exact. It is
+// for options.train.device; if that is not set, for the type of machine.device (default: the CPU). The time is an
+// estimate for machine.device. Throws UsageError for wrong options.
 Plan plan(const std::function<std::unique_ptr<nn::Model>()>& make_model, const TrainerOptions& options, int ranks,
           const PlanMachine& machine = {});
 

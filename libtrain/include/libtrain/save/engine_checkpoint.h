@@ -10,14 +10,14 @@
 namespace LT_API lt {
 
 // Both functions use the format of docs/checkpoint-format.md, as train() does. `group` must have the engine's ranks,
-// and all of them must call the function. Both throw UsageError for a model with adapters (model.lora); train() saves
-// those.
+// and all of them must call the function. Both throw UsageError for a model with adapters (model.lora); only train()
+// can save adapters.
 
 // Saves the engine's state under `directory` and returns the step's folder. Keeps the newest `keep` checkpoints of this
-// run, at least 2. The run is the one that load() found; else the first save() begins a new run. `tokenizer` is the
-// text of a tokenizer.json for `ltrain sample` and `export`; it may be empty. Throws UsageError, before it writes
-// anything, if the folder holds another run's checkpoint. Throws DataError if it fails; earlier checkpoints then stay
-// intact.
+// run, at least 2. The run is that of the loaded checkpoint; without load(), the first save() begins a new run.
+// `tokenizer` is the text of a tokenizer.json for `ltrain sample` and `export`; it may be empty. Throws UsageError,
+// before it writes anything, if the folder holds another run's checkpoint. Throws DataError if it fails; earlier
+// checkpoints then stay intact.
 std::string save(Engine& engine, const std::string& directory, const Group& group, int keep = 3,
                  const std::string& tokenizer = "");
 

@@ -116,7 +116,7 @@ class Saved {
   Tensor tensor_;
 };
 
-// A differentiable operation. The derived class defines forward(), which stores in the object what backward() needs:
+// A differentiable operation. The derived class defines forward(), which stores the inputs of backward() in the object:
 // see "A new operation" in CONTRIBUTING.md.
 class Function : public TapeNode {
  public:
@@ -170,8 +170,8 @@ bool wants_gradient_any(const Args&... args) {
 }  // namespace detail
 
 // Runs F{}.forward(args...) and returns its output. Appends F to the thread's tape if it has one and a tensor among the
-// arguments requires gradients. record() does not see tensors inside other types than those of for_each_tensor(), so
-// forward() must call their require_values().
+// arguments requires gradients. record() finds tensors only in arguments of the types that for_each_tensor() visits.
+// For tensors in arguments of other types, forward() must call require_values() itself.
 template <class F, class... Args>
 Tensor record(const Args&... args) {
   auto function = std::make_shared<F>();

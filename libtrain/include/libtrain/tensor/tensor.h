@@ -120,7 +120,7 @@ class Tensor {
   // the result's own dtype.
   bool requires_grad() const;
   void set_requires_grad();
-  void set_result_of_operation();
+  void set_result_of_operation();  // for record() in autograd.h
   // Returns the gradient that backward() wrote for a leaf; undefined if it wrote none.
   Tensor gradient() const;
   const std::shared_ptr<GradientSlot>& gradient_slot() const;  // null unless requires_grad()

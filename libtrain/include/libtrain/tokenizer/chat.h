@@ -20,8 +20,8 @@ struct ChatMessage {
 
 struct ChatTokens {
   Tokenizer::Ids ids;
-  // For each id, true if the token is a target: if it holds a byte of the content of a trained message of the
-  // assistant, of the space before that content, or of the text that ends the turn.
+  // For each id, true if the token is a target. Targets are the tokens that hold a byte of a trained message of the
+  // assistant: of its content, of the space before the content, or of the text that ends its turn.
   std::vector<bool> trained;
 };
 
@@ -40,12 +40,12 @@ class ChatTemplate {
   // Returns the text of a conversation. With `add_generation_prompt`, the text ends where the assistant's answer
   // begins. Throws UsageError for an unknown role.
   std::string render(std::span<const ChatMessage> messages, bool add_generation_prompt = false) const;
-  // Returns the tokens of that text. The text is encoded as a whole, so a mark inside a message's content becomes the
+  // Returns the tokens of that text. The text is encoded in one piece, so a mark inside a message's content becomes the
   // token of that mark. Throws UsageError for an unknown role, and DataError like Tokenizer::encode().
   ChatTokens encode(std::span<const ChatMessage> messages, bool add_generation_prompt = false) const;
 
-  // How a model's answer ended. none: it was cut off. token: with end_of_turn_token(). text: with the text
-  // end_of_turn().
+  // How a model's answer ended. none: it was cut off before its end. token: with end_of_turn_token(). text: with the
+  // text of end_of_turn().
   enum class AnswerEnd { none, token, text };
   // Returns the tokens to append to such an answer: the missing rest of its turn, a turn of the user with `content`,
   // and the beginning of the assistant's next turn. Throws DataError like Tokenizer::encode().

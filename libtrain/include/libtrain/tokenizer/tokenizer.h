@@ -37,12 +37,12 @@ class Tokenizer {
   // Encodes a long text piece by piece. Appends the tokens of a front part of `text` to `ids` and returns the bytes of
   // that part, or 0 if more text is needed. The next call must begin with the byte after that part, and pass
   // `continues`. `ends`: no text follows `text`, so all of it is encoded. All calls together append the tokens of the
-  // whole text. The default encodes nothing until `ends`.
+  // complete text. The default encodes nothing until `ends`.
   virtual std::size_t encode_front(std::string_view text, bool continues, bool ends, Ids& ids) const;
   // Returns the tokens of one text, which must be valid UTF-8, and for each of the byte positions, given in rising
   // order, the range of the token that holds that byte. If no token holds it, for example because the vocabulary lacks
-  // its character, the range is empty and begins after the tokens before it. For a byte that normalization removes, the
-  // range is that of the next byte. The result ends before the first position >= text.size(). Normalization must not
+  // its character, the range is empty and begins after the tokens before it. For a byte that normalization removes, it
+  // is the range of the next byte. The result ends before the first position >= text.size(). Normalization must not
   // join text before a position with text after it.
   struct Located {
     Ids ids;
@@ -53,7 +53,7 @@ class Tokenizer {
   virtual std::string decode(const Ids& tokens) const = 0;
   // The bytes of a token inside a text; empty for an id outside of the vocabulary.
   virtual std::string bytes_of(std::uint32_t token) const = 0;
-  // The number of bytes of text that a token stands for; 0 for a special token. With `begins_document`, excludes the
+  // The number of bytes of text that a token decodes to; 0 for a special token. With `begins_document`, excludes the
   // space that encode() puts before a text.
   virtual Size text_bytes(std::uint32_t token, bool /*begins_document*/) const {
     return static_cast<Size>(bytes_of(token).size());
@@ -71,7 +71,7 @@ class Tokenizer {
   virtual std::string to_json() const = 0;
 };
 
-// Decodes tokens one by one, and returns whole characters.
+// Decodes tokens one by one, and returns complete characters.
 class TextStream {
  public:
   // The tokenizer must outlive the stream.
@@ -99,8 +99,9 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const st
 // Like tokenizer_from_json(), but returns null for an unsupported kind, because checkpoints keep and export such a
 // file.
 std::unique_ptr<Tokenizer> supported_tokenizer(const std::string& text, const std::string& where);
-// Returns why this version cannot make the tokenizer of a model: `where`, followed by what is unsupported. `text` is
-// the model's tokenizer.json ("" if it has none); `other_files` are the other files of its tokenizer, by name. Returns
+// Returns why this version cannot make the tokenizer of a model: `where`, followed by the unsupported feature. `text`
+// is the model's tokenizer.json ("" if it has none); `other_files` are the other files of its tokenizer, by name.
+// Returns
 // "" if the tokenizer is supported, or if the model has no such files. Throws DataError for a broken tokenizer.json.
 std::string unsupported_reason(const std::string& text, const std::map<std::string, std::string>& other_files,
                                const std::string& where);
