@@ -35,7 +35,7 @@ class Docs(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             page = (pathlib.Path(name) / "html/structlt_1_1ParallelOptions.html").read_text()
             words = re.sub(r"<[^>]*>", "", page)
-            self.assertIn("ranks of a shard group; 0: all. Smaller than the world: hybrid, replicated across groups", words)
+            self.assertIn("Consecutive ranks that shard together; must divide the world; 0: all ranks.", words)
             page = (pathlib.Path(name) / "html/classlt_1_1Engine.html").read_text()
             self.assertIn("initialise", page)
 
