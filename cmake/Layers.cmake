@@ -1,6 +1,6 @@
 # lt_layer(NAME [COLD] SOURCES files... [PRIVATE libraries...]): the object library lt_NAME of one folder.
-# COLD: no step waits for this code, so it is compiled with -Og, or with -O0 for the sanitizers (Debug). It then
-# compiles in two thirds of the time.
+# COLD: code without loops over the data of a step. It is compiled with -Og, or with -O0 for the sanitizers (Debug),
+# in two thirds of the time.
 # All objects go into the library `libtrain`. A third-party package is visible only to the folder that needs it.
 set_property(GLOBAL PROPERTY LT_LAYERS "")
 set_property(GLOBAL PROPERTY LT_PRIVATE_LIBS "")

@@ -51,6 +51,8 @@ if(LIBTRAIN_SANITIZE)
 endif()
 if(LIBTRAIN_NATIVE)  # the x86-64 level of kernels/cpu/parallel.h; none below AVX2 and on other processors
   include(CheckCXXSourceRuns)
+  unset(LIBTRAIN_HAS_AVX512 CACHE)  # a folder may be configured again on another machine
+  unset(LIBTRAIN_HAS_AVX2 CACHE)
   check_cxx_source_runs("int main() { return __builtin_cpu_supports(\"avx512f\") && __builtin_cpu_supports(\"avx512bw\") &&
     __builtin_cpu_supports(\"avx512cd\") && __builtin_cpu_supports(\"avx512dq\") && __builtin_cpu_supports(\"avx512vl\") ? 0 : 1; }"
     LIBTRAIN_HAS_AVX512)

@@ -10,7 +10,7 @@
 namespace lt::report {
 namespace {
 
-// A missing setting is not a difference: older versions recorded fewer.
+// A missing setting is not a difference: the run may be of a version that does not record it.
 bool same(const Settings& a, const Settings& b) {
   return std::all_of(a.begin(), a.end(), [&](const auto& setting) {
     const auto other = b.find(setting.first);

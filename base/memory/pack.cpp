@@ -78,7 +78,7 @@ class Placed {
 
 enum class Gap { lowest, smallest };
 
-Packing block(const std::vector<Lifetime>& lifetimes, const Order& order, Gap wanted) {
+Packing pack_in_order(const std::vector<Lifetime>& lifetimes, const Order& order, Gap wanted) {
   Packing packing;
   packing.offsets.resize(lifetimes.size());
   Placed placed(lifetimes);
@@ -158,7 +158,7 @@ Packing pack(const std::vector<Lifetime>& lifetimes) {
   for (const auto& key : keys) {
     const Order order = sorted(key);
     for (const Gap gap : {Gap::lowest, Gap::smallest}) {
-      Packing packing = block(lifetimes, order, gap);
+      Packing packing = pack_in_order(lifetimes, order, gap);
       if (best.bytes < 0 || packing.bytes < best.bytes) best = std::move(packing);
       if (best.bytes == least) return best;
     }

@@ -91,7 +91,8 @@ __attribute__((target(LT_TARGET_V4), noinline)) void run_v4(const F& body, Size 
 
 }  // namespace detail
 
-// The level that bodies run at. The environment variable LIBTRAIN_CPU = v1 or v3 lowers it.
+// The level that bodies run at. The environment variable LIBTRAIN_CPU = v1 or v3 lowers it, but not in a build with
+// LIBTRAIN_NATIVE.
 inline CpuLevel cpu_level() {
   static const CpuLevel level = detail::level_by_environment();
   return level;

@@ -39,16 +39,17 @@ std::set<int> processors_of_mask() {
 
 int threads() { return omp_get_max_threads(); }
 
-void set_threads(int count) {
+void set_threads(int count) { omp_set_num_threads(count); }
+
+void require_processor() {
 #if defined(LIBTRAIN_CPU_LEVEL)
   if (detail::processor_level() < kOnlyLevel) {
     throw UsageError("kernels",
                      std::string("processor: expected one with ") + (kOnlyLevel == CpuLevel::v4 ? "AVX-512" : "AVX2") +
                          ", which the building machine has, found one without",
-                     "build here, or without -DLIBTRAIN_NATIVE=ON");
+                     "build on this machine, or without -DLIBTRAIN_NATIVE=ON");
   }
 #endif
-  omp_set_num_threads(count);
 }
 
 void on_each_thread(const std::function<void()>& body) {

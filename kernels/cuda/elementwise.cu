@@ -29,7 +29,7 @@ __global__ void strided_kernel(Strided space, Size N, F f) {
 }
 
 template <class F>
-void for_each_place(CudaStream stream, const Strided& space, F f) {
+void for_each_element(CudaStream stream, const Strided& space, F f) {
   const Size N = space.elements();
   if (N == 0) return;
   strided_kernel<<<blocks_for(stream, N), kThreads, 0, stream_of(stream)>>>(space, N, f);
@@ -37,13 +37,13 @@ void for_each_place(CudaStream stream, const Strided& space, F f) {
 }
 
 template <class T>
-struct CopyPlace {
+struct CopyElement {
   T* out;
   const T* a;
   __device__ void operator()(const Offsets& p) const { out[p.out] = a[p.a]; }
 };
 template <class T>
-struct AddPlace {
+struct AddElement {
   T* out;
   const T* a;
   __device__ void operator()(const Offsets& p) const {
@@ -55,13 +55,13 @@ struct AddPlace {
   }
 };
 template <class T>
-struct Sum {
+struct AddTwo {
   T* out;
   const T *a, *b;
   __device__ void operator()(const Offsets& p) const { out[p.out] = store<T>(load(a[p.a]) + load(b[p.b])); }
 };
 template <class T>
-struct Matmul {
+struct Product {
   T* out;
   const T *a, *b;
   bool accumulate;
@@ -121,12 +121,12 @@ struct Times {
 };
 
 template <class T>
-void copy_places(CudaStream stream, const Strided& space, void* out, const void* a) {
-  for_each_place(stream, space, CopyPlace<T>{static_cast<T*>(out), static_cast<const T*>(a)});
+void copy_elements(CudaStream stream, const Strided& space, void* out, const void* a) {
+  for_each_element(stream, space, CopyElement<T>{static_cast<T*>(out), static_cast<const T*>(a)});
 }
 template <class T>
-void add_places(CudaStream stream, const Strided& space, void* out, const void* a) {
-  for_each_place(stream, space, AddPlace<T>{static_cast<T*>(out), static_cast<const T*>(a)});
+void add_elements(CudaStream stream, const Strided& space, void* out, const void* a) {
+  for_each_element(stream, space, AddElement<T>{static_cast<T*>(out), static_cast<const T*>(a)});
 }
 
 template <class T>
@@ -141,8 +141,8 @@ __global__ void select_kernel(T* y_N, const std::int32_t* condition_N, const T* 
 // array and form one aligned pack. With kAdd the result is added to y.
 template <int kCounters, bool kWhole, bool kAdd, class T>
 __global__ void dropout_kernel(T* y_N, const T* x_N, Size N, std::uint32_t least, Arithmetic<T> factor,
-                               std::uint64_t key, FirstElement offsets) {
-  const std::uint64_t first = offsets.number();
+                               std::uint64_t key, FirstElement first_element) {
+  const std::uint64_t first = first_element.number();
   using A = Arithmetic<T>;
   using P = Pack<T, 4 * kCounters>;
   const Size offset = static_cast<Size>(first % 4), steps = (offset + N + 4 * kCounters - 1) / (4 * kCounters);
@@ -187,14 +187,14 @@ void fill(CudaStream stream, DType dtype, void* x_N, double value, Size N) {
 template <>
 void copy_strided(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, bool accumulate) {
   if (accumulate) {
-    if (dtype == DType::i32) return add_places<std::int32_t>(stream, space, out, a);
-    return dispatch_float(dtype, [&]<class T>() { add_places<T>(stream, space, out, a); });
+    if (dtype == DType::i32) return add_elements<std::int32_t>(stream, space, out, a);
+    return dispatch_float(dtype, [&]<class T>() { add_elements<T>(stream, space, out, a); });
   }
   switch (dtype_bytes(dtype)) {
-    case 1: return copy_places<std::uint8_t>(stream, space, out, a);
-    case 2: return copy_places<std::uint16_t>(stream, space, out, a);
-    case 4: return copy_places<std::uint32_t>(stream, space, out, a);
-    default: return copy_places<std::uint64_t>(stream, space, out, a);
+    case 1: return copy_elements<std::uint8_t>(stream, space, out, a);
+    case 2: return copy_elements<std::uint16_t>(stream, space, out, a);
+    case 4: return copy_elements<std::uint32_t>(stream, space, out, a);
+    default: return copy_elements<std::uint64_t>(stream, space, out, a);
   }
 }
 
@@ -219,7 +219,8 @@ void convert(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const v
 template <>
 void add(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
   dispatch_float(dtype, [&]<class T>() {
-    for_each_place(stream, space, Sum<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
+    for_each_element(stream, space,
+                     AddTwo<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
   });
 }
 
@@ -227,39 +228,40 @@ template <>
 void mul(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b,
          bool accumulate) {
   dispatch_float(dtype, [&]<class T>() {
-    for_each_place(stream, space,
-                   Matmul<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b), accumulate});
+    for_each_element(stream, space,
+                     Product<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b), accumulate});
   });
 }
 
 template <>
 void divide(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
   dispatch_float(dtype, [&]<class T>() {
-    for_each_place(stream, space,
-                   Quotient<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
+    for_each_element(stream, space,
+                     Quotient<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
   });
 }
 
 template <>
 void divide_backward(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
   dispatch_float(dtype, [&]<class T>() {
-    for_each_place(stream, space,
-                   QuotientShare<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
+    for_each_element(stream, space,
+                     QuotientShare<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
   });
 }
 
 template <>
 void maximum(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
   dispatch_float(dtype, [&]<class T>() {
-    for_each_place(stream, space, Larger<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
+    for_each_element(stream, space,
+                     Larger<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
   });
 }
 
 template <>
 void maximum_backward(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
   dispatch_float(dtype, [&]<class T>() {
-    for_each_place(stream, space,
-                   LargerShare<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
+    for_each_element(stream, space,
+                     LargerShare<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
   });
 }
 

@@ -40,7 +40,7 @@ void clear(CudaStream stream, const Gemm& g) {
 }
 
 // Runs the extra work in separate passes in deterministic mode, for pinned matmuls, for dtypes other than bf16 and
-// f16, for K = 0, and if cuBLASLt has no such matmul. Otherwise picks the faster way.
+// f16, for K = 0, and if cuBLASLt has no such matmul. Otherwise chooses the faster way.
 void gemm_with_passes(CudaStream stream, const Gemm& g) {
   Cublas& cublas = Cublas::of(stream.device);
   const bool possible = !g.settings.deterministic && !g.pinned && dtype_bytes(g.dtype) == 2 && g.K > 0;

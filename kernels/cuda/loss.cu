@@ -17,8 +17,8 @@ constexpr int kRowThreads = 512;  // per row of logits
 template <class A>
 __device__ constexpr A kLeast = -std::numeric_limits<A>::infinity();
 
-__device__ inline float exponential(float x) { return __expf(x); }
-__device__ inline double exponential(double x) { return exp(x); }
+__device__ inline float exp_of(float x) { return __expf(x); }
+__device__ inline double exp_of(double x) { return exp(x); }
 
 template <class T>
 __device__ inline Arithmetic<T> row_max(const T* x, Size C) {
@@ -31,7 +31,7 @@ __device__ inline Arithmetic<T> row_max(const T* x, Size C) {
 template <class T>
 __device__ inline Arithmetic<T> row_sum_exp(const T* x, Size C, Arithmetic<T> most) {
   Arithmetic<T> sum = 0;
-  for (Size c = threadIdx.x; c < C; c += blockDim.x) sum += exponential(load(x[c]) - most);
+  for (Size c = threadIdx.x; c < C; c += blockDim.x) sum += exp_of(load(x[c]) - most);
   return block_sum(sum);
 }
 
@@ -41,7 +41,7 @@ __global__ void softmax_forward_kernel(T* y_RC, const T* x_RC, Size C) {
   const T* const x = x_RC + blockIdx.x * C;
   T* const y = y_RC + blockIdx.x * C;
   const A most = row_max(x, C), factor = A(1) / row_sum_exp(x, C, most);
-  for (Size c = threadIdx.x; c < C; c += blockDim.x) y[c] = store<T>(exponential(load(x[c]) - most) * factor);
+  for (Size c = threadIdx.x; c < C; c += blockDim.x) y[c] = store<T>(exp_of(load(x[c]) - most) * factor);
 }
 
 template <class T>
@@ -80,17 +80,17 @@ __device__ Arithmetic<T> row_loss(const CrossEntropyForward& k, Size m, const Pa
     A largest = most;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) largest = load(pack.values[i]) > largest ? load(pack.values[i]) : largest;
-    sum *= exponential(most - largest);
+    sum *= exp_of(most - largest);
     most = largest;
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) sum += exponential(load(pack.values[i]) - most);
+    for (int i = 0; i < kCount; ++i) sum += exp_of(load(pack.values[i]) - most);
     if constexpr (!kPlain) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) total += load(pack.values[i]);
     }
   }
   const A of_row = block_max(most, std::numeric_limits<A>::lowest());
-  const A lse = of_row + log(block_sum(sum * exponential(most - of_row)));
+  const A lse = of_row + log(block_sum(sum * exp_of(most - of_row)));
   if constexpr (!kPlain) total = block_sum(total);
   if (threadIdx.x > 0) return lse;
   lse_M[m] = lse;
@@ -137,7 +137,7 @@ __device__ void row_gradient(const CrossEntropyBackward& k, Size m, const Pack<T
     if (k.accumulate) result = dx[p];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const A probability = exponential(load(pack.values[i]) - lse);
+      const A probability = exp_of(load(pack.values[i]) - lse);
       const bool is_target = p * kCount + i == target;
       const A value = kPlain ? factor * (probability - (is_target ? A(1) : A(0)))
                              : of_p * probability - of_each - (is_target ? of_target : A(0));

@@ -6,7 +6,7 @@
 namespace lt::kernels {
 namespace {
 
-constexpr Size kWarps = kThreads / kWarp;
+constexpr Size kNormWarps = kThreads / kWarp;
 
 template <class T>
 struct Heads {
@@ -77,7 +77,7 @@ struct QkWeightTerm {
 };
 
 unsigned blocks_of(const QkNormShape& s) {
-  return static_cast<unsigned>((s.rows * (s.H + 2 * s.G) + kWarps - 1) / kWarps);
+  return static_cast<unsigned>((s.rows * (s.H + 2 * s.G) + kNormWarps - 1) / kNormWarps);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace lt::kernels {
 namespace {
 
-constexpr int kWordBytes = 4;  // transposed_bytes() takes as many rows
+constexpr int kThreadRows = 4;  // of a thread; transposed_bytes() takes as many
 
 struct Plain {
   static constexpr int kParts = 1;
@@ -42,8 +42,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
   for (Size n = first + threadIdx.x; n < one.N; n += stride) one.scales_N[n] = result;
 }
 
-constexpr int kTile = 128;                                                // rows and columns
-constexpr int kColumnParts = kTile / 16, kRowParts = kTile / kWordBytes;  // a thread has 4 rows of 16 columns
+constexpr int kTile = 128;                                                 // rows and columns
+constexpr int kColumnParts = kTile / 16, kRowParts = kTile / kThreadRows;  // a thread has 4 rows of 16 columns
 static_assert(kColumnParts * kRowParts == kThreads);
 
 // The place in shared memory of the word with rows 4 part .. 4 part + 3 of a column. The order keeps the lanes of a
@@ -97,18 +97,18 @@ __global__ void __launch_bounds__(kThreads)
   const int columns = static_cast<int>(threadIdx.x) % kColumnParts, part = static_cast<int>(threadIdx.x) / kColumnParts;
   const float largest = *scale;
   float sums[16] = {};
-  if (first_row + part * kWordBytes < R && first_column + columns * 16 < C) {
-    Sixteen<T> values[kWordBytes];
-    float scales[kWordBytes];
+  if (first_row + part * kThreadRows < R && first_column + columns * 16 < C) {
+    Sixteen<T> values[kThreadRows];
+    float scales[kThreadRows];
 #pragma unroll
-    for (int i = 0; i < kWordBytes; ++i) {
-      const Size r = first_row + part * kWordBytes + i;
+    for (int i = 0; i < kThreadRows; ++i) {
+      const Size r = first_row + part * kThreadRows + i;
       values[i] = Sixteen<T>::at(x_RC + r * C + first_column + columns * 16);
       scales[i] = scales_R[r];
     }
-    uint4 rows[kWordBytes];
+    uint4 rows[kThreadRows];
 #pragma unroll
-    for (int i = 0; i < kWordBytes; ++i) {
+    for (int i = 0; i < kThreadRows; ++i) {
       rows[i] = scaled(quantized(values[i], scales[i]), scales[i] / largest, [&](int k, float product) {
         if constexpr (kSums) sums[k] += product;
       });

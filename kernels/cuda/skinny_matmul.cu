@@ -14,7 +14,7 @@
 namespace lt::kernels {
 namespace {
 
-constexpr int kSkinnyThreads = 128, kFewWarps = kSkinnyThreads / kWarp;
+constexpr int kSkinnyThreads = 128, kSkinnyWarps = kSkinnyThreads / kWarp;
 constexpr int kColumns = 2;  // rows of b, which are columns of d, of a warp
 constexpr int kLoads = 4;    // packs of each in a chunk of a lane
 constexpr int kChunks = 2;   // under way
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, kRows == 1  ? 7
   constexpr int kOutputs = kGated ? 1 : kColumns;                           // of a warp and row
   __shared__ Packed<T> fetched[kChunks][kLoads][kColumns][kSkinnyThreads];  // a thread uses its own elements alone
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
-  const int first = (static_cast<int>(blockIdx.x) * kFewWarps + thread / kWarp) * kOutputs;
+  const int first = (static_cast<int>(blockIdx.x) * kSkinnyWarps + thread / kWarp) * kOutputs;
   const auto* const a = reinterpret_cast<const Packed<T>*>(x.a);
   const auto* const norm_w = reinterpret_cast<const Packed<T>*>(x.norm_w);
   const Packed<T>* b[kColumns];
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, kRows == 1  ? 7
 
 template <class T, Form kForm>
 void launch_skinny_matmul(CudaStream stream, const Operands<T>& x) {
-  constexpr int kOfBlock = kFewWarps * (kForm == Form::gated ? 1 : kColumns);
+  constexpr int kOfBlock = kSkinnyWarps * (kForm == Form::gated ? 1 : kColumns);
   const auto run = [&]<int kRows>() {
     launch_early(stream, skinny_matmul_kernel<T, kRows, kForm>, (x.N + kOfBlock - 1) / kOfBlock, kSkinnyThreads, x);
   };

@@ -19,7 +19,8 @@ std::vector<float> exp_of(const std::vector<float>& x) {
   return y;
 }
 
-// Whether a product and a sum are rounded only once: not on processors without the instruction, nor in builds with -O1.
+// Whether a product and a sum are rounded only once: not on processors without the instruction, nor in builds with -O1
+// or -Og.
 bool has_fused_multiply_add() {
   const std::vector<float> factor = {1 + 0x1p-12f}, rounded = {-(1 + 0x1p-11f)};
   float rest = 0;

@@ -119,6 +119,12 @@ TEST_CASE("a multiple of a transformer's loss has that multiple of its gradient"
     CHECK_THAT(actual.loss, WithinRel(expected.loss / 2, 1e-6f));
     CHECK_THAT(actual.norm, WithinRel(expected.norm / 2, 1e-5f));
   }
+  // No rehearsal shows the factor where memory is allocated separately. Alone: a group on GPUs serves nobody after a
+  // step that failed.
+  const parallel::SeparateAllocationScope separate;
+  Scaled half(spec, 0.5);
+  CHECK_THROWS_WITH(step_of(half, {}, {}, Group()),
+                    "loss(): expected the head's loss itself, got another tensor, which no rehearsal has shown");
 }
 
 TEST_CASE("a head in chunks has its gradients in a unit that is not the last", "[parallel]") {

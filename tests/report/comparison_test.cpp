@@ -155,7 +155,7 @@ TEST_CASE("report: runs whose tokens are other work are not compared, though the
                     more_parameters = R"(,"flops_per_token":1000,"parameters":2500)";
   const std::string two = "a token is 2 different kinds of work";
   CHECK_FALSE(contains(groups(start, "head_dim = 0\n", start, "head_dim = 32\n"), two));  // the default, written out
-  CHECK_FALSE(contains(groups(start, "", start, "freeze = []\ndropout = 0.0\n"), two));   // of an earlier version
+  CHECK_FALSE(contains(groups(start, "", start, "freeze = []\ndropout = 0.0\n"), two));  // of a version without the key
   CHECK_FALSE(contains(groups(start, "dropout = 0.1\n", start, "dropout = 0.2\n"), two));
   CHECK(contains(groups(start, "dropout = 0.0\n", start, "dropout = 0.1\n"), two));
   CHECK(contains(groups(start, "freeze = []\n", start, "freeze = [\"embed\"]\n"), two));

@@ -151,7 +151,7 @@ TEST_CASE("restart: what divides a run into segments", "[report]") {
   CHECK(segments(first) == "1 to 4; ");
   // The same settings again are the same segment,
   CHECK(segments(first + start_line(2, 4, kZero3) + steps(5, 6, 5, 100)) == "1 to 6; ");
-  // also where an older version said less of them.
+  // also where one start says less of them.
   CHECK(segments(start_line(2) + steps(1, 4, 5, 100) + start_line(2, 4, kDdp) + steps(5, 6, 5, 100)) == "1 to 6; ");
   CHECK(segments(steps(1, 4, 5, 100) + start_line(2, 4, kDdp) + steps(5, 6, 5, 100)) == "1 to 6; ");
   CHECK(segments(first + start_line(4, 4, kZero3) + step_line(5, 5, 100)) == "1 to 4; 5; ");

@@ -7,10 +7,12 @@
 namespace lt::kernels {
 
 // The number of threads of kernels that the calling thread starts. The default is OpenMP's: OMP_NUM_THREADS, else one
-// per processor. set_threads() throws UsageError if this is a build with LIBTRAIN_NATIVE for processors with other
-// instructions than this one.
+// per processor.
 int threads();
 void set_threads(int count);
+
+// Throws UsageError if this is a build with LIBTRAIN_NATIVE and the processor lacks instructions that it uses.
+void require_processor();
 
 // Runs `body` once on each thread of the calling thread's team.
 void on_each_thread(const std::function<void()>& body);

@@ -108,6 +108,7 @@ ThreadCount thread_count(const std::vector<CoreGrant>& grants,
 }
 
 ThreadCount choose_threads(const std::vector<CoreGrant>& grants, const Group& world) {
+  kernels::require_processor();
   std::string own;
   for (const CoreGrant& grant : grants) own += grant.key + "\n";
   std::vector<std::vector<std::string>> keys_of_ranks;

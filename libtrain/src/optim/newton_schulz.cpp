@@ -50,10 +50,10 @@ double flops_of(const EqualMatrices& run) {
 
 // Where a run's working arrays lie in a lane's workspace, as byte offsets: the second X at 0, A + d, a + b A + c A^2
 // and the sums of squares. `bytes` is their total size.
-struct Places {
+struct Offsets {
   Size gram, polynomial, squares, bytes;
 
-  Places(const EqualMatrices& run, DType dtype) {
+  Offsets(const EqualMatrices& run, DType dtype) {
     const Size square = aligned(run.count * run.side() * run.side() * dtype_bytes(dtype));
     gram = aligned(run.count * run.elements() * dtype_bytes(dtype));
     polynomial = gram + square;
@@ -75,7 +75,7 @@ struct Shares {
       const auto lane = static_cast<std::size_t>(lanes[i]);
       stacks[lane].push_back(i);
       for (const EqualMatrices& run : equal_matrices(all[i])) {
-        workspace_bytes[lane] = std::max(workspace_bytes[lane], Places(run, dtype).bytes);
+        workspace_bytes[lane] = std::max(workspace_bytes[lane], Offsets(run, dtype).bytes);
       }
     }
   }
@@ -133,9 +133,9 @@ class Steps {
 // Transforms the run's matrices in place; `x` points at the first.
 template <class S>
 void transform(S stream, const EqualMatrices& run, DType dtype, std::byte* x, std::byte* workspace) {
-  const Places places(run, dtype);
+  const Offsets at(run, dtype);
   const Size bytes = run.elements() * dtype_bytes(dtype);
-  auto* const squares = reinterpret_cast<double*>(workspace + places.squares);
+  auto* const squares = reinterpret_cast<double*>(workspace + at.squares);
   for (Size i = 0; i < run.count; ++i) {
     kernels::sum_squares(stream, dtype, squares, x + i * bytes, run.elements(), squares + 1);
     kernels::muon_normalise(stream, dtype, workspace + i * bytes, x + i * bytes, run.elements(), squares);
@@ -144,7 +144,7 @@ void transform(S stream, const EqualMatrices& run, DType dtype, std::byte* x, st
   const Steps steps(stream, run, dtype);
   std::byte *from = workspace, *to = x;
   for (int i = 0; i < kSteps; ++i, std::swap(from, to)) {
-    steps.step(to, from, workspace + places.gram, workspace + places.polynomial, i + 1 == kSteps ? scale : 1.0f);
+    steps.step(to, from, workspace + at.gram, workspace + at.polynomial, i + 1 == kSteps ? scale : 1.0f);
   }
   static_assert(kSteps % 2 == 1);  // so the last step writes to x
 }

@@ -49,8 +49,9 @@ class RatesReader {
     require(machine.is_object(), "machine", "an object", machine);
     const Json gpu = machine.value("gpu", Json());
     require(gpu.is_null() || gpu.is_string(), "machine.gpu", "a name or null", gpu);
-    // A machine with GPUs may have measured its CPU.
-    const bool on_gpu = document.value("device", Json()) == "cuda" && gpu.is_string();
+    const Json device = document.value("device", Json());
+    require(device == "cuda" || device == "cpu", "device", "\"cuda\" or \"cpu\"", device);
+    const bool on_gpu = device == "cuda" && gpu.is_string();  // a machine with GPUs may have measured its CPU
     const std::string name = on_gpu ? gpu.get<std::string>() : "";
     const std::string before = rates_.gpu.empty() ? "no GPU" : rates_.gpu;
     require(rates_.files.empty() || rates_.gpu == name, "machine.gpu", before + ", as in the file before", gpu);

@@ -72,14 +72,15 @@ RunIdentity parse_identity(const std::string& run_dir) {
                        .copied_from = copied_from,
                        .checkpoints = field("checkpoints")};
   const auto is_empty_or_id = [](const std::string& text) { return text.empty() || checkpoint::is_run_id(text); };
-  if (!is_empty_or_id(identity.id) || !is_empty_or_id(identity.parent) || !is_empty_or_id(identity.began) ||
-      !is_empty_or_id(identity.timeline) || !is_empty_or_id(identity.data) ||
+  identity.folder.path = field("folder");
+  if (identity.folder.path.empty() || !is_empty_or_id(identity.id) || !is_empty_or_id(identity.parent) ||
+      !is_empty_or_id(identity.began) || !is_empty_or_id(identity.timeline) || !is_empty_or_id(identity.data) ||
       !std::ranges::all_of(copied_from, checkpoint::is_run_id, &CopiedRun::id)) {
     return {};
   }
   const auto inode = json.find("inode");
   const bool has_inode = inode != json.end() && inode->is_number_unsigned();
-  identity.folder = {field("folder"), has_inode ? inode->get<std::uint64_t>() : 0};
+  if (has_inode) identity.folder.inode = inode->get<std::uint64_t>();
   return identity;
 }
 
@@ -87,7 +88,7 @@ bool is_copy(const std::string& run_dir, const RunIdentity& kept) {
   const FolderPlace here = place_of(run_dir);
   const std::string& there = kept.folder.path;
   std::error_code unknown;
-  if (there.empty() || here.path == there || fs::equivalent(there, run_dir, unknown)) return false;
+  if (here.path == there || fs::equivalent(there, run_dir, unknown)) return false;
   return here.inode != kept.folder.inode || parse_identity(there).id == kept.id;
 }
 

@@ -20,8 +20,8 @@ constexpr std::size_t kShortWord = 48;
 
 std::uint64_t pair_of(std::uint32_t left, std::uint32_t right) { return std::uint64_t{left} << 32 | right; }
 
-std::size_t place_of(std::uint64_t pair, std::size_t ranges) {
-  return static_cast<std::size_t>(pair * 0x9E3779B97F4A7C15u >> 32) & (ranges - 1);  // Fibonacci hashing (Knuth, 6.4)
+std::size_t slot_of(std::uint64_t pair, std::size_t slots) {
+  return static_cast<std::size_t>(pair * 0x9E3779B97F4A7C15u >> 32) & (slots - 1);  // Fibonacci hashing (Knuth, 6.4)
 }
 
 }  // namespace
@@ -80,14 +80,14 @@ Bpe::Bpe(const Tokens& vocabulary, const Merges& merges, const BpeOptions& optio
 // If a pair has two merges, the later one counts, as in the tokenizers package.
 void Bpe::add_merge(std::uint32_t left, std::uint32_t right, Merge merge) {
   const std::uint64_t pair = pair_of(left, right);
-  std::size_t at = place_of(pair, merges_.size());
+  std::size_t at = slot_of(pair, merges_.size());
   while (merges_[at].first != kNone && merges_[at].first != pair) at = (at + 1) & (merges_.size() - 1);
   merges_[at] = {pair, merge};
 }
 
 const Bpe::Merge* Bpe::find_merge(std::uint32_t left, std::uint32_t right) const {
   const std::uint64_t pair = pair_of(left, right);
-  for (std::size_t at = place_of(pair, merges_.size());; at = (at + 1) & (merges_.size() - 1)) {
+  for (std::size_t at = slot_of(pair, merges_.size());; at = (at + 1) & (merges_.size() - 1)) {
     if (merges_[at].first == pair) return &merges_[at].second;
     if (merges_[at].first == kNone) return nullptr;
   }
