@@ -237,7 +237,7 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
 
     def test_later_attempts_go_on_where_earlier_ones_came_to(self):
         begin, save = "mkdir -p run; touch run/metrics.jsonl; ", "mkdir -p run/checkpoints/step-00000001; touch run/checkpoints/step-00000001/manifest.json; "
-        begun_from = begin + """mkdir -p from; touch from/manifest.json; echo '{"id":"a","begun_from":"'$PWD/from'"}' > run/run.json; """
+        begun_from = begin + """mkdir -p from; touch from/manifest.json; echo '{"id":"a","folder":"'$PWD/run'","begun_from":"'$PWD/from'"}' > run/run.json; """
         auto, anew = "--checkpoint.resume=auto", "--run.force=true"
         for resume, script, added in (("never", "", None), ("never", begin, auto), ("elsewhere", "", None),
                                       ("elsewhere", begin, anew), ("elsewhere", begun_from, auto), ("elsewhere", begun_from + "rm from/manifest.json; ", anew),

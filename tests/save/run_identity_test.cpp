@@ -18,9 +18,10 @@ using lt_test::TempFolder;
 
 namespace {
 
-// The identity of a run in whose folder run.json holds `text`.
-RunIdentity identity_with(const std::string& text) {
+// The identity of a run in whose folder run.json holds `text`, with the path of the folder in place of "HERE".
+RunIdentity identity_with(std::string text) {
   const TempFolder folder;
+  if (const std::size_t here = text.find("HERE"); here != std::string::npos) text.replace(here, 4, folder.text());
   folder.write("run.json", text);
   Config config;
   config.run.dir = folder.text(), config.checkpoint.dir = folder / "checkpoints";
@@ -28,7 +29,7 @@ RunIdentity identity_with(const std::string& text) {
 }
 
 std::string run_json(const std::string& id, const std::string& parent = "", const std::string& began = "") {
-  return R"({"id": ")" + id + R"(", "parent": ")" + parent + R"(", "began": ")" + began + "\"}";
+  return R"({"folder": "HERE", "id": ")" + id + R"(", "parent": ")" + parent + R"(", "began": ")" + began + "\"}";
 }
 
 }  // namespace
@@ -45,7 +46,8 @@ TEST_CASE("run identity: a run.json that no run has written counts as missing", 
   for (const std::string& text :
        {std::string(), std::string("{"), std::string("[]"), run_json(""), run_json("../up"), run_json("a b"),
         run_json(std::string(65, 'a')), run_json("a", "b/c"), run_json("a", "", "yesterday, or so"),
-        std::string(R"({"id": 1, "parent": "", "began": ""})"), R"({"id": "a", )" + deep + "}",
+        std::string(R"({"folder": "HERE", "id": 1, "parent": "", "began": ""})"),
+        std::string(R"({"id": "a", "parent": "", "began": ""})"), R"({"folder": "HERE", "id": "a", )" + deep + "}",
         run_json("a") + std::string(std::size_t{1} << 20, ' ')}) {
     CHECK(identity_with(text).is_new);
   }
