@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kSampleThreads = 1024, kBins = 2 * kSampleThreads;
 constexpr int kParts = 8;             // the largest cluster that every such device takes
-constexpr Size kLongRow = 16384;      // tokens from which a row is cut
+constexpr Size kCutRow = 16384;      // tokens from which a row is cut
 constexpr float kUnit = 0x1p40f;      // the weight of the largest logit
 constexpr float kBinsPerNat = 72.0f;  // beyond the last bin weights round to 0
 using Sum = unsigned long long;
@@ -293,7 +293,7 @@ void sample_tokens(CudaStream stream, const SampleTokens& call) {
   const Choice choice{static_cast<float>(call.temperature), static_cast<float>(call.top_p),
                       static_cast<float>(call.min_p), call.top_k};
   dispatch_float(call.dtype, [&]<class T>() {
-    const bool cuts = call.V >= kLongRow && runs_new_code(stream, sample_kernel<T, kParts>);
+    const bool cuts = call.V >= kCutRow && runs_new_code(stream, sample_kernel<T, kParts>);
     cuts ? launch_sample<T, kParts>(stream, call, choice) : launch_sample<T, 1>(stream, call, choice);
   });
   check_launch("sample_tokens");
