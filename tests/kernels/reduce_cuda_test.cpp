@@ -66,6 +66,7 @@ TEST_CASE("cuda: sums", "[cuda]") {
 }
 
 TEST_CASE("cuda: a sum over ranks in slices has the bits of a whole one", "[cuda]") {
+  if (!has_gpu()) return;
   const auto check = [](DType to, DType dtype) {
     CAPTURE(dtype_name(to), dtype_name(dtype));
     constexpr Size kCount = 5 * kSumBlock + 3 * kSumPack, kSlice = 2 * kSumBlock;
