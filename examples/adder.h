@@ -75,12 +75,11 @@ struct Adder : nn::Model {
   }
 
   // Each run() executes one unit. The engine gathers the unit's parameters before, frees them after, and recomputes the
-  // unit if so configured. Bodies must capture inputs by value.
+  // unit if so configured.
   Tensor loss(const lt::Batch& batch) override {
-    const Tensor numbers = batch.inputs, sums = batch.targets;
-    Tensor x = run(pair, [=, this] { return pair.forward(numbers); });
-    for (const Mixture* block : blocks) x = run(*block, [=] { return block->forward(x); });
-    return run(*classifier, [=, this] { return classifier->forward(x, sums); });
+    Tensor x = run(pair, &Pair::forward, batch.inputs);
+    for (const Mixture* block : blocks) x = run(*block, &Mixture::forward, x);
+    return run(*classifier, &Classifier::forward, x, batch.targets);
   }
 
   lt::nn::ModelFacts facts(Size) const override {

@@ -1,4 +1,4 @@
-// A Allocation owns a block of device memory and its entry in the ledger. If an AllocationScope is active, the block
+// An Allocation owns a block of device memory and its entry in the ledger. If an AllocationScope is active, the block
 // comes from the scope's source (an arena or a recorder), otherwise from the device's allocator.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace lt::memory {
 
-// Provides the blocks for the Buffers of one thread, in the order of their requests.
+// Provides the blocks for the Allocations of one thread, in the order of their requests.
 class BlockSource {
  public:
   struct Block {
@@ -24,7 +24,7 @@ class BlockSource {
   virtual void release(std::size_t index) noexcept = 0;
 };
 
-// Buffers that this thread makes on `device` during the scope come from `source`. Each buffer keeps the source alive.
+// Allocations that this thread makes on `device` during the scope come from `source`. Each one keeps the source alive.
 class AllocationScope {
  public:
   AllocationScope(std::shared_ptr<BlockSource> source, Device device) : source_(std::move(source)), device_(device) {}
@@ -34,14 +34,14 @@ class AllocationScope {
   const ContextMemberScope<&Context::blocks_device> device_;
 };
 
-// The ledger does not count Buffers that this thread makes during the scope. Used for rehearsals (dry runs of a step on
-// shapes only), which take no memory, and for the CPU originals of a module's constant buffers.
+// The ledger does not count Allocations that this thread makes during the scope. Used for rehearsals (dry runs of a
+// step on shapes only), which take no memory, and for the CPU originals of a module's constant buffers.
 class UncountedMemoryScope {
  private:
   const ContextMemberScope<&Context::counts_memory> counts_{false};
 };
 
-// Rounds `bytes` up to a multiple of kAllocationAlignment, the bytes that a Allocation occupies.
+// Rounds `bytes` up to a multiple of kAllocationAlignment, the bytes that an Allocation occupies.
 constexpr Size occupied_bytes(Size bytes) {
   return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
 }

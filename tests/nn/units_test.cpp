@@ -1,4 +1,8 @@
 // Units: their order in both passes, borrowing, and recomputation, which changes no bit of any gradient.
+#include <optional>
+#include <string>
+#include <utility>
+
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/nn/layers.h"
@@ -39,23 +43,64 @@ struct Plain final : nn::Model {
   struct Shift : nn::Module {};
   struct Layer : nn::Module {
     Layer() : linear(add<nn::Linear>("linear", 3, 1, true, nn::Init::normal(1))) {}
+    Tensor forward(const Tensor& x) const { return ops::mean(linear(x)); }
     nn::Linear& linear;
   };
   Plain() : shift(add_unit<Shift>("shift")), layer(add_unit<Layer>("layer")) {}
   Tensor loss(const Batch& batch) override {
-    const Tensor x = batch.inputs;
-    const Tensor y = run(shift, [=] { return ops::scale(x, 2); });
-    return run(layer, [=, this] { return ops::mean(layer.linear(y)); });
+    const Tensor y = run(
+        shift, [](const Tensor& x) { return ops::scale(x, 2); }, batch.inputs);
+    return run(layer, &Layer::forward, y);
   }
   Tensor run_stranger() {
     const Shift stranger;
     return run(stranger, [] { return Tensor(); });
   }
   Tensor run_within(const Tensor& x) {
-    return run(shift, [=, this] { return run(layer, [=, this] { return ops::mean(layer.linear(x)); }); });
+    return run(
+        shift, [this](const Tensor& y) { return run(layer, &Layer::forward, y); }, x);
   }
   Shift& shift;
   Layer& layer;
+};
+
+// Its first unit makes two tensors, both of which the second one uses. `leaks`: the second tensor leaves by a member,
+// not by the result. `view`: a view of it does.
+struct Forked final : nn::Model {
+  struct Layer : nn::Module {
+    explicit Layer(Size out) : linear(add<nn::Linear>("linear", 3, out, true, nn::Init::normal(1))) {}
+    std::pair<Tensor, Tensor> fork(const Tensor& x) const {
+      const Tensor y = linear(x);
+      return {ops::gelu(y), ops::tanh(y)};
+    }
+    Tensor join(const Tensor& a, const Tensor& b) const { return ops::mean(linear(ops::mul(a, b))); }
+    nn::Linear& linear;
+  };
+  enum class Way { returned, leaked, leaked_view, leaked_loss };
+  explicit Forked(Way way_ = Way::returned)
+      : way(way_), first(add_block<Layer>("first", 3)), last(add_unit<Layer>("last", 1)) {}
+  Tensor loss(const Batch& batch) override {
+    if (way == Way::returned) {
+      const auto [a, b] = run(first, &Layer::fork, batch.inputs);
+      return run(last, &Layer::join, a, b);
+    }
+    const auto leak = [this](const Tensor& x) {
+      const auto [a, b] = first.fork(x);
+      kept = way == Way::leaked_view ? b.view({x.dim(0), 3}) : b;
+      return a;
+    };
+    const Tensor a = run(first, leak, batch.inputs);
+    if (way == Way::leaked_loss) return kept = ops::sum(kept);
+    return run(last, &Layer::join, a, kept);
+  }
+  Tensor run_with_capture(const Tensor& x) {
+    const double factor = 2;
+    return run(
+        first, [&factor](const Tensor& y) { return ops::scale(y, factor); }, x);
+  }
+  Way way;
+  Layer &first, &last;
+  Tensor kept;
 };
 
 }  // namespace
@@ -189,6 +234,53 @@ TEST_CASE("a unit with nothing to train, under every recomputation", "[nn]") {
     const Pass pass = run_pass(model, batch);
     CHECK(pass.gradients.at("layer.linear.weight") == std::vector<double>{5, 7, 9});  // means of 2 x
     CHECK(pass.gradients.at("layer.linear.bias") == std::vector<double>{1});
+  }
+}
+
+TEST_CASE("a body may return several tensors, with the same gradients under every recomputation", "[nn]") {
+  const Batch batch{Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}), Tensor()};
+  std::optional<Pass> expected;
+  for (const Recompute mode : kModes) {
+    Forked model;
+    model.materialize(kCpu, DType::f32, kSeed);
+    Observer observer(mode);
+    model.set_observer(&observer);
+    const Pass pass = run_pass(model, batch);
+    if (!expected) expected = pass;
+    CHECK(pass == *expected);
+  }
+  for (const double gradient : expected->gradients.at("first.linear.bias")) CHECK(gradient != 0);
+}
+
+TEST_CASE("a tensor that leaves a body other than by its result is refused, under every recomputation", "[nn]") {
+  const Batch batch{Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}), Tensor()};
+  const std::string made =
+      " made in the body of unit first: expected a use inside that body, found one outside of it, by ";
+  for (const Recompute mode : kModes) {
+    for (const auto& [way, message] : {std::pair{Forked::Way::leaked, "a tensor of shape [2, 3]" + made + "mul"},
+                                       {Forked::Way::leaked_view, "a tensor of shape [2, 3]" + made + "mul"},
+                                       {Forked::Way::leaked_loss, "a tensor of shape [2, 3]" + made + "sum"}}) {
+      Forked model(way);
+      model.materialize(kCpu, DType::f32, kSeed);
+      Observer observer(mode);
+      model.set_observer(&observer);
+      CHECK_THROWS_WITH(run_pass(model, batch), message);
+    }
+  }
+}
+
+TEST_CASE("a body that captures something other than its model is refused, under every recomputation", "[nn]") {
+  const double factor = 2, other = 3;
+  const auto many = [&](const Tensor& x) { return ops::scale(x, factor * other); };
+  CHECK(!nn::detail::is_small_capture<decltype(many)>);  // run() does not compile with it
+  for (const Recompute mode : kModes) {
+    Forked model;
+    model.materialize(kCpu, DType::f32, kSeed);
+    Observer observer(mode);
+    model.set_observer(&observer);
+    CHECK_THROWS_WITH(model.run_with_capture(Tensor::zeros({1, 3}, DType::f32)),
+                      "run(): the body of unit first: expected a lambda that captures at most `this`, found another "
+                      "capture");
   }
 }
 

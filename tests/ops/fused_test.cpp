@@ -265,7 +265,7 @@ TEST_CASE("selective recomputation drops cheap outputs and gives the same gradie
       const Tensor h = ops::gelu(ops::linear(ops::rms_norm(x, g), w));
       loss = ops::sum(ops::matmul(ops::silu(ops::gelu_ffn(h, w, {}, w, {})), w));
     }
-    tape.release_values(loss);
+    tape.release_values({loss});
     *live_after_forward = memory_live(kCpu).total - before;
     backward(tape, loss);
     return std::tuple{x.gradient().to_vector<double>(), w.gradient().to_vector<double>(),

@@ -49,7 +49,7 @@ Matmuls matmuls(bool fp8, bool keeps_values, Producer produce, Size M, Size N, S
   {
     const TapeScope recording(&tape);
     result.y = ops::linear(produce(x), w, bias, residual);
-    tape.release_values(result.y);
+    tape.release_values({result.y});
     backward(tape, ops::sum(ops::mul(result.y, dy)));
   }
   const auto gradient = [](const Tensor& leaf) { return leaf.requires_grad() ? leaf.gradient() : Tensor(); };

@@ -85,6 +85,7 @@ struct Attending : nn::Model {
   };
   struct Head : nn::Module {
     Head() : linear(add<nn::Linear>("linear", kWidth, kVocab, true, nn::Init::normal(0.1f))) {}
+    Tensor forward(const Tensor& x, const Tensor& targets) const { return nn::cross_entropy(linear(x), targets); }
     nn::Linear& linear;
   };
 
@@ -95,10 +96,10 @@ struct Attending : nn::Model {
         head(add_unit<Head>("head")) {}
 
   Tensor loss(const Batch& batch) override {
-    Tensor x = run(embed, [=, this] { return embed.forward(batch.inputs); });
-    x = run(first, [=, this] { return first.forward(x); });
-    x = run(second, [=, this] { return second.forward(x); });
-    return run(head, [=, this] { return nn::cross_entropy(head.linear(x), batch.targets); });
+    Tensor x = run(embed, &Embed::forward, batch.inputs);
+    x = run(first, &Attention::forward, x);
+    x = run(second, &Attention::forward, x);
+    return run(head, &Head::forward, x, batch.targets);
   }
 
   Embed& embed;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "comm/value_exchange.h"
 #include "libtrain/error.h"
 #include "libtrain/nn/layers.h"
 #include "libtrain/parallel/engine.h"
@@ -42,12 +43,15 @@ struct Regression : nn::Model {
   // Without targets it learns the first input.
   Tensor loss(const Batch& batch) override {
     const Tensor x = batch.inputs, y = batch.targets.defined() ? batch.targets : ops::slice(x, 1, 0, 1);
-    const Tensor h = run(first, [=, this] { return ops::gelu(first.linear(x)); });
-    const Tensor g = run(second, [=, this] { return ops::silu(second.linear(h)); });
-    return run(output, [=, this] {
-      const Tensor error = ops::add(ops::mul(output.linear(g), output.scale.tensor()), ops::scale(y, -1));
+    const Tensor h = run(
+        first, [this](const Tensor& in) { return ops::gelu(first.linear(in)); }, x);
+    const Tensor g = run(
+        second, [this](const Tensor& in) { return ops::silu(second.linear(in)); }, h);
+    const auto loss_of = [this](const Tensor& in, const Tensor& wanted) {
+      const Tensor error = ops::add(ops::mul(output.linear(in), output.scale.tensor()), ops::scale(wanted, -1));
       return ops::mean(ops::mul(error, error));
-    });
+    };
+    return run(output, loss_of, g, y);
   }
 
   Layer &first, &second;
@@ -138,6 +142,51 @@ TEST_CASE("a parameter that no operation used keeps its value: its gradient is z
       // One dimension: not decayed.
       CHECK(model.output.unused.tensor().to_vector<float>() == std::vector<float>{5, 5, 5});
     });
+  }
+}
+
+TEST_CASE("gradients can be read after a step: ranges, whole, and their norms", "[parallel]") {
+  const Group& group = world().group();
+  const Size rows = 12 / group.size();
+  const auto batch = regression_batch(group.rank() * rows, rows), all = regression_batch(0, 12);
+  Regression alone;
+  alone.materialize(kCpu, DType::f32, EngineOptions().seed);
+  Tape tape;
+  {
+    const TapeScope recording(&tape);
+    backward(tape, alone.loss(all));
+  }
+  std::vector<ParallelOptions> ways;
+  for (const Strategy& strategy : kStrategies) ways.push_back({.strategy = strategy});
+  if (group.size() == 4) ways.push_back({.strategy = Strategy::zero3, .shard_size = 2});
+  for (const ParallelOptions& way : ways) {
+    Regression model;
+    Engine engine(model, group, way, AdamW{.lr = 0.1f}, {.micro_batch = rows});
+    CHECK_THROWS_WITH(engine.gradients(), "gradients: expected a step of this engine, found none");
+    const StepResult result = engine.step(batch);
+    Size own = 0;
+    for (const StateRange& range : engine.gradients()) own += range.values.elements();
+    double elements = 0;
+    for (const Size of_rank : comm::gather_values(group, own)) elements += static_cast<double>(of_rank);
+    CHECK(elements == static_cast<double>(model.parameter_count()));
+    double squares = 0;
+    const std::vector<GradientNorm> norms = engine.gradient_norms();
+    CHECK(norms.size() == model.all_parameters().size());
+    for (std::size_t i = 0; i < norms.size(); ++i) {
+      const nn::NamedParameter entry = alone.all_parameters()[i];
+      CHECK(norms[i].parameter == entry.name);
+      squares += norms[i].norm * norms[i].norm;
+      const Tensor found = engine.gradient(entry.name);
+      CHECK(found.shape() == entry.parameter->shape());
+      const Tensor wanted = entry.parameter->tensor().gradient();
+      for (Size at = 0; at < found.elements(); ++at) {
+        const double expected = wanted.defined() ? wanted.to_vector<float>()[static_cast<std::size_t>(at)] : 0;
+        CHECK(found.data<float>()[at] == Approx(expected).epsilon(1e-4).margin(1e-6));  // sums in another order
+      }
+    }
+    CHECK(std::sqrt(squares) == Approx(result.norm()).epsilon(1e-6));
+    CHECK_THROWS_WITH(engine.gradient("first"),
+                      "gradient: parameter: expected the name of a trained parameter, got first");
   }
 }
 

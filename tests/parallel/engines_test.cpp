@@ -47,8 +47,10 @@ struct Blockless final : nn::Model {
   Blockless()
       : embed(add_unit<Embed>("embed")), head(add_unit<nn::Linear>("head", 32, 16, true, nn::Init::normal(0.1f))) {}
   Tensor loss(const Batch& batch) override {
-    const Tensor x = run(embed, [this, batch] { return embed.table(batch.inputs); });
-    return run(head, [this, x, batch] { return nn::cross_entropy(head(x), batch.targets); });
+    const Tensor x = run(
+        embed, [this](const Tensor& ids) { return embed.table(ids); }, batch.inputs);
+    const auto loss_of = [this](const Tensor& y, const Tensor& targets) { return nn::cross_entropy(head(y), targets); };
+    return run(head, loss_of, x, batch.targets);
   }
   Embed& embed;
   nn::Linear& head;

@@ -68,11 +68,12 @@ class Stack final : public nn::Model {
   Stack() : body_(add_unit<Body>("body")) {}
 
   Tensor loss(const Batch& batch) override {
-    return run(body_, [this, batch] {
-      Tensor x = ops::embedding(body_.table.tensor(), batch.inputs);
+    const auto loss_of = [this](const Tensor& ids, const Tensor& targets) {
+      Tensor x = ops::embedding(body_.table.tensor(), ids);
       for (nn::Linear* layer : body_.layers) x = (*layer)(x, x);
-      return ops::head_cross_entropy(x, body_.table.tensor(), batch.targets);
-    });
+      return ops::head_cross_entropy(x, body_.table.tensor(), targets);
+    };
+    return run(body_, loss_of, batch.inputs, batch.targets);
   }
 
  private:
@@ -115,9 +116,13 @@ class Mixed final : public nn::Model {
   }
 
   Tensor loss(const Batch& batch) override {
-    Tensor x = run(embed_, [this, batch] { return embed_.table(batch.inputs); });
-    for (Block* block : blocks_) x = run(*block, [block, x] { return block->forward(x); });
-    return run(*head_, [this, x, batch] { return nn::cross_entropy((*head_)(x), batch.targets); });
+    Tensor x = run(
+        embed_, [this](const Tensor& ids) { return embed_.table(ids); }, batch.inputs);
+    for (Block* block : blocks_) x = run(*block, &Block::forward, x);
+    const auto loss_of = [this](const Tensor& y, const Tensor& targets) {
+      return nn::cross_entropy((*head_)(y), targets);
+    };
+    return run(*head_, loss_of, x, batch.targets);
   }
 
  private:

@@ -157,7 +157,8 @@ namespace {
 struct Classes final : nn::Model {
   Classes() : unit(add_unit<nn::Linear>("unit", 3, 5, true, nn::Init::normal(0.5f))) {}
   Tensor loss(const Batch& batch) override {
-    return run(unit, [this, batch] { return nn::cross_entropy(unit(batch.inputs), batch.targets); });
+    const auto loss_of = [this](const Tensor& x, const Tensor& targets) { return nn::cross_entropy(unit(x), targets); };
+    return run(unit, loss_of, batch.inputs, batch.targets);
   }
   nn::Linear& unit;
 };

@@ -84,6 +84,9 @@ TEST_CASE("f16: a run that takes over the state of another, skipped steps too, h
   for (Size step = 0; step < 4; ++step) {
     const StepResult a = step_of(engine);
     const float loss = a.loss(), norm = a.norm();
+    double squares = 0;
+    for (const GradientNorm& gradient : engine.gradient_norms()) squares += gradient.norm * gradient.norm;
+    CHECK(std::sqrt(squares) == Approx(norm).epsilon(1e-6));  // without the loss scale
     const StepResult b = step_of(other);
     CHECK(b.loss() == loss);
     CHECK(b.norm() == norm);
@@ -140,9 +143,10 @@ TEST_CASE("a loss that a model computes in the dtype of its parameters is scaled
   struct Mean final : nn::Model {
     Mean() : linear(add_unit<nn::Linear>("linear", 4, 4, false, nn::Init::normal(0.5f))) {}
     Tensor loss(const Batch& batch) override {
-      const DType dtype = linear.weight().dtype();
-      const Tensor x = batch.inputs;
-      return run(linear, [=, this] { return ops::mean(ops::gelu(linear(ops::cast(x, dtype)))); });
+      const auto body = [this](const Tensor& x) {
+        return ops::mean(ops::gelu(linear(ops::cast(x, linear.weight().dtype()))));
+      };
+      return run(linear, body, batch.inputs);
     }
     nn::Linear& linear;
   };

@@ -35,8 +35,15 @@ struct Pair : nn::Model {
   static Tensor logits_of(const Tensor& x, const nn::Embedding& table) { return ops::linear(x, table.weight()); }
   static Tensor usual(Pair& pair, const Batch& batch) { return pair.loss_with(batch, pair.head); }
   Tensor loss_with(const Batch& batch, const nn::Embedding& table) {
-    const Tensor x = run(embed, [this, batch] { return embed(batch.inputs); });
-    return run(head, [x, batch, &table] { return nn::cross_entropy(logits_of(x, table), batch.targets); });
+    const auto loss_of = [](const nn::Embedding& with, const Tensor& x, const Tensor& targets) {
+      return nn::cross_entropy(logits_of(x, with), targets);
+    };
+    return run(head, loss_of, table, embedded(batch), batch.targets);
+  }
+
+  Tensor embedded(const Batch& batch) {
+    return run(
+        embed, [](const nn::Embedding& table, const Tensor& ids) { return table(ids); }, batch.inputs);
   }
 
   nn::Embedding &embed, &head;
@@ -53,9 +60,14 @@ struct Hollow final : nn::Model {
         nothing(add_unit<Nothing>("nothing")),
         head(add_unit<nn::Embedding>("head", kVocab, kWidth, nn::Init::normal(0.5f))) {}
   Tensor loss(const Batch& batch) override {
-    const Tensor x = run(embed, [this, batch] { return embed(batch.inputs); });
-    const Tensor y = run(nothing, [x] { return ops::scale(x, 2); });
-    return run(head, [this, y, batch] { return nn::cross_entropy(ops::linear(y, head.weight()), batch.targets); });
+    const Tensor x = run(
+        embed, [this](const Tensor& ids) { return embed(ids); }, batch.inputs);
+    const Tensor y = run(
+        nothing, [](const Tensor& in) { return ops::scale(in, 2); }, x);
+    const auto loss_of = [this](const Tensor& in, const Tensor& targets) {
+      return nn::cross_entropy(ops::linear(in, head.weight()), targets);
+    };
+    return run(head, loss_of, y, batch.targets);
   }
 
   nn::Embedding& embed;
@@ -111,11 +123,13 @@ TEST_CASE("a matrix of no columns is none of Muon's", "[parallel]") {
         : block(add_block<Block>("block")),
           head(add_unit<nn::Linear>("head", kWidth, 1, true, nn::Init::normal(0.1f))) {}
     Tensor loss(const Batch& batch) override {
-      const Tensor x = batch.inputs, y = run(block, [x, this] { return block.square(x); });
-      return run(head, [x, y, this] {
+      const auto loss_of = [this](const Tensor& x, const Tensor& y) {
         const Tensor error = ops::add(head(y), ops::scale(ops::slice(x, 1, 0, 1), -1));
         return ops::mean(ops::mul(error, error));
-      });
+      };
+      const Tensor y = run(
+          block, [this](const Tensor& x) { return block.square(x); }, batch.inputs);
+      return run(head, loss_of, batch.inputs, y);
     }
     Block& block;
     nn::Linear& head;
@@ -166,9 +180,10 @@ TEST_CASE("targets that do not count need nn::cross_entropy", "[parallel]") {
   EngineOptions options = kOptions;
   options.ignored_targets = true;
   const auto own = [](Pair& pair, const Batch& batch) {
-    const Tensor x = pair.run(pair.embed, [&pair, batch] { return pair.embed(batch.inputs); });
-    return pair.run(pair.head,
-                    [&pair, x, batch] { return ops::cross_entropy(Pair::logits_of(x, pair.head), batch.targets); });
+    const auto loss_of = [](const nn::Embedding& head, const Tensor& x, const Tensor& targets) {
+      return ops::cross_entropy(Pair::logits_of(x, head), targets);
+    };
+    return pair.run(pair.head, loss_of, pair.embedded(batch), batch.targets);
   };
   CHECK(refusal_of(own, {}, options)
             .starts_with("targets that do not count (EngineOptions::ignored_targets): expected a"));
@@ -207,9 +222,8 @@ TEST_CASE("units out of order, and a model that runs outside of its engine, are 
           pair.usual(pair, batch);
           return pair.usual(pair, batch);
         }).starts_with("units: expected the end of the pass, got embed: in a pass the units of a model run once each"));
-  CHECK(refusal_of([](Pair& pair, const Batch& batch) {
-          return pair.run(pair.embed, [&] { return ops::sum(pair.embed(batch.inputs)); });
-        }) == "units: expected a pass to run all 2, it ran 1 and not head");
+  CHECK(refusal_of([](Pair& pair, const Batch& batch) { return ops::sum(pair.embedded(batch)); }) ==
+        "units: expected a pass to run all 2, it ran 1 and not head");
   Pair model;
   Engine engine(model, ranks(), {}, AdamW{}, kOptions);
   CHECK(engine.step(tokens()).loss() > 0);

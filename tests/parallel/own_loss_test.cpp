@@ -19,6 +19,8 @@ namespace {
 
 constexpr Size kVocab = 256, kWidth = 16;  // of the models below
 
+Tensor look_up(const nn::Embedding& table, const Tensor& ids) { return table(ids); }
+
 struct Head final : nn::Module {
   Head() : weight(add_parameter("weight", {kVocab, kWidth}, nn::Init::normal(0.2f))) {}
   nn::Parameter& weight;
@@ -33,16 +35,16 @@ struct Twice final : nn::Model {
         computes_both(computes_both_) {}
 
   Tensor loss(const Batch& batch) override {
-    const Tensor x = run(embed, [this, batch] { return embed(batch.inputs); });
-    return run(head, [this, x, batch] {
+    const auto loss_of = [this](const Tensor& x, const Tensor& targets) {
       const auto one = [&](double factor) {
-        return ops::head_cross_entropy(ops::scale(x, factor), head.weight.tensor(), batch.targets,
+        return ops::head_cross_entropy(ops::scale(x, factor), head.weight.tensor(), targets,
                                        nn::ForwardContext::current().loss);
       };
       if (!computes_both) return one(returns_second ? 2 : 1);
       const Tensor first = one(1), second = one(2);
       return returns_second ? second : first;
-    });
+    };
+    return run(head, loss_of, run(embed, look_up, batch.inputs), batch.targets);
   }
 
   nn::Embedding& embed;
@@ -60,13 +62,15 @@ struct HeadThenPenalty final : nn::Model {
         adds(adds_) {}
 
   Tensor loss(const Batch& batch) override {
-    const Tensor x = run(embed, [this, batch] { return embed(batch.inputs); });
-    const Tensor loss = run(head, [this, x, batch] {
+    const auto loss_of = [this](const Tensor& x, const Tensor& targets) {
       const Tensor& weight = head.weight.tensor();
-      if (!in_chunks) return nn::cross_entropy(ops::linear(x, weight), batch.targets);
-      return ops::head_cross_entropy(x, weight, batch.targets, nn::ForwardContext::current().loss);
-    });
-    const Tensor term = run(penalty, [this, x] { return ops::mean(penalty(x)); });
+      if (!in_chunks) return nn::cross_entropy(ops::linear(x, weight), targets);
+      return ops::head_cross_entropy(x, weight, targets, nn::ForwardContext::current().loss);
+    };
+    const Tensor x = run(embed, look_up, batch.inputs);
+    const Tensor loss = run(head, loss_of, x, batch.targets);
+    const Tensor term = run(
+        penalty, [this](const Tensor& in) { return ops::mean(penalty(in)); }, x);
     return adds ? ops::add(loss, term) : loss;
   }
 
@@ -84,11 +88,13 @@ struct Skipping final : nn::Model {
         head(add_unit<nn::Linear>("head", kWidth, kVocab, false, nn::Init::normal(0.2f))) {}
 
   Tensor loss(const Batch& batch) override {
-    const Tensor x = run(embed, [this, batch] { return embed(batch.inputs); });
-    const Tensor y = run(dropped, [x] { return x; });
-    return run(head, [this, x, y, batch] {
-      return nn::cross_entropy(head(ops::add(ops::scale(x, 0.5), ops::gelu(y))), batch.targets);
-    });
+    const auto loss_of = [this](const Tensor& x, const Tensor& y, const Tensor& targets) {
+      return nn::cross_entropy(head(ops::add(ops::scale(x, 0.5), ops::gelu(y))), targets);
+    };
+    const Tensor x = run(embed, look_up, batch.inputs);
+    const Tensor y = run(
+        dropped, [](const Tensor& in) { return in; }, x);
+    return run(head, loss_of, x, y, batch.targets);
   }
 
   nn::Embedding& embed;

@@ -57,12 +57,16 @@ class Reader final : public nn::Model {
   }
 
   Tensor loss(const Batch& batch) override {
-    Tensor x = run(embed_, [this, batch] { return embed_.table(batch.inputs); });
+    Tensor x = run(
+        embed_, [this](const Tensor& ids) { return embed_.table(ids); }, batch.inputs);
     for (Block* block : blocks_) {
       const Reads reads = block == blocks_.back() ? reads_ : Reads::no;
-      x = run(*block, [block, x, reads] { return block->forward(x, reads); });
+      x = run(*block, &Block::forward, x, reads);
     }
-    return run(*head_, [this, x, batch] { return nn::cross_entropy((*head_)(x), batch.targets); });
+    const auto loss_of = [this](const Tensor& y, const Tensor& targets) {
+      return nn::cross_entropy((*head_)(y), targets);
+    };
+    return run(*head_, loss_of, x, batch.targets);
   }
 
  private:

@@ -80,11 +80,14 @@ struct Borrower final : nn::Model {
     if (borrows) borrow(last, first);
   }
   Tensor loss(const Batch& batch) override {
-    const Tensor x = batch.inputs, y = run(first, [=, this] { return first(x); });
-    const Tensor z = run(middle, [=, this] { return middle(y); });
-    return run(last, [=, this] { return ops::mean(last(z)); });
+    if (refuses) throw UsageError("model", "no step on this rank");
+    const auto apply = [](const nn::Linear& linear, const Tensor& x) { return linear(x); };
+    const Tensor y = run(middle, apply, run(first, apply, batch.inputs));
+    return run(
+        last, [this](const Tensor& x) { return ops::mean(last(x)); }, y);
   }
   nn::Linear &first, &middle, &last;
+  bool refuses = false;
 };
 
 TEST_CASE("engine: ranks that would call other collectives are refused before each step", "[parallel]") {
@@ -101,9 +104,10 @@ TEST_CASE("engine: ranks that would call other collectives are refused before ea
 TEST_CASE("engine: a pass that one rank cannot rehearse stays on none", "[parallel]") {
   Borrower model(true);
   Engine engine(model, world().group(), {.strategy = Strategy::zero3}, AdamW(), {.micro_batch = 2, .seq = 1});
-  const Batch batch{Tensor::zeros({2, 4}, DType::f32), {}}, broken{Tensor::zeros({2, 3}, DType::f32), {}};
-  const Batch large{Tensor::zeros({2000, 4}, DType::f32), {}};
-  CHECK_THROWS_AS(engine.rehearse(batch, world().rank() == 1 ? broken : large), UsageError);
+  const Batch batch{Tensor::zeros({2, 4}, DType::f32), {}}, large{Tensor::zeros({2000, 4}, DType::f32), {}};
+  model.refuses = world().rank() == 1;
+  CHECK_THROWS_AS(engine.rehearse(batch, large), UsageError);
+  model.refuses = false;
   CHECK(engine.memory_plans().empty());
   CHECK(std::isfinite(engine.step(batch).loss()));
   CHECK(engine.arena_bytes() < large.inputs.bytes());
@@ -116,9 +120,24 @@ TEST_CASE("engine: an evaluation of other rows on a rank is refused on all, and 
   CHECK(engine.evaluate(rows(8)).size() == static_cast<std::size_t>(world().size()));
   const Size last = world().rank() == world().size() - 1 ? 7 : 8;
   CHECK(refusal([&] { engine.evaluate(rows(last)); }) ==
-        "evaluate(): expected a batch of the same shapes on all ranks, inputs [8, 4] f32, found on rank " +
+        "evaluation: expected a batch of the same shapes on all ranks, inputs [8, 4] f32, found on rank " +
             std::to_string(world().size() - 1) + " inputs [7, 4] f32");
   CHECK(engine.evaluate(rows(8)).size() == static_cast<std::size_t>(world().size()));
+}
+
+TEST_CASE("engine: a step of another length on a rank is refused on all, and the engine goes on", "[parallel]") {
+  Borrower model(true);
+  Engine engine(model, world().group(), {.strategy = Strategy::zero3}, AdamW(), {.micro_batch = 2, .seq = 1});
+  const auto of_length = [](Size length) { return Batch{Tensor::zeros({2, length, 4}, DType::f32), {}}; };
+  const int last = world().size() - 1;
+  const auto refused = [&] { return refusal([&] { engine.step(of_length(world().rank() == last ? 5 : 3)); }); };
+  const std::string expected =
+      "step: expected a batch of the same shapes on all ranks, inputs [2, 3, 4] f32, found on rank " +
+      std::to_string(last) + " inputs [2, 5, 4] f32";
+  CHECK(refused() == expected);  // both are new
+  for (const Size length : {3, 5}) CHECK(std::isfinite(engine.step(of_length(length)).loss()));
+  CHECK(refused() == expected);  // both are known
+  CHECK(std::isfinite(engine.step(of_length(3)).loss()));
 }
 
 TEST_CASE("engine: the plans of the shapes that were used last are kept", "[parallel]") {

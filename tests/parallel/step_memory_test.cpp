@@ -105,10 +105,11 @@ TEST_CASE("a step that allocates otherwise than it was rehearsed names the opera
     };
     Fickle() : layer(add_unit<Layer>("layer")) {}
     Tensor loss(const Batch& batch) override {
-      return run(layer, [&] {
-        const Tensor y = layer.linear(batch.inputs);
-        return ops::mean(batch.inputs.device().is_meta() ? ops::gelu(y) : ops::softmax(ops::slice(y, 1, 0, 32)));
-      });
+      const auto body = [this](const Tensor& x) {
+        const Tensor y = layer.linear(x);
+        return ops::mean(x.device().is_meta() ? ops::gelu(y) : ops::softmax(ops::slice(y, 1, 0, 32)));
+      };
+      return run(layer, body, batch.inputs);
     }
     Layer& layer;
   };

@@ -24,8 +24,12 @@ struct Line : nn::Model {
   };
   Line() : first(add_unit<Layer>("first")), last(add_unit<Layer>("last")) {}
   Tensor loss(const Batch& batch) override {
-    const Tensor x = run(first, [=, this, inputs = batch.inputs] { return first.linear(inputs); });
-    return run(last, [=, this, targets = batch.targets] { return nn::cross_entropy(last.linear(x), targets); });
+    const auto loss_of = [this](const Tensor& x, const Tensor& targets) {
+      return nn::cross_entropy(last.linear(x), targets);
+    };
+    const Tensor x = run(
+        first, [this](const Tensor& inputs) { return first.linear(inputs); }, batch.inputs);
+    return run(last, loss_of, x, batch.targets);
   }
   Batch batch_on_meta(Size samples, Size) const override {
     return {Tensor::empty({samples, 4}, DType::f32, kMeta), Tensor::empty({samples}, DType::i32, kMeta)};

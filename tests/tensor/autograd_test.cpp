@@ -1,6 +1,9 @@
 // Gradient slots, the order of the tape, and the recomputation of released outputs.
 #include "libtrain/tensor/autograd.h"
 
+#include <utility>
+#include <vector>
+
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/ops/ops.h"
@@ -48,6 +51,23 @@ struct Twice final : Function {
   bool is_cheap() const override { return true; }
   void recompute(const Tensor& y) override { ++recomputed, fill(y); }
   void backward(const Tensor& dy) override { x_.slot()->add(ops::scale(dy, 2)); }
+};
+
+// Returns x + 1 and 3 x.
+struct Both final : MultiResultFunction {
+  const char* name() const override { return "both"; }
+  Slot x_;
+
+  std::pair<Tensor, Tensor> forward(const Tensor& x) {
+    x_ = x.gradient_slot();
+    const Tensor one = Tensor::empty(x.shape(), x.dtype(), x.device());
+    for (Size i = 0; i < x.elements(); ++i) one.data<float>()[i] = x.data<float>()[i] + 1;
+    return {one, ops::scale(x, 3)};
+  }
+  void backward(const std::vector<Tensor>& dys) override {
+    if (dys[0].defined()) x_->add(dys[0]);
+    if (dys[1].defined()) x_->add(ops::scale(dys[1], 3));
+  }
 };
 
 }  // namespace
@@ -207,7 +227,7 @@ TEST_CASE("a tape that keeps no values recomputes cheap outputs in backward, eac
     const MemoryUse before = memory_live(kCpu);
     {
       const Tensor a = record<Twice>(x), b = record<Twice>(a), y = ops::mul(b, b);
-      tape.release_values(y);
+      tape.release_values({y});
       // Only the gradients need a and b; y is the output.
       CHECK((memory_live(kCpu).total - before.total) / kAllocationAlignment == (keep ? 3 : 1));
       CHECK(y.to_vector<float>() == std::vector<float>{16, 64, 144});
@@ -219,13 +239,32 @@ TEST_CASE("a tape that keeps no values recomputes cheap outputs in backward, eac
   }
 }
 
+TEST_CASE("an operation with several results: each gradient arrives, or none where a result was not used", "[tensor]") {
+  const auto gradient_of = [](auto&& loss_of) {
+    const Tensor x = leaf({1, 2});
+    Tape tape;
+    const TapeScope recording(&tape);
+    const auto [one, three] = record<Both>(x);
+    CHECK(one.to_vector<float>() == std::vector<float>{2, 3});
+    CHECK(three.to_vector<float>() == std::vector<float>{3, 6});
+    backward(tape, ops::sum(loss_of(one, three)));
+    return x.gradient().to_vector<float>();
+  };
+  CHECK(gradient_of([](const Tensor& one, const Tensor&) { return one; }) == std::vector<float>{1, 1});
+  CHECK(gradient_of([](const Tensor&, const Tensor& three) { return three; }) == std::vector<float>{3, 3});
+  CHECK(gradient_of([](const Tensor& one, const Tensor& three) { return ops::mul(one, three); }) ==
+        std::vector<float>{9, 15});                   // (3 x^2 + 3 x)' = 6 x + 3
+  const auto [one, three] = record<Both>(leaf({1}));  // without a tape
+  CHECK(!one.requires_grad());
+}
+
 TEST_CASE("a released output that is the unit's own stays", "[tensor]") {
   Twice::recomputed = 0;
   const Tensor x = leaf({1});
   Tape tape(false);
   const TapeScope recording(&tape);
   const Tensor a = record<Twice>(x), y = record<Twice>(a);
-  tape.release_values(y);
+  tape.release_values({y});
   CHECK(y.is_bound());
   CHECK_FALSE(a.is_bound());
   CHECK(y.item() == 4);

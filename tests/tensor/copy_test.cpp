@@ -1,14 +1,52 @@
 // Copies between dtypes and between views; zeroing; values to and from the host.
 #include <cmath>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "libtrain/device/context.h"
 #include "libtrain/error.h"
 #include "libtrain/tensor/tensor.h"
+#include "memory/allocation.h"
 #include "tensor/ramp.h"
 #include "test_main/catch.h"
 
 using namespace lt;
 using namespace lt_test;
+
+namespace {
+
+// Refuses memory, as an arena does whose step took none here.
+struct NoMemory final : memory::BlockSource {
+  Block allocate(Size, MemoryOwner) override { throw std::logic_error("an allocation on the device"); }
+  void release(std::size_t) noexcept override {}
+};
+
+}  // namespace
+
+TEST_CASE("reading values converts on the host, and takes no memory of the device", "[tensor]") {
+  const Tensor half = Tensor::from(std::vector<bf16>{bf16(1), bf16(2), bf16(3), bf16(4), bf16(5), bf16(6)}, {2, 3});
+  const memory::AllocationScope none(std::make_shared<NoMemory>(), kCpu);
+  CHECK(half.to_vector<float>() == std::vector<float>{1, 2, 3, 4, 5, 6});
+  CHECK(half.transposed(0, 1).to_vector<double>() == std::vector<double>{1, 4, 2, 5, 3, 6});
+  CHECK(half.narrow(1, 1, 2).narrow(0, 1, 1).to_vector<float>() == std::vector<float>{5, 6});
+  CHECK(half.narrow(0, 0, 0).to_vector<float>().empty());
+  CHECK(half.narrow(0, 1, 1).narrow(1, 2, 1).item() == 6);
+  CHECK_THROWS_WITH(half.to_vector<std::int32_t>(), "to_vector: expected i32, got bf16; only floating dtypes convert");
+}
+
+TEST_CASE("the address of values on meta is refused with a hint", "[tensor]") {
+  const Tensor x = Tensor::empty({2, 3}, DType::f32, kMeta);
+  std::string hint;
+  try {
+    x.data<float>();
+  } catch (const UsageError& error) {
+    hint = error.hint();
+    CHECK(std::string(error.what()).starts_with("cannot read the values of a meta tensor of shape [2, 3]"));
+  }
+  CHECK(hint == "return early where device().is_meta(): plans and rehearsals run on shapes alone");
+}
 
 TEST_CASE("copy between dtypes rounds as bf16 does and is exact upwards", "[tensor]") {
   const std::vector<float> values = {0, -1.5f, 1.0f + 0x1p-8f, 1.0f + 0x3p-8f, 3.14159265f, 1e30f, -0x1p-130f};

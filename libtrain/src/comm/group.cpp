@@ -92,7 +92,7 @@ std::vector<comm::Piece> pieces_of(std::span<const Message> messages, int own_ra
   std::vector<comm::Piece> pieces;
   for (const Message& message : messages) {
     if (message.rank == own_rank || message.values.elements() == 0) continue;
-    pieces.push_back({message.rank, message.values.data(), message.values.bytes()});
+    pieces.push_back({message.rank, message.values.data_or_null(), message.values.bytes()});
   }
   return pieces;
 }

@@ -35,11 +35,10 @@ Tensor Transformer::hidden(const Tensor& tokens, DecodeState* state, const Tenso
   }
   Positions positions{
       .first = first, .per_sequence = state != nullptr ? state->lengths : Tensor(), .document_starts = document_starts};
-  Tensor x = run(*embed_, [=, this] { return embed_->forward(tokens, positions); });
+  Tensor x = run(*embed_, &Embed::forward, tokens, positions);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    Block* block = blocks_[i];
     positions.cache = state != nullptr ? &state->layers[i] : nullptr;
-    x = run(*block, [=] { return block->forward(x, positions); });
+    x = run(*blocks_[i], &Block::forward, x, positions);
   }
   return x;
 }
@@ -50,10 +49,10 @@ Tensor Transformer::head_table() const { return spec_.tied() ? embed_->table() :
 
 Tensor Transformer::loss(const Batch& batch) {
   const Tensor x = hidden(batch.inputs, nullptr, batch.document_starts);
-  const Tensor targets = batch.targets;
-  return run(*head_, [=, this] {
-    return ops::head_cross_entropy(head_->norm(x), head_table(), targets, ForwardContext::current().loss);
-  });
+  const auto loss_of = [this](const Tensor& last, const Tensor& targets) {
+    return ops::head_cross_entropy(head_->norm(last), head_table(), targets, ForwardContext::current().loss);
+  };
+  return run(*head_, loss_of, x, batch.targets);
 }
 
 Tensor Transformer::logits(const Tensor& tokens, DecodeState* state) {
@@ -67,7 +66,8 @@ Tensor Transformer::logits(const Tensor& tokens, DecodeState* state) {
     state->length += tokens.dim(1);
     if (tokens.dim(1) > 1) x = ops::slice(x, 1, tokens.dim(1) - 1, 1);
   }
-  return run(*head_, [=, this] { return head_->logits(x, head_table()); });
+  return run(
+      *head_, [this](const Tensor& last) { return head_->logits(last, head_table()); }, x);
 }
 
 DecodeState Transformer::decode_state(Size batch, Size capacity) const {

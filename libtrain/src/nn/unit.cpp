@@ -1,5 +1,8 @@
 // Runs a unit: calls the observer around both passes, and recomputes. Each unit records on its own tape, which is one
 // node of the enclosing tape.
+#include <cstring>
+#include <string>
+
 #include "libtrain/error.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/profile/timeline.h"
@@ -25,10 +28,12 @@ struct UnitNode final : TapeNode {
   bool is_block;
   Recompute mode;
   Tape tape;
-  // Full recomputation only: the forward pass with its inputs, and the context that it ran under.
-  std::function<Tensor()> body;
+  // Full recomputation only: the forward pass with its inputs, the contexts that it ran under, and the gradients of its
+  // results (null for integers).
+  std::function<std::vector<Tensor>()> body;
   ForwardContext context;
-  Slot output;
+  std::shared_ptr<const UnitBody> running;
+  std::vector<Slot> results;
 
   void run_backward() override {
     const SpanScope span(Lane::compute, name);
@@ -42,66 +47,99 @@ struct UnitNode final : TapeNode {
   void run_forward_again() {
     const profile::ActivityScope activity(Activity::recompute);
     const ForwardScope first_context(context);
+    const ContextMemberScope<&Context::body> in_body(running);
     const TapeScope recording(&tape);
-    const Tensor again = body();
-    again.require_values();  // what backward needs of a norm comes with its values
+    std::vector<Tensor> again = body();
     body = nullptr;
-    // A body may return its input, to whose gradient later units have added.
-    if (again.requires_grad() && output->written) again.gradient_slot()->add(std::move(output->value));
+    if (again.size() != results.size()) {
+      throw UsageError("nn", "run(): expected " + std::to_string(results.size()) + " tensors from the body of unit " +
+                                 name + ", as at its first run, got " + std::to_string(again.size()));
+    }
+    for (std::size_t i = 0; i < again.size(); ++i) {
+      again[i].require_values();  // what backward needs of a norm comes with its values
+      // A body may return its input, to whose gradient later units have added.
+      if (again[i].requires_grad() && results[i]->written) {
+        again[i].gradient_slot()->add(std::move(results[i]->value));
+      }
+    }
   }
 };
 
-Tensor output_of(const std::function<Tensor()>& body, const std::string& unit) {
-  Tensor output = body();
-  if (!output.defined())
-    throw UsageError("nn", "run(): expected a tensor from the body of unit " + unit + ", got none");
-  return output;
+// Runs a body, whose results may then be used outside of it.
+std::vector<Tensor> results_of(const std::function<std::vector<Tensor>()>& body,
+                               const std::shared_ptr<const UnitBody>& running) {
+  const ContextMemberScope<&Context::body> in_body(running);
+  std::vector<Tensor> results = body();
+  for (const Tensor& result : results) {
+    if (!result.defined()) {
+      throw UsageError("nn", "run(): expected a tensor from the body of unit " + running->unit + ", got none");
+    }
+    lt::detail::require_usable(result);
+    if (tensor::TensorStorage::body(result) == running) tensor::TensorStorage::set_body(result, running->outer);
+  }
+  return results;
 }
 
 }  // namespace
 
-Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
+void Model::require_captures_this(const Module& unit, const void* capture) const {
+  const void* captured = nullptr;
+  std::memcpy(&captured, capture, sizeof captured);
+  if (captured == this || captured == dynamic_cast<const void*>(this)) return;
+  throw UsageError("nn",
+                   "run(): the body of unit " + units_[static_cast<std::size_t>(index_of(unit))].name +
+                       ": expected a lambda that captures at most `this`, found another capture",
+                   "pass what it reads as an input: run(unit, [](const Tensor& x) {...}, x)");
+}
+
+std::vector<Tensor> Model::run_unit(const Module& unit, const std::function<std::vector<Tensor>()>& body) {
   const int index = index_of(unit);
   const UnitInfo& info = units_[static_cast<std::size_t>(index)];
   const std::string& name = info.name;
-  if (Context::current().model == this) {
+  const std::shared_ptr<const UnitBody> outer_body = Context::current().body;
+  if (outer_body != nullptr && outer_body->model == this) {
     throw UsageError("nn", "run(): expected units to run one after the other, got unit " + name +
-                               " in the body of unit " + std::string(Context::current().unit));
+                               " in the body of unit " + outer_body->unit);
   }
-  const ContextMemberScope<&Context::model> model(this);
-  const ContextMemberScope<&Context::unit> running(name);
   const ContextMemberScope<&Context::in_block> in_block(info.is_block);
   const SpanScope span(Lane::compute, name);
+  const auto running = std::make_shared<const UnitBody>(UnitBody{this, name, outer_body});
   Tape* outer = Context::current().tape;
   const Recompute mode = observer_ != nullptr && outer != nullptr ? observer_->recompute(index) : Recompute::none;
   if (observer_ != nullptr) observer_->before_forward(index);
 
-  Tensor output;
+  std::vector<Tensor> results;
   if (outer == nullptr || (observer_ != nullptr && !observer_->wants_backward(index))) {
     const TapeScope no_recording(nullptr);
-    output = output_of(body, name);
-    output.require_values();  // while the unit's parameters are here
-    tensor::TensorStorage::forget(output);
+    results = results_of(body, running);
+    for (const Tensor& result : results) {
+      result.require_values();  // while the unit's parameters are here
+      tensor::TensorStorage::forget(result);
+    }
   } else {
     auto node = std::make_shared<UnitNode>(observer_, index, info, mode);
     if (mode == Recompute::full) {
       const TapeScope no_recording(nullptr);
-      output = output_of(body, name).detach();
-      output.set_result_of_operation();
+      results = results_of(body, running);
+      for (Tensor& result : results) {
+        result = result.detach();
+        if (is_floating(result.dtype())) result.set_result_of_operation();
+        node->results.push_back(result.gradient_slot());
+      }
       node->body = body;
       node->context = ForwardContext::current();
-      node->output = output.gradient_slot();
+      node->running = running;
     } else {
       const TapeScope recording(&node->tape);
-      output = output_of(body, name);
-      output.require_values();
-      node->tape.release_values(output);
+      results = results_of(body, running);
+      for (const Tensor& result : results) result.require_values();
+      node->tape.release_values(results);
     }
     outer->push(std::move(node));
   }
 
   if (observer_ != nullptr) observer_->after_forward(index);
-  return output;
+  return results;
 }
 
 }  // namespace lt::nn

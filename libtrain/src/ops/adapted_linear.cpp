@@ -23,7 +23,7 @@ struct AdaptedLinear final : Function {
     bias_ = bias.gradient_slot(), residual_ = residual.gradient_slot();
     const Tensor y = Tensor::empty(with_last(x, weight.dim(0)), x.dtype(), x.device());
     kernels::Gemm matmul = linear_matmul(y, x, weight, bias);
-    if (residual.defined()) matmul.add_MN = residual.data();
+    if (residual.defined()) matmul.add_MN = residual.data_or_null();
     multiply(x.device(), matmul);
     inner_ = Tensor::empty(with_last(x, a.dim(0)), x.dtype(), x.device());
     matmul = linear_matmul(inner_, x, a, {});
@@ -46,9 +46,9 @@ struct AdaptedLinear final : Function {
       multiply(dy.device(), {.M = rows(dy),
                              .N = b_block.dim(1),
                              .K = b_block.dim(0),
-                             .a = dy_block.data(),
-                             .b = b_block.data(),
-                             .d = dinner_block.data(),
+                             .a = dy_block.data_or_null(),
+                             .b = b_block.data_or_null(),
+                             .d = dinner_block.data_or_null(),
                              .lda = dy.dim(-1),
                              .ldd = dinner.dim(-1),
                              .dtype = dy.dtype(),
@@ -71,9 +71,9 @@ struct AdaptedLinear final : Function {
       multiply(dy.device(), {.M = db_block.dim(0),
                              .N = db_block.dim(1),
                              .K = rows(dy),
-                             .a = dy_block.data(),
-                             .b = inner.data(),
-                             .d = db_block.data(),
+                             .a = dy_block.data_or_null(),
+                             .b = inner.data_or_null(),
+                             .d = db_block.data_or_null(),
                              .lda = dy.dim(-1),
                              .ldb = inner_.dim(-1),
                              .transpose_a = true,

@@ -23,7 +23,9 @@ void require_present(std::string_view op, std::string_view argument, const Tenso
 }
 
 void require_device_of(std::string_view op, std::string_view argument, const Tensor& tensor, const Tensor& like) {
-  if (tensor.device() != like.device()) fail(op, argument, to_string(like.device()), to_string(tensor.device()));
+  if (tensor.device() == like.device()) return;
+  fail(op, argument, to_string(like.device()), to_string(tensor.device()),
+       "a constant of a model is an nn::Buffer, or is made on the device of another tensor: x.device()");
 }
 
 }  // namespace

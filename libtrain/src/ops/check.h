@@ -41,7 +41,7 @@ void require_document_starts(std::string_view op, const Tensor& document_starts,
                              const Tensor& like);
 // Returns the values of document starts for kernels; null if they are undefined.
 inline const std::int32_t* starts_of(const Tensor& document_starts) {
-  return document_starts.defined() ? document_starts.data<std::int32_t>() : nullptr;
+  return document_starts.defined() ? document_starts.data_or_null<std::int32_t>() : nullptr;
 }
 
 // weight [N, K] of a matmul with rows of K channels, with the dtype and device of `x`. Both sizes are at least 1.
@@ -87,7 +87,7 @@ class GradientOutput {
   }
 
   bool wanted() const { return slot_ != nullptr; }
-  void* data() const { return wanted() ? target_.dst.data() : nullptr; }
+  void* data() const { return wanted() ? target_.dst.data_or_null() : nullptr; }
   bool accumulate() const { return target_.accumulate; }
   void finish() {
     if (temporary_) slot_->add(std::move(target_.dst));

@@ -27,11 +27,11 @@ struct GeluFfn final : Function {
     pre_ = Tensor::empty(with_last(x, up.dim(0)), x.dtype(), x.device());
     hidden_ = Tensor::empty(pre_.shape(), x.dtype(), x.device());
     kernels::Gemm matmul = linear_matmul(hidden_, x, up, up_bias);
-    matmul.gelu_input_MN = pre_.data();
+    matmul.gelu_input_MN = pre_.data_or_null();
     multiply(x.device(), matmul);
     const Tensor y = Tensor::empty(with_last(x, down.dim(0)), x.dtype(), x.device());
     matmul = linear_matmul(y, hidden_, down, down_bias);
-    if (residual.defined()) matmul.add_MN = residual.data();
+    if (residual.defined()) matmul.add_MN = residual.data_or_null();
     multiply(x.device(), matmul);
     if (Context::current().tape == nullptr || !Context::current().tape->keeps_values()) hidden_ = Tensor();
     return y;
@@ -46,12 +46,12 @@ struct GeluFfn final : Function {
     multiply(dy.device(), {.M = rows(dy),
                            .N = dpre.dim(-1),
                            .K = dy.dim(-1),
-                           .a = dy.data(),
-                           .b = down_.get().data(),
-                           .d = dpre.data(),
+                           .a = dy.data_or_null(),
+                           .b = down_.get().data_or_null(),
+                           .d = dpre.data_or_null(),
                            .dtype = dy.dtype(),
                            .out = dy.dtype(),
-                           .gelu_gradient_of_MN = pre_.data()});
+                           .gelu_gradient_of_MN = pre_.data_or_null()});
     add_parameter_gradients(up_.slot(), up_bias_, dpre, x_);
     if (x_.slot() != nullptr) add_input_gradient(x_.slot(), dpre, up_.get());
     if (residual_ != nullptr) residual_->add(dy);

@@ -50,8 +50,8 @@ struct HeadCrossEntropy final : Function {
                                                .V = V_,
                                                .losses_M = row(losses, begin, 1),
                                                .lse_M = row(lse_, begin, 1),
-                                               .logits_MV = logits.data(),
-                                               .targets_M = targets.template data<std::int32_t>() + begin,
+                                               .logits_MV = logits.data_or_null(),
+                                               .targets_M = targets.data_or_null<std::int32_t>() + begin,
                                                .terms = terms_,
                                                .check = check.after(begin)};
       if (!computed_) return tensor::dispatch(x.device(), [&](auto s) { kernels::cross_entropy_forward(s, chunk); });
@@ -94,8 +94,8 @@ struct HeadCrossEntropy final : Function {
                             .N = V_,
                             .K = C_,
                             .a = row(x, begin, C_),
-                            .b = weight.data(),
-                            .d = logits.data(),
+                            .b = weight.data_or_null(),
+                            .d = logits.data_or_null(),
                             .transpose_b = true,
                             .dtype = x.dtype(),
                             .out = x.dtype()});
@@ -110,11 +110,11 @@ struct HeadCrossEntropy final : Function {
     return {.dtype = logits.dtype(),
             .M = count,
             .V = V_,
-            .dlogits_MV = logits.data(),
-            .logits_MV = logits.data(),
+            .dlogits_MV = logits.data_or_null(),
+            .logits_MV = logits.data_or_null(),
             .lse_M = row(lse_, begin, 1),
-            .targets_M = targets_.data<std::int32_t>() + begin,
-            .d_loss = seed.scale.defined() ? seed.scale.data() : nullptr,
+            .targets_M = targets_.data_or_null<std::int32_t>() + begin,
+            .d_loss = seed.scale.defined() ? seed.scale.data_or_null() : nullptr,
             .weight = weight_data(target_weight_),
             .scale = seed.factor / static_cast<double>(M_),
             .terms = terms_};
@@ -129,9 +129,9 @@ struct HeadCrossEntropy final : Function {
       multiply(x.device(), {.M = V_,
                             .N = C_,
                             .K = count,
-                            .a = dlogits.data(),
+                            .a = dlogits.data_or_null(),
                             .b = row(x, begin, C_),
-                            .d = dw.dst.data(),
+                            .d = dw.dst.data_or_null(),
                             .transpose_a = true,
                             .dtype = dtype,
                             .out = dw.dst.dtype(),
@@ -141,8 +141,8 @@ struct HeadCrossEntropy final : Function {
       multiply(x.device(), {.M = count,
                             .N = C_,
                             .K = V_,
-                            .a = dlogits.data(),
-                            .b = weight.data(),
+                            .a = dlogits.data_or_null(),
+                            .b = weight.data_or_null(),
                             .d = row(dx, begin, C_),
                             .dtype = dtype,
                             .out = dx.dtype(),  // a leaf's gradient may be f32
@@ -152,7 +152,7 @@ struct HeadCrossEntropy final : Function {
 
   // Returns the address of row `begin`; rows have `width` elements.
   static void* row(const Tensor& tensor, Size begin, Size width) {
-    return static_cast<std::byte*>(tensor.data()) + begin * width * dtype_bytes(tensor.dtype());
+    return static_cast<std::byte*>(tensor.data_or_null()) + begin * width * dtype_bytes(tensor.dtype());
   }
 };
 

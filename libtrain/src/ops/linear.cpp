@@ -19,7 +19,7 @@ struct Linear final : Function {
     x_ = x, weight_ = weight, bias_ = bias.gradient_slot(), residual_ = residual.gradient_slot();
     const Tensor y = Tensor::empty(with_last(x, weight.dim(0)), x.dtype(), x.device());
     kernels::Gemm matmul = linear_matmul(y, x, weight, bias);
-    if (residual.defined()) matmul.add_MN = residual.data();
+    if (residual.defined()) matmul.add_MN = residual.data_or_null();
     multiply(x.device(), matmul);
     return y;
   }

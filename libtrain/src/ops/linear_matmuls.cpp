@@ -12,13 +12,13 @@ kernels::Gemm linear_matmul(const Tensor& y, const Tensor& x, const Tensor& weig
   return {.M = rows(x),
           .N = weight.dim(0),
           .K = weight.dim(1),
-          .a = x.data(),
-          .b = weight.data(),
-          .d = y.data(),
+          .a = x.data_or_null(),
+          .b = weight.data_or_null(),
+          .d = y.data_or_null(),
           .transpose_b = true,
           .dtype = x.dtype(),
           .out = x.dtype(),
-          .bias_N = bias.defined() ? bias.data() : nullptr};
+          .bias_N = bias.defined() ? bias.data_or_null() : nullptr};
 }
 
 void multiply(Device device, const kernels::Gemm& matmul) {
@@ -39,14 +39,14 @@ void add_parameter_gradients(const Slot& weight, const Slot& bias, const Tensor&
     multiply(dy.device(), {.M = dy.dim(-1),
                            .N = x.get().dim(-1),
                            .K = rows(dy),
-                           .a = dy.data(),
-                           .b = x.get().data(),
-                           .d = dw.dst.data(),
+                           .a = dy.data_or_null(),
+                           .b = x.get().data_or_null(),
+                           .d = dw.dst.data_or_null(),
                            .transpose_a = true,
                            .dtype = dy.dtype(),
                            .out = dw.dst.dtype(),
                            .accumulate = dw.accumulate,
-                           .sum_a_M = together ? db.dst.data() : nullptr});
+                           .sum_a_M = together ? db.dst.data_or_null() : nullptr});
   }
   if (bias == nullptr || together) return;
   tensor::dispatch(dy.device(), [&](auto s) {
@@ -60,9 +60,9 @@ void add_input_gradient(const Slot& x, const Tensor& dy, const Tensor& weight) {
   multiply(dy.device(), {.M = rows(dy),
                          .N = weight.dim(1),
                          .K = dy.dim(-1),
-                         .a = dy.data(),
-                         .b = weight.data(),
-                         .d = dx.dst.data(),
+                         .a = dy.data_or_null(),
+                         .b = weight.data_or_null(),
+                         .d = dx.dst.data_or_null(),
                          .dtype = dy.dtype(),
                          .out = dx.dst.dtype(),
                          .accumulate = dx.accumulate});

@@ -43,7 +43,7 @@ struct LayerNorm final : Function {
 
   bool is_cheap() const override { return true; }
   void recompute(const Tensor& y) override {
-    const kernels::LayerNormForward norm = call(y.data());
+    const kernels::LayerNormForward norm = call(y.data_or_null());
     tensor::dispatch(y.device(), [&](auto s) {
       defers_ ? kernels::write_layer_norm(s, norm) : kernels::layer_norm_forward(s, norm);
     });
@@ -59,11 +59,11 @@ struct LayerNorm final : Function {
             .R = rows(x),
             .C = x.dim(-1),
             .y_RC = y,
-            .mean_R = mean_.data(),
-            .rstd_R = rstd_.data(),
-            .x_RC = x.data(),
-            .w_C = weight_.get().data(),
-            .b_C = bias_.defined() ? bias_.get().data() : nullptr,
+            .mean_R = mean_.data_or_null(),
+            .rstd_R = rstd_.data_or_null(),
+            .x_RC = x.data_or_null(),
+            .w_C = weight_.get().data_or_null(),
+            .b_C = bias_.defined() ? bias_.get().data_or_null() : nullptr,
             .eps = eps_};
   }
 
@@ -112,7 +112,7 @@ struct RmsNorm final : Function {
 
   bool is_cheap() const override { return true; }
   void recompute(const Tensor& y) override {
-    const kernels::RmsNormForward norm = call(y.data());
+    const kernels::RmsNormForward norm = call(y.data_or_null());
     tensor::dispatch(y.device(),
                      [&](auto s) { defers_ ? kernels::write_rms_norm(s, norm) : kernels::rms_norm_forward(s, norm); });
   }
@@ -127,9 +127,9 @@ struct RmsNorm final : Function {
             .R = rows(x),
             .C = x.dim(-1),
             .y_RC = y,
-            .rstd_R = rstd_.data(),
-            .x_RC = x.data(),
-            .w_C = weight_.get().data(),
+            .rstd_R = rstd_.data_or_null(),
+            .x_RC = x.data_or_null(),
+            .w_C = weight_.get().data_or_null(),
             .eps = eps_};
   }
 

@@ -22,14 +22,14 @@ kernels::Gemm matmul_of(const Quantized& a, const Quantized& b, bool one_scale, 
   return {.M = a.values.dim(0),
           .N = b.values.dim(0),
           .K = a.values.dim(1),
-          .a = a.values.data(),
-          .b = b.values.data(),
-          .d = d.data(),
+          .a = a.values.data_or_null(),
+          .b = b.values.data_or_null(),
+          .d = d.data_or_null(),
           .transpose_b = true,
           .dtype = DType::e4m3,
           .out = d.dtype(),
-          .a_scales = a.scales.data<float>(),
-          .b_scales = b.scales.data<float>(),
+          .a_scales = a.scales.data_or_null<float>(),
+          .b_scales = b.scales.data_or_null<float>(),
           .one_scale = one_scale};
 }
 
@@ -49,8 +49,8 @@ struct QuantizedLinear final : Function {
     const Tensor y = Tensor::empty(with_last(x, weight.dim(0)), x.dtype(), x.device());
     const Quantized a = quantize_rows(x), b = quantize_rows(weight);
     kernels::Gemm matmul = matmul_of(a, b, false, y);
-    matmul.bias_N = bias.defined() ? bias.data() : nullptr;
-    matmul.add_MN = residual.defined() ? residual.data() : nullptr;
+    matmul.bias_N = bias.defined() ? bias.data_or_null() : nullptr;
+    matmul.add_MN = residual.defined() ? residual.data_or_null() : nullptr;
     multiply(x.device(), matmul);
     weight_scales_ = b.scales;
     const Tape* const tape = Context::current().tape;

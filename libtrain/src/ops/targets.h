@@ -16,6 +16,8 @@ void require_targets(std::string_view op, const Tensor& targets, const char* nam
 // unless options.may_ignore.
 Tensor weight_of(const LossOptions& options, const Tensor& targets);
 
-inline const float* weight_data(const Tensor& weight) { return weight.defined() ? weight.data<float>() : nullptr; }
+inline const float* weight_data(const Tensor& weight) {
+  return weight.defined() ? weight.data_or_null<float>() : nullptr;
+}
 
 }  // namespace lt::ops

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "comm/same_calls.h"
 #include "device/device_turn.h"
 #include "device/fault.h"
 #include "device/progress.h"
@@ -79,6 +80,8 @@ StepResult Engine::step(const Batch& batch) {
   const PhaseScope phase(Phase::step, impl.options.device);
   const device::DeviceTurn turn(impl.options.device);
   impl.require_sound();
+  // With one set of shapes all ranks know, they need not compare again.
+  if (!impl.rehearsals.is_only(Impl::kStep.name, batch)) impl.require_same_shapes(Impl::kStep, batch);
   impl.bind_model_again();
   impl.make_ready(impl.step_slots[static_cast<std::size_t>(impl.steps_of_engine % 2)], batch);
   impl.run(Impl::kStep, batch);
@@ -91,7 +94,7 @@ StepResult Engine::step(const Batch& batch) {
 }
 
 const Engine::Impl::Pass Engine::Impl::kStep{"step", [](Impl& engine, const Batch& batch) { engine.train(batch); },
-                                             true};
+                                             true, "pad the batches of a step to one length"};
 
 void Engine::Impl::run(const Pass& pass, const Batch& batch) {
   const std::string key = prepare(pass, batch);
@@ -316,6 +319,15 @@ void Engine::Impl::run_graph(const Pass& pass, const Batch& batch, const std::st
   attempt([&] { slot->graph->launch(stream); });
   ++graph_launches;
   defer_late_gathers();
+}
+
+void Engine::Impl::require_same_shapes(const Pass& pass, const Batch& batch) const {
+  const std::string shapes = parallel::shapes_of(batch);
+  const auto found = comm::first_difference({shapes.empty() ? "none" : shapes.substr(1)}, control);
+  if (!found) return;
+  throw UsageError(
+      "engine", std::string(pass.name) + ": expected a batch of the same shapes on all ranks, " + found->text("none"),
+      pass.hint);
 }
 
 void Engine::Impl::require_samples(const Batch& batch, const BatchShape& shape) const {

@@ -2,7 +2,6 @@
 #include <string>
 #include <utility>
 
-#include "comm/same_calls.h"
 #include "device/device_turn.h"
 #include "kernels/loss.h"
 #include "libtrain/device/phase.h"
@@ -19,11 +18,7 @@ std::vector<BatchLoss> Engine::evaluate(const Batch& batch) {
   const device::DeviceTurn turn(impl.options.device);
   impl.require_sound();
   // A rank that knows its shapes would not take part in the rehearsal of one that does not.
-  const std::string shapes = parallel::shapes_of(batch);
-  if (const auto found = comm::first_difference({shapes.empty() ? "none" : shapes.substr(1)}, impl.control)) {
-    throw UsageError("engine", "evaluate(): expected a batch of the same shapes on all ranks, " + found->text("none"),
-                     "fill the last batch up with samples whose targets are kIgnoredTarget");
-  }
+  impl.require_same_shapes(Impl::kEvaluation, batch);
   if (!batch.inputs.defined() || batch.inputs.dims() == 0) {
     throw UsageError("engine", "batch.inputs: expected samples, got none");
   }
@@ -35,7 +30,8 @@ std::vector<BatchLoss> Engine::evaluate(const Batch& batch) {
 }
 
 const Engine::Impl::Pass Engine::Impl::kEvaluation{
-    "evaluation", [](Impl& engine, const Batch& batch) { engine.evaluate(batch); }, false};
+    "evaluation", [](Impl& engine, const Batch& batch) { engine.evaluate(batch); }, false,
+    "fill the last batch up with samples whose targets are kIgnoredTarget"};
 
 // Each rank contributes its loss and the number of its counted targets.
 void Engine::Impl::evaluate(const Batch& given) {

@@ -97,7 +97,8 @@ struct Engine::Impl {
   struct Pass {
     const char* name;
     void (*body)(Impl& engine, const Batch& batch);
-    bool trains;  // a training step, which may run as a graph
+    bool trains;       // a training step, which may run as a graph
+    const char* hint;  // for batches of different shapes
   };
   static const Pass kStep, kEvaluation;
   void train(const Batch& batch);
@@ -105,6 +106,8 @@ struct Engine::Impl {
   // Called at the beginning and at the end of train() and evaluate().
   void begin_gathers();
   void end_gathers();
+  // Throws UsageError on all ranks unless their batches have the same shapes. All ranks must call it.
+  void require_same_shapes(const Pass& pass, const Batch& batch) const;
   // Throws UsageError unless the batch has as many samples as `shape`.
   void require_samples(const Batch& batch, const BatchShape& shape) const;
   // Throws UsageError inside with_parameters().

@@ -14,6 +14,8 @@ namespace lt {
 void Engine::rehearse(const Batch& step, const std::optional<Batch>& evaluation) {
   Impl& impl = *impl_;
   impl.require_own_parameters();
+  impl.require_same_shapes(Impl::kStep, step);
+  if (evaluation) impl.require_same_shapes(Impl::kEvaluation, *evaluation);
   try {
     collectively(impl.control, [&] {
       impl.rehearse(Impl::kStep, step);

@@ -241,12 +241,15 @@ void ShardedUnit::refresh_copies() {
   if (is_trained() && has_masters()) copy(trained_.values(updated_part()), master_);
 }
 
-// Every rank needs all that its buffers hold. It owns the elements that no other rank writes: its shard, divided
-// equally among the replicas.
+UnitPart ShardedUnit::own_part(const GatheredParameters& parameters) const {
+  const Size share = parameters.shard().size / sharding_.replicas.size();
+  return {parameters.shard().begin + share * sharding_.replicas.rank(), share};
+}
+
+// Every rank needs all that its buffers hold, and owns its own part.
 void ShardedUnit::add_to(ShardMap& map) const {
   const auto add = [&](const GatheredParameters& parameters, UnitPart held, auto&& add_states) {
-    const Size share = parameters.shard().size / sharding_.replicas.size();
-    const UnitPart own{parameters.shard().begin + share * sharding_.replicas.rank(), share};
+    const UnitPart own = own_part(parameters);
     for (const UnitLayout::Range& range : parameters.layout().ranges()) {
       map.parameters.push_back({range.name, range.parameter->shape()});
       for (const auto& [list, part] : {std::pair{&map.owned, own}, {&map.needed, held}}) {
@@ -266,6 +269,16 @@ void ShardedUnit::add_to(ShardMap& map) const {
   add(frozen_, frozen_.held(), [&](Size begin, Size end, const auto& add_state) {
     add_state(kMaster, frozen_.values({begin, end - begin}));
   });
+}
+
+void ShardedUnit::add_gradients_to(std::vector<StateRange>& ranges) const {
+  const UnitPart own = own_part(trained_);
+  for (const UnitLayout::Range& range : trained_.layout().ranges()) {
+    const UnitPart both = own.overlap(range.begin, range.end());
+    if (both.size == 0) continue;
+    ranges.push_back({range.name, "gradient", both.begin - range.begin, both.end() - range.begin,
+                      gradient_part_.narrow(0, both.begin - trained_.shard().begin, both.size)});
+  }
 }
 
 }  // namespace lt::parallel

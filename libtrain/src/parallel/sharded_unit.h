@@ -101,9 +101,13 @@ class ShardedUnit {
   // Copies the masters to the parameters in the compute dtype.
   void refresh_copies();
   void add_to(ShardMap& map) const;
+  // For trained units only. Adds this rank's ranges of the reduced gradient, of kind "gradient".
+  void add_gradients_to(std::vector<StateRange>& ranges) const;
 
  private:
   void close_gradients();
+  // The elements that no other rank writes: the shard, divided equally among the replicas.
+  UnitPart own_part(const GatheredParameters& parameters) const;
   bool reduction_ends_on_this_group() const { return sharding_.replicas.size() == 1; }
   bool is_sharded(Placement placement) const { return placement == Placement::sharded; }
   Tensor shard_of(const Tensor& full) const { return full.narrow(0, trained_.shard().begin, trained_.shard().size); }

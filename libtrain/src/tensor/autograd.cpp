@@ -1,6 +1,10 @@
 // The tape: gradient slots, nodes in order, and the backward pass over them.
 #include "libtrain/tensor/autograd.h"
 
+#include <algorithm>
+#include <string>
+#include <utility>
+
 #include "kernels/elementwise.h"
 #include "libtrain/error.h"
 #include "libtrain/profile/operation.h"
@@ -59,9 +63,10 @@ void Tape::run_backward() {
 
 void Tape::mark_recomputable(const Tensor& output) { recomputable_.push_back(output); }
 
-void Tape::release_values(const Tensor& except) {
+void Tape::release_values(const std::vector<Tensor>& except) {
   for (const Tensor& tensor : recomputable_) {
-    if (!tensor.is_same(except)) tensor.release_values();
+    const auto is_same = [&](const Tensor& other) { return tensor.is_same(other); };
+    if (std::ranges::none_of(except, is_same)) tensor.release_values();
   }
   recomputable_.clear();
 }
@@ -77,6 +82,8 @@ void backward(Tape& tape, const Tensor& loss, const LossGradient& seed) {
   if (loss.elements() != 1) {
     throw UsageError("autograd", "backward(): expected a loss of one element, got shape " + to_string(loss.shape()));
   }
+  const OperationScope operation("backward");
+  detail::require_usable(loss);
   if (!loss.requires_grad())
     throw UsageError("autograd", "the loss does not depend on a tensor that requires gradients");
   if (tape.empty() && loss.gradient_slot()->of_result) {
@@ -84,7 +91,6 @@ void backward(Tape& tape, const Tensor& loss, const LossGradient& seed) {
                      "backward() empties its tape: add several losses up before it, or give each a tape of its own");
   }
   seed.require_for(loss.dtype(), loss.device());
-  const OperationScope operation("backward");
   Tensor gradient = Tensor::empty(loss.shape(), loss.dtype(), loss.device());
   fill(gradient, seed.factor);
   if (seed.scale.defined()) {
@@ -108,12 +114,53 @@ void Function::run_backward() {
   backward(dy);
 }
 
+void MultiResultFunction::set_results(const std::vector<Tensor>& results) {
+  for (const Tensor& result : results) result_gradients_.push_back(result.gradient_slot());
+}
+
+void MultiResultFunction::run_backward() {
+  std::vector<Tensor> dys;
+  bool any = false;
+  for (const Slot& slot : result_gradients_) {
+    const bool written = slot != nullptr && std::exchange(slot->written, false);
+    dys.push_back(written ? std::exchange(slot->value, Tensor()) : Tensor());
+    any = any || written;
+  }
+  if (!any) return;
+  const OperationScope operation(name());
+  for (const Tensor& dy : dys) detail::require_values(dy);
+  backward(dys);
+}
+
 namespace detail {
 
 bool wants_gradient(const Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
 
 void require_values(const Tensor& tensor) {
   if (tensor::TensorStorage::is_deferred(tensor)) tensor.require_values();
+}
+
+void record_results(std::shared_ptr<MultiResultFunction> function, const std::vector<Tensor>& results) {
+  for (Tensor result : results) {
+    if (result.defined() && is_floating(result.dtype())) result.set_result_of_operation();
+  }
+  function->set_results(results);
+  Context::current().tape->push(std::move(function));
+}
+
+void require_usable(const Tensor& tensor) {
+  if (!tensor.defined()) return;
+  const UnitBody* const made_in = tensor::TensorStorage::body(tensor).get();
+  const Context& context = Context::current();
+  if (made_in == nullptr || (context.tape == nullptr && context.body == nullptr)) return;
+  for (const UnitBody* running = context.body.get(); running != nullptr; running = running->outer.get()) {
+    if (running == made_in) return;
+  }
+  throw UsageError("nn",
+                   "a tensor of shape " + to_string(tensor.shape()) + " made in the body of unit " + made_in->unit +
+                       ": expected a use inside that body, found one outside of it, by " +
+                       std::string(context.operation),
+                   "return it from run(): a body may return several tensors");
 }
 
 Tensor record_output(std::shared_ptr<Function> function, Tensor output) {

@@ -27,7 +27,7 @@ class DeviceValue {
 
   bool defined() const { return storage_.defined(); }
   // Returns a pointer into device memory for kernels; null if no value is held.
-  T* get() const { return defined() ? static_cast<T*>(storage_.data()) : nullptr; }
+  T* get() const { return defined() ? static_cast<T*>(storage_.data_or_null()) : nullptr; }
   // The values as a flat tensor, for copies.
   const Tensor& storage() const { return storage_; }
   // Returns a view [1] of one member of the first value.

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
+#include "libtrain/device/context.h"
 #include "libtrain/tensor/tensor.h"
 
 namespace lt::tensor {
@@ -35,6 +37,10 @@ struct TensorStorage {
   static bool quantize(const Tensor& tensor, const Tensor& values, const Tensor& scales);
   // Releases the recipe and the memory that it holds. A tensor without values must not be used after that.
   static void forget(const Tensor& tensor);
+  // The body of a unit that made the tensor, or the tensor of which it is a view; null: made outside of bodies.
+  static const std::shared_ptr<const UnitBody>& body(const Tensor& tensor);
+  // Makes `tensor` one that `body` made.
+  static void set_body(const Tensor& tensor, std::shared_ptr<const UnitBody> body);
   // Allows release_values() to drop the values. `recipe` recomputes them at the next data().
   static void set_recipe(const Tensor& tensor, std::function<void(const Tensor& out)> recipe);
 };

@@ -28,9 +28,10 @@ struct Tensor::Impl {
     tensor::TensorStorage::Rows rows;
     std::function<void()> on_read;
   };
-  std::optional<BoundRows> bound_rows;  // in place of values
-  bool had_values = false;              // which the recipe makes again
-  std::string name;                     // set by unbound()
+  std::optional<BoundRows> bound_rows;                             // in place of values
+  bool had_values = false;                                         // which the recipe makes again
+  std::string name;                                                // set by unbound()
+  std::shared_ptr<const UnitBody> body = Context::current().body;  // that made the tensor
 };
 
 namespace {
@@ -126,10 +127,12 @@ void Tensor::require_values() const {
         throw InternalError("tensor",
                             "the values of a released tensor " + lt::to_string(impl().shape) + " are not here");
       }
+      const bool in_pass = Context::current().forward != nullptr;
       throw UsageError("tensor",
                        "the values of " + impl().name + " " + lt::to_string(impl().shape) +
                            " are not here: its unit is not gathered at this point",
-                       "loss() uses a parameter inside run() of its unit, or of a later unit that borrows from it");
+                       in_pass ? "loss() uses a parameter inside run() of its unit, or of a later unit that borrows it"
+                               : "between steps, read parameters inside Engine::with_parameters()");
     }
     impl().buffer = std::make_shared<memory::Allocation>(elements() * dtype_bytes(impl().dtype), impl().device);
     std::optional<profile::ActivityScope> recompute;
@@ -139,8 +142,15 @@ void Tensor::require_values() const {
 }
 
 void* Tensor::data() const {
+  require_numbers("return early where device().is_meta(): plans and rehearsals run on shapes alone");
   require_values();
   return impl().buffer->data() + impl().offset;
+}
+
+void* Tensor::data_or_null() const {
+  if (!device().is_meta()) return data();
+  require_values();
+  return nullptr;
 }
 
 template <class T>
@@ -159,24 +169,63 @@ template std::int32_t* Tensor::data() const;
 template std::uint8_t* Tensor::data() const;
 template e4m3* Tensor::data() const;
 
-void Tensor::require_numbers() const {
+void Tensor::require_numbers(const char* hint) const {
   if (!device().is_meta()) return;
   throw UsageError(
       "tensor",
       "cannot read the values of a meta tensor of shape " + lt::to_string(shape()) + ": expected a CPU or CUDA tensor",
-      "memory is planned by a run on shapes alone, so a model must not branch on values");
+      hint);
 }
+
+namespace {
+
+constexpr const char* kNoBranches = "memory is planned by a run on shapes alone, so a model must not branch on values";
+
+// Reads a tensor of element type From, which may be strided, and converts on the host. So it allocates nothing on the
+// device, where memory may be a step's arena.
+template <class From, class T>
+void read_converted(const Tensor& tensor, std::vector<T>& to) {
+  const int dims = tensor.dims();
+  Size last = 0;  // of the elements in memory, from the first one of the tensor
+  for (int i = 0; i < dims; ++i) last += (tensor.dim(i) - 1) * tensor.strides()[i];
+  std::vector<From> raw(static_cast<std::size_t>(last + 1));
+  tensor::read_bytes(tensor.device(), raw.data(), tensor.data(), static_cast<Size>(raw.size() * sizeof(From)));
+  Shape index = tensor.shape();
+  for (int i = 0; i < dims; ++i) index[i] = 0;
+  Size at = 0;
+  for (T& value : to) {
+    value = static_cast<T>(raw[static_cast<std::size_t>(at)]);
+    for (int i = dims - 1; i >= 0; --i) {
+      at += tensor.strides()[i];
+      if (++index[i] < tensor.dim(i)) break;
+      at -= tensor.dim(i) * tensor.strides()[i];
+      index[i] = 0;
+    }
+  }
+}
+
+}  // namespace
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
-  require_numbers();
-  Tensor values = *this;
-  if (dtype() != dtype_of<T> || !is_contiguous()) {
-    values = empty(shape(), dtype_of<T>, device());
-    copy(values, *this);
+  require_numbers(kNoBranches);
+  if (dtype() != dtype_of<T> && !(is_floating(dtype()) && is_floating(dtype_of<T>))) {
+    throw UsageError("tensor", "to_vector: expected " + std::string(dtype_name(dtype_of<T>)) + ", got " +
+                                   std::string(dtype_name(dtype())) + "; only floating dtypes convert");
   }
   std::vector<T> result(static_cast<std::size_t>(elements()));
-  if (!result.empty()) tensor::read_bytes(device(), result.data(), values.data(), values.bytes());
+  if (result.empty()) return result;
+  if (dtype() == dtype_of<T> && is_contiguous()) {
+    tensor::read_bytes(device(), result.data(), data(), bytes());
+    return result;
+  }
+  switch (dtype()) {
+    case DType::f64: read_converted<double>(*this, result); break;
+    case DType::bf16: read_converted<bf16>(*this, result); break;
+    case DType::f16: read_converted<f16>(*this, result); break;
+    case DType::i32: read_converted<std::int32_t>(*this, result); break;
+    default: read_converted<float>(*this, result);
+  }
   return result;
 }
 template std::vector<float> Tensor::to_vector() const;
@@ -185,15 +234,16 @@ template std::vector<std::int32_t> Tensor::to_vector() const;
 
 double Tensor::item() const {
   if (elements() != 1) throw UsageError("tensor", "item(): expected one element, got shape " + lt::to_string(shape()));
-  require_numbers();
+  require_numbers(kNoBranches);
   const auto read = [&]<class T>(T value) {
     tensor::read_bytes(device(), &value, data(), sizeof(T));
     return static_cast<double>(value);
   };
-  // Every step's loss is read here, so the usual dtypes allocate nothing.
   switch (dtype()) {
     case DType::f32: return read(float{});
     case DType::f64: return read(double{});
+    case DType::bf16: return read(bf16{});
+    case DType::f16: return read(f16{});
     case DType::i32: return read(std::int32_t{});
     default: return to_vector<double>()[0];
   }
@@ -243,6 +293,7 @@ Tensor Tensor::detach() const {
   impl->device = impl_->device;
   impl->buffer = impl_->buffer;
   impl->offset = impl_->offset;
+  if (impl_->body != nullptr) impl->body = impl_->body;
   return Tensor(std::move(impl));
 }
 
@@ -332,5 +383,11 @@ bool TensorStorage::quantize(const Tensor& tensor, const Tensor& values, const T
 }
 
 void TensorStorage::forget(const Tensor& tensor) { tensor.impl_->recipe = {}; }
+
+const std::shared_ptr<const UnitBody>& TensorStorage::body(const Tensor& tensor) { return tensor.impl_->body; }
+
+void TensorStorage::set_body(const Tensor& tensor, std::shared_ptr<const UnitBody> body) {
+  tensor.impl_->body = std::move(body);
+}
 
 }  // namespace lt::tensor

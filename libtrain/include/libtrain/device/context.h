@@ -39,6 +39,13 @@ namespace nn {
 struct ForwardContext;
 }
 
+// One run of a unit's body (nn::Model::run()). A tensor that a body makes belongs to that body.
+struct UnitBody {
+  const void* model;
+  std::string unit;                       // its name
+  std::shared_ptr<const UnitBody> outer;  // the body in which this one runs; usually null
+};
+
 struct Context {
   // Recorders. Null: nothing is recorded, unless stated otherwise.
   std::shared_ptr<Timeline> timeline;               // spans
@@ -63,8 +70,7 @@ struct Context {
   const nn::ForwardContext* forward = nullptr;  // options of the forward pass; null: the defaults
   KernelSettings kernels;
   bool in_block = false;                    // true while a block of a model runs
-  const void* model = nullptr;              // the model whose unit runs
-  std::string_view unit;                    // name of that unit
+  std::shared_ptr<const UnitBody> body;     // the body that runs; null: none
   comm::GraphCalls* graph_calls = nullptr;  // of the CUDA graph in capture (comm/call_log.h); null: no capture
 
   // Adds a message to `notices`, unless it is there already or `notices` is null.

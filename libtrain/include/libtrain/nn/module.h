@@ -2,11 +2,14 @@
 // each unit as a whole. A model does not know how it is sharded; it tells an observer when a unit starts and ends.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -153,6 +156,21 @@ struct ModelFacts {
   bool gated_ffn = false;      // true: plans use measured rates of RMSNorm and SwiGLU; false: of LayerNorm and GELU
 };
 
+namespace detail {
+// True for a function, and for a class that may capture `this` and has no space for more.
+template <class Body>
+inline constexpr bool is_small_capture = !std::is_class_v<Body> || std::is_empty_v<Body> ||
+                                         (sizeof(Body) == sizeof(void*) && std::is_trivially_copyable_v<Body>);
+
+// Copies of the inputs of Model::run(), and references to modules.
+template <class Input>
+using Kept = std::conditional_t<std::is_base_of_v<Module, Input>, const Input&, std::decay_t<Input>>;
+template <class... Inputs>
+std::tuple<Kept<Inputs>...> kept(const Inputs&... inputs) {
+  return {inputs...};
+}
+}  // namespace detail
+
 class Model : public Module {
  public:
   // Returns the units in the order in which loss() runs them. Every parameter must belong to exactly one unit.
@@ -200,13 +218,39 @@ class Model : public Module {
   // Declares that unit `user` also uses the parameters of unit `owner`, as a head that multiplies by the embedding's
   // table. Throws UsageError unless both are units and `owner` was added before `user`.
   void borrow(const Module& user, const Module& owner);
-  // Runs one unit's forward pass, records its backward pass, and returns the result of `body`. Recomputation runs
-  // `body` a second time, so `body` must capture its inputs by value. Other code may use only the tensor that `body`
-  // returns: any other tensor made in `body` has no gradient if the unit is recomputed. Throws UsageError if `unit` is
-  // not a unit of this model, inside the body of another unit, and if `body` returns an undefined tensor.
-  Tensor run(const Module& unit, const std::function<Tensor()>& body);
+  // Runs one unit's forward pass, records its backward pass, and returns the result of `body`: a Tensor, or a
+  // std::vector, std::array, std::pair or std::tuple of tensors. `body` is a function of `unit` and `inputs`, such as
+  // run(*block, &Block::forward, x), or of `inputs` alone, such as run(head, [this](const Tensor& x) {...}, x). It may
+  // run a second time for recomputation. So it takes everything it reads as an input, of which the recorded pass keeps
+  // a copy (a module it keeps by reference), and it may capture only `this`.
+  // A tensor made in `body` may be used only there, unless `body` returns it. Any other use throws UsageError. run()
+  // throws UsageError if `unit` is not a unit of this model, if `body` captures something other than `this`, inside the
+  // body of another unit, and if `body` returns an undefined tensor.
+  template <class Unit, class Body, class... Inputs>
+  auto run(Unit& unit, Body body, const Inputs&... inputs) {
+    static_assert(detail::is_small_capture<Body>,
+                  "the body of run() may capture only `this`: pass what it reads as an input");
+    if constexpr (std::is_class_v<Body> && !std::is_empty_v<Body>) require_captures_this(unit, &body);
+    if constexpr (std::is_invocable_v<Body&, Unit&, const Inputs&...>) {
+      return run_with(unit, [body, &unit, kept = detail::kept(inputs...)]() mutable {
+        return std::apply([&](const auto&... values) { return std::invoke(body, unit, values...); }, kept);
+      });
+    } else {
+      return run_with(
+          unit, [body, kept = detail::kept(inputs...)]() mutable { return std::apply(body, std::as_const(kept)); });
+    }
+  }
 
  private:
+  template <class Body>
+  std::invoke_result_t<Body&> run_with(const Module& unit, Body body) {
+    using Results = std::invoke_result_t<Body&>;
+    return lt::detail::from_list<Results>(
+        run_unit(unit, [body = std::move(body)]() mutable { return lt::detail::to_list<Results>(body()); }));
+  }
+  std::vector<Tensor> run_unit(const Module& unit, const std::function<std::vector<Tensor>()>& body);
+  // `capture` is the address of a pointer.
+  void require_captures_this(const Module& unit, const void* capture) const;
   int index_of(const Module& unit) const;
 
   std::vector<UnitInfo> units_;

@@ -108,6 +108,11 @@ struct LossScale {
   Size skipped = 0;  // every dtype: number of steps so far that updated nothing
 };
 
+struct GradientNorm {
+  std::string parameter;  // its full name
+  double norm;
+};
+
 // Identifies the run to which an engine's checkpoints belong.
 struct RunIds {
   std::string id;      // empty: not set yet
@@ -143,7 +148,8 @@ class Engine {
 
   // Runs one step: forward and backward passes of all micro-batches, reduction, clipping and update. `batch` holds this
   // rank's batch_shape().samples() rows of the global batch, contiguous, on the CPU or on the engine's device, with the
-  // same shapes on all ranks. All ranks must call it. On a GPU, it may return before the device has finished.
+  // same shapes on all ranks. All ranks must call it. Throws UsageError on all ranks if a rank's shapes are new and
+  // differ from the other ranks'. On a GPU, it may return before the device has finished.
   // If the loss or the norm is not finite, the step updates nothing, and f16 halves its loss scale. An id outside its
   // table throws UsageError: on the CPU in this call; on a GPU when the result is read, or in the step after the next.
   // Then no later step updates anything. After an error inside a step or an evaluation, all further calls of step(),
@@ -183,6 +189,17 @@ class Engine {
   // copied on `stream` during the next forward and backward passes. That step runs without a CUDA graph. All ranks must
   // call it. A second call before the update replaces the first.
   void hold_update_for(const Stream& stream);
+
+  // Return the gradients of the last step: of the mean loss of the global batch, before clipping, in f32. They are
+  // valid until the next step. Throw UsageError before the first step and after an error in a step. gradients() returns
+  // this rank's ranges; all ranks together have each element of each trained parameter once. The tensors share the
+  // engine's memory and must not be written. In f16 they are multiplied by StepResult::loss_scale().
+  std::vector<StateRange> gradients() const;
+  // Returns the whole gradient of one parameter, on the CPU. Throws UsageError unless `parameter` is the name of a
+  // trained parameter. All ranks must call it, with the same name.
+  Tensor gradient(const std::string& parameter) const;
+  // Returns the L2 norms of the gradients of all trained parameters, in order of units. All ranks must call it.
+  std::vector<GradientNorm> gradient_norms() const;
 
   // Returns how much of the model each optimizer group trains, in order of groups.
   std::vector<OptimizerGroupUse> optimizer_groups() const;

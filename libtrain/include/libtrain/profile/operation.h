@@ -1,4 +1,4 @@
-// The name of the running operation.
+// The name of the running operation, and its work.
 #pragma once
 
 #include <string_view>
@@ -19,5 +19,10 @@ class OperationScope {
   const ContextMemberScope<&Context::operation> operation_;
   const SpanScope span_;
 };
+
+// Adds FLOPs to the estimates of plans, at the rate of matmuls. For an operation that multiplies matrices by itself:
+// call it in forward() and in backward(), on every device. Plans count the bytes of an operation's tensors by
+// themselves.
+void count_matmul_flops(double flops);
 
 }  // namespace lt

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -68,8 +69,8 @@ class Tape {
   void run_backward();
   // Marks an output whose values release_values() may drop.
   void mark_recomputable(const Tensor& output);
-  // Drops the values of all marked outputs except `except`, the unit's own output.
-  void release_values(const Tensor& except);
+  // Drops the values of all marked outputs except `except`, the results of the unit.
+  void release_values(const std::vector<Tensor>& except);
   bool keeps_values() const { return keep_values_; }
   bool empty() const { return nodes_.empty(); }
 
@@ -140,10 +141,31 @@ class Function : public TapeNode {
   Slot output_gradient_;
 };
 
+// A differentiable operation with several results. forward() returns them as a std::vector, std::array, std::pair or
+// std::tuple of tensors.
+class MultiResultFunction : public TapeNode {
+ public:
+  // A string literal for messages, such as "sin_cos".
+  virtual const char* name() const = 0;
+  // Writes the gradients of the inputs. dys[i] is the gradient of result i, undefined if nothing used the result; at
+  // least one is defined. The function owns them, as it does in Function::backward().
+  virtual void backward(const std::vector<Tensor>& dys) = 0;
+
+  void run_backward() final;
+  void set_results(const std::vector<Tensor>& results);
+
+ private:
+  std::vector<Slot> result_gradients_;  // null: the result has no gradient
+};
+
 namespace detail {
 Tensor record_output(std::shared_ptr<Function> function, Tensor output);
+void record_results(std::shared_ptr<MultiResultFunction> function, const std::vector<Tensor>& results);
 bool wants_gradient(const Tensor& tensor);
 void require_values(const Tensor& tensor);  // computes the values of a deferred tensor
+// Throws UsageError if a tape records or a unit's body runs, and the tensor was made in a unit's body that does not run
+// now. Such a tensor has no gradient if its unit is recomputed.
+void require_usable(const Tensor& tensor);
 // Calls visit(tensor) for each tensor in one argument of record(): a Tensor, a std::optional<Tensor>, or a vector or
 // array of tensors. Ignores arguments of other types.
 template <class A>
@@ -160,6 +182,28 @@ void for_each_tensor(const A& argument, Visit&& visit) {
     for (const Tensor& tensor : argument) visit(tensor);
   }
 }
+// The tensors of a result as a list, and back.
+template <class Results>
+std::vector<Tensor> to_list(Results results) {
+  if constexpr (std::is_same_v<Results, Tensor>) {
+    return {std::move(results)};
+  } else if constexpr (std::is_same_v<Results, std::vector<Tensor>>) {
+    return results;
+  } else {
+    return std::apply([](auto&&... tensors) { return std::vector<Tensor>{std::move(tensors)...}; }, std::move(results));
+  }
+}
+template <class Results>
+Results from_list(std::vector<Tensor> list) {
+  if constexpr (std::is_same_v<Results, Tensor>) {
+    return std::move(list[0]);
+  } else if constexpr (std::is_same_v<Results, std::vector<Tensor>>) {
+    return list;
+  } else {
+    return [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) { return Results{std::move(list[kIndex])...}; }
+    (std::make_index_sequence<std::tuple_size_v<Results>>());
+  }
+}
 template <class... Args>
 bool wants_gradient_any(const Args&... args) {
   bool wanted = false;
@@ -169,17 +213,28 @@ bool wants_gradient_any(const Args&... args) {
 }
 }  // namespace detail
 
-// Runs F{}.forward(args...) and returns its output. Appends F to the thread's tape if it has one and a tensor among the
-// arguments requires gradients. record() finds tensors only in arguments of the types that for_each_tensor() visits.
-// For tensors in arguments of other types, forward() must call require_values() itself.
+// Runs F{}.forward(args...) and returns its result, or its results if F is a MultiResultFunction. Appends F to the
+// thread's tape if it has one and a tensor among the arguments requires gradients. Throws UsageError for a tensor that
+// another unit's body made (nn::Model::run()). record() finds tensors only in arguments of the types that
+// for_each_tensor() visits. For tensors in arguments of other types, forward() must call require_values() itself.
 template <class F, class... Args>
-Tensor record(const Args&... args) {
+auto record(const Args&... args) {
   auto function = std::make_shared<F>();
   const OperationScope operation(function->name());
-  if (!function->takes_deferred()) (detail::for_each_tensor(args, detail::require_values), ...);
-  Tensor output = function->forward(args...);
-  if (Context::current().tape == nullptr || !detail::wants_gradient_any(args...)) return output;
-  return detail::record_output(std::move(function), std::move(output));
+  (detail::for_each_tensor(args, detail::require_usable), ...);
+  if constexpr (std::is_base_of_v<MultiResultFunction, F>) {
+    (detail::for_each_tensor(args, detail::require_values), ...);
+    auto results = function->forward(args...);
+    if (Context::current().tape != nullptr && detail::wants_gradient_any(args...)) {
+      detail::record_results(std::move(function), detail::to_list(results));
+    }
+    return results;
+  } else {
+    if (!function->takes_deferred()) (detail::for_each_tensor(args, detail::require_values), ...);
+    Tensor output = function->forward(args...);
+    if (Context::current().tape == nullptr || !detail::wants_gradient_any(args...)) return output;
+    return detail::record_output(std::move(function), std::move(output));
+  }
 }
 
 }  // namespace lt

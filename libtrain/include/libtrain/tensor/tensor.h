@@ -90,12 +90,19 @@ class Tensor {
   bool is_contiguous() const;
 
   // Returns the address of the first element. If values were dropped for recomputation, recomputes them first. Throws
-  // UsageError for an engine's parameter that is not gathered now. Must not be called for meta tensors.
+  // UsageError for an engine's parameter that is not gathered now, and for a meta tensor. Code that computes with the
+  // address must return early where device().is_meta(): plans and rehearsals run it on shapes alone.
   void* data() const;
   template <class T>
   T* data() const;  // throws UsageError if T is not the element type
-  // Copies all elements to the host and waits for the copy. Floating dtypes convert to float or double; i32 requires
-  // std::int32_t. Throws UsageError for other conversions and for meta tensors.
+  // Like data(), but null for a meta tensor: for arguments of a kernel that is then not launched.
+  void* data_or_null() const;
+  template <class T>
+  T* data_or_null() const {
+    return device().is_meta() ? static_cast<T*>(data_or_null()) : data<T>();
+  }
+  // Copies all elements to the host and waits for the copy. Floating dtypes convert to float or double, on the host;
+  // i32 requires std::int32_t. Throws UsageError for other conversions and for meta tensors.
   template <class T>
   std::vector<T> to_vector() const;
   // Returns the element of a one-element tensor as double, and waits for it. Throws UsageError for another number of
@@ -138,7 +145,7 @@ class Tensor {
 
  private:
   friend tensor::TensorStorage;
-  void require_numbers() const;  // throws UsageError on meta
+  void require_numbers(const char* hint) const;  // throws UsageError on meta
   struct Impl;
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   Impl& impl() const;  // throws UsageError if undefined
