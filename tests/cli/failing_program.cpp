@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <new>
+#include <stdexcept>
 #include <string>
 
 #include "libtrain/comm/program.h"
@@ -14,6 +15,9 @@ void fail(const std::string& how, const lt::World& world) {
   const bool second = world.rank() == 1;
   if (how == "all") throw lt::UsageError("ops", "x: expected y, got z", "say y");
   if (how == "memory") throw std::bad_alloc();
+  if (how == "program" && second) throw std::runtime_error("no sample 3");
+  if (how == "collectively") lt::collectively(world.group(), [] { throw std::runtime_error("no sample 3"); });
+  if (how == "thrown") throw 7;
   if (how == "one" && second) throw lt::DataError("data", "b.bin: expected c, found d");
   if (how == "shared") {
     lt::collectively(world.group(), [&] {

@@ -22,6 +22,11 @@ class Failure(program.CliTest):
         self.assert_error(program.run("number", ranks=2), 5,
                           "[train] rank 1: step 7: loss: expected a finite number, got nan")
 
+    def test_an_exception_of_the_program_s_own_is_the_program_s(self):
+        self.assert_error(program.run("thrown"), 1, "[program] an exception that is no std::exception")
+        self.assert_error(program.run("program", ranks=2), 1, "[program] rank 1: no sample 3")
+        self.assert_error(program.run("collectively", ranks=2), 1, "[program] rank 0: no sample 3")
+
     def test_no_thread_that_ends_waits_outlives_the_devices(self):
         result = program.run("windows", ranks=2)
         none = r"device cuda:\d|expected a CUDA device for each|no windows: NCCL maps no memory|no windows: NCCL_\w+=0"

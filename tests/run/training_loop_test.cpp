@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -119,6 +120,15 @@ TEST_CASE("loop: an interrupted run continues with the losses of one that was no
   CHECK(rest.steps == Steps{2, 3, 4, 5, 6});
   parts.losses.insert(parts.losses.end(), rest.losses.begin(), rest.losses.end());
   CHECK(parts.losses == whole.losses);
+}
+
+TEST_CASE("loop: an exception of the program's own is in the log", "[train]") {
+  const TempFolder temp;
+  const auto fail = [](const TrainedStep& step) {
+    if (step.step == 2) throw std::runtime_error("no plot");
+  };
+  CHECK_THROWS_AS(train_small(small_options(temp / "run", 3), fail), std::runtime_error);
+  CHECK_THAT(lt_test::read_text(temp / "run/log.txt"), Catch::Matchers::ContainsSubstring("error: [program] no plot"));
 }
 
 TEST_CASE("loop: a signal ends the run after its step, with the state saved", "[train]") {

@@ -8,6 +8,12 @@
 #include <new>
 
 namespace lt::comm {
+namespace {
+
+// The library throws only Errors, so another exception comes from a function that the program has passed to it.
+constexpr const char* kProgram = "program";
+
+}  // namespace
 
 Error current_error() {
   try {
@@ -19,9 +25,9 @@ Error current_error() {
   } catch (const std::bad_alloc&) {
     return InternalError("internal", "out of memory");
   } catch (const std::exception& error) {
-    return InternalError("internal", error.what());
+    return Error(ExitCode::internal, kProgram, error.what());
   } catch (...) {
-    return InternalError("internal", "an exception that is no std::exception");
+    return Error(ExitCode::internal, kProgram, "an exception that is no std::exception");
   }
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/current_error.h"
 #include "comm/value_exchange.h"
 #include "config/origin.h"
 #include "device/fault.h"
@@ -330,7 +331,8 @@ ExitCode run_training(const Resolved& resolved, const World& world, const Traini
   announce(run, parts.command);
   try {
     return leave_together(TrainingLoop(run, restarted, parts.on_step).train());
-  } catch (const Error& error) {
+  } catch (...) {
+    const Error error = comm::current_error();
     run.log.note(fmt::format("error: [{}] {}", error.component(), error.what()));
     throw;
   }
