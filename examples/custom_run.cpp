@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string>
 
 #include "adder.h"
 
@@ -23,7 +24,11 @@ int train(const lt::World& world, const char* strategy, const char* folder, lt::
   lt::Trainer trainer(world, model, options);
   adder::Pairs data(trainer.batch_shape());
   return static_cast<int>(trainer.train(data, [&](const lt::TrainedStep& step) {
-    if (world.rank() == 0 && step.step == step.steps) std::printf("last loss %.4f\n", step.loss);
+    std::string& least = trainer.state()["least"];  // kept in the checkpoints
+    if (least.empty() || step.loss < std::stod(least)) least = std::to_string(step.loss);
+    if (world.rank() == 0 && step.step == step.steps) {
+      std::printf("last loss %.4f, least %s\n", step.loss, least.c_str());
+    }
   }));
 }
 

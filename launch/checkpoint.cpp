@@ -55,6 +55,9 @@ ExitCode inspect(const std::string& path) {
                state.base.empty() ? fmt::format("the initial weights of seed {}", state.seed) : state.base,
                state.base_digest);
   }
+  for (const auto& [name, value] : state.program) {
+    fmt::print("state {}: {}\n", name, recorder::counted(static_cast<Size>(value.size()), "byte"));
+  }
   fmt::print("step {}, {} samples, seed {}, written by {}, config {}\nmodel {}\n{} parameters in {} tensors:\n",
              state.step, state.samples, state.seed, recorder::counted(checkpoint::read_world_size(folder), "rank"),
              state.config_hash, or_none(state.model), total, parameters.size());

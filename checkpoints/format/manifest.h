@@ -82,6 +82,12 @@ Manifest read_manifest(const std::filesystem::path& folder);
 std::string file_entry_text(const FileEntry& file);
 FileEntry parse_file_entry(const std::string& text);
 
+// Throws UsageError if the state breaks a rule of lt::State.
+void require_valid(const State& state);
+// Convert a program's state to text, which copies in memory hold, and back. parse_state() throws DataError.
+std::string state_text(const State& state);
+State parse_state(const std::string& text);
+
 namespace detail {
 // Convert the manifest's fields, without its checksum, to a JSON object that lacks the closing brace, and back from the
 // whole text (manifest_json.cpp).

@@ -210,22 +210,48 @@ ParameterInfo parameter_from(const Json& json) {
   return {text_of(json, "name"), Shape(std::span<const Size>(sizes))};
 }
 
-// Files that are not UTF-8, such as a SentencePiece model, are in base64.
-std::string tokenizer_file_text(const std::pair<const std::string, std::string>& file) {
-  const auto& [name, bytes] = file;
+// Bytes that are not UTF-8, such as those of a SentencePiece model, are in base64.
+std::string named_bytes_text(const std::pair<const std::string, std::string>& entry) {
+  const auto& [name, bytes] = entry;
   Json json = {{"name", name}};
   io::is_utf8(bytes) ? json["text"] = bytes : json["base64"] = io::to_base64(bytes);
   return json.dump();
+}
+
+// `key`: the list of the object.
+std::string bytes_from(const Json& json, const char* key) {
+  if (json.contains("text")) return text_of(json, "text");
+  const auto bytes = io::from_base64(text_of(json, "base64"));
+  if (!bytes) fail_field(key, text_of(json, "name") + " in base64", "other text");
+  return *bytes;
 }
 
 // Names are those of a table, because export_hf() writes files of these names.
 std::pair<std::string, std::string> tokenizer_file_from(const Json& json) {
   const std::string name = text_of(json, "name");
   if (!tokenizer::is_tokenizer_file(name)) fail_field("tokenizer_files", "the name of a tokenizer's file", name);
-  if (json.contains("text")) return {name, text_of(json, "text")};
-  const auto bytes = io::from_base64(text_of(json, "base64"));
-  if (!bytes) fail_field("tokenizer_files", name + " in base64", "other text");
-  return {name, *bytes};
+  return {name, bytes_from(json, "tokenizer_files")};
+}
+
+constexpr const char* kState = "program_state";
+
+Size bytes_of(const State& state) {
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : state) bytes += name.size() + value.size();
+  return static_cast<Size>(bytes);
+}
+
+State state_from(const Json& entries) {
+  State state;
+  for (const Json& entry : entries) {
+    const std::string name = text_of(entry, "name");
+    if (name.empty()) fail_field(kState, "names that are not empty", "an empty one");
+    if (!state.emplace(name, bytes_from(entry, kState)).second) fail_field(kState, "each name once", name + " twice");
+  }
+  if (bytes_of(state) > kMaxStateBytes) {
+    fail_field(kState, fmt::format("at most {} bytes", kMaxStateBytes), std::to_string(bytes_of(state)));
+  }
+  return state;
 }
 
 // Rethrows the JSON library's errors as DataError.
@@ -275,8 +301,8 @@ std::string detail::open_object_text(const Manifest& manifest) {
     add("files", lines_of(manifest.files, "  ", file_text));
     add("config", Json(state.config).dump());
     add("tokenizer", Json(state.tokenizer).dump());
-    if (!state.tokenizer_files.empty())
-      add("tokenizer_files", lines_of(state.tokenizer_files, "  ", tokenizer_file_text));
+    if (!state.tokenizer_files.empty()) add("tokenizer_files", lines_of(state.tokenizer_files, "  ", named_bytes_text));
+    if (!state.program.empty()) add(kState, lines_of(state.program, "  ", named_bytes_text));
     return text;
   });
 }
@@ -322,6 +348,7 @@ Manifest detail::parse_object(const std::string& text) {
       for (const Json& file : array_of(json, "tokenizer_files", kMaxTokenizerFiles))
         state.tokenizer_files.insert(tokenizer_file_from(file));
     }
+    if (json.contains(kState)) state.program = state_from(array_of(json, kState, kMaxStateBytes));
     const Json& model = field(json, "model");
     if (!model.is_object()) fail_field("model", "an object", model.type_name());
     state.model = model.empty() ? "" : model.dump();
@@ -353,6 +380,29 @@ std::string file_entry_text(const FileEntry& file) {
 
 FileEntry parse_file_entry(const std::string& text) {
   return translated([&] { return file_from(Json::parse(text)); });
+}
+
+void require_valid(const State& state) {
+  for (const auto& [name, value] : state) {
+    if (name.empty()) throw UsageError("checkpoint", "state", "names that are not empty", "an empty one");
+    if (!io::is_utf8(name)) throw UsageError("checkpoint", "state", "names in UTF-8", "other bytes");
+  }
+  if (bytes_of(state) <= kMaxStateBytes) return;
+  throw UsageError("checkpoint", "state", fmt::format("at most {} bytes of names and values", kMaxStateBytes),
+                   std::to_string(bytes_of(state)), "put more into a file of the program's own, and name it here");
+}
+
+std::string state_text(const State& state) {
+  return translated([&] { return lines_of(state, "", named_bytes_text); });
+}
+
+State parse_state(const std::string& text) {
+  return translated([&] {
+    require_shallow(text);
+    const Json entries = Json::parse(text);
+    if (!entries.is_array()) fail_field(kState, "an array", entries.type_name());
+    return state_from(entries);
+  });
 }
 
 }  // namespace lt::checkpoint

@@ -85,9 +85,27 @@ void check_input(const ShardMap& shards, const RunState& state) {
   }
 }
 
+std::string size_text(const State& state, const std::string& name, const char* kind) {
+  const auto found = state.find(name);
+  return found == state.end() ? "none" : fmt::format("{} {}bytes", found->second.size(), kind);
+}
+
+void require_same_program_state(const State& ours, const State& theirs) {
+  State all = ours;
+  all.insert(theirs.begin(), theirs.end());
+  for (const auto& [name, value] : all) {
+    const auto a = ours.find(name), b = theirs.find(name);
+    if (a != ours.end() && b != theirs.end() && a->second == b->second) continue;
+    throw DataError("checkpoint",
+                    fmt::format("manifest.json: program_state: {}: expected {}, found {}", name,
+                                size_text(ours, name, ""), size_text(theirs, name, "other ")),
+                    kAnotherRun);
+  }
+}
+
 // Throws unless the valid checkpoint at `folder` holds this very state, whatever rank count wrote it. This rank
-// compares the values that it owns.
-void require_same(const fs::path& folder, const ShardMap& shards, const RunState& state) {
+// compares the values that it owns; the root also compares the program's state.
+void require_same(const fs::path& folder, const ShardMap& shards, const RunState& state, bool root) {
   const Manifest manifest = read_manifest(folder);
   const auto require = [](const std::string& what, const auto& expected, const auto& found) {
     if (expected == found) return;
@@ -97,6 +115,7 @@ void require_same(const fs::path& folder, const ShardMap& shards, const RunState
   require("samples", state.samples, manifest.state.samples);
   require("seed", state.seed, manifest.state.seed);
   require("config_hash", state.config_hash, manifest.state.config_hash);
+  if (root) require_same_program_state(state.program, manifest.state.program);
   require("parameters", shards.parameters.size(), manifest.parameters.size());
   for (std::size_t p = 0; p < shards.parameters.size(); ++p) {
     const auto& [name, shape] = shards.parameters[p];
@@ -139,6 +158,7 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
   agree(group, folder, [&] {
     device::fault_point("save-begin");
     check_input(shards, state);
+    if (root) require_valid(state.program);
   });
   std::shared_ptr<void> alone;  // held by rank 0 until it has tidied
   bool is_there = false;
@@ -156,7 +176,7 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
   });
   if (comm::broadcast_value(group, is_there)) {
     agree(group, folder, [&] {
-      require_same(folder, shards, state);
+      require_same(folder, shards, state, root);
       if (root) sync_folder(parent);  // an earlier save may have failed after its rename
     });
     if (root) tidy(parent, state, options);

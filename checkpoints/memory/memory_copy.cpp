@@ -51,6 +51,9 @@ struct MemoryCopy::Header {
   // The checksum of the payload that was sealed at `summed_step`.
   std::uint32_t crc;
   std::atomic<Size> summed_step;
+  // The text of the program's state; 0 bytes, also in files of earlier versions: there is none.
+  Size state_bytes;
+  std::uint32_t state_crc;
 };
 
 // Owns a file and the mapping of all of it.
@@ -102,7 +105,8 @@ bool MemoryCopy::is_being_written(const fs::path& path) {
   return file.get() >= 0 && !lock(file);
 }
 
-MemoryCopy::MemoryCopy(std::unique_ptr<Mapping> mapping) : mapping_(std::move(mapping)) {}
+MemoryCopy::MemoryCopy(fs::path path, std::unique_ptr<Mapping> mapping)
+    : path_(std::move(path)), mapping_(std::move(mapping)) {}
 
 std::unique_ptr<MemoryCopy> MemoryCopy::open(const fs::path& path) {
   io::Descriptor file = open_shared(path, O_RDWR);
@@ -111,7 +115,7 @@ std::unique_ptr<MemoryCopy> MemoryCopy::open(const fs::path& path) {
       status.st_size < kPage || status.st_size > kMostCopyBytes) {
     return nullptr;
   }
-  std::unique_ptr<MemoryCopy> copy(new MemoryCopy(std::make_unique<Mapping>(std::move(file), status.st_size)));
+  std::unique_ptr<MemoryCopy> copy(new MemoryCopy(path, std::make_unique<Mapping>(std::move(file), status.st_size)));
   if (copy->mapping_->memory == nullptr) return nullptr;
   const Header& header = copy->header();
   const Size bytes = status.st_size;
@@ -136,7 +140,8 @@ bool MemoryCopy::fits(const fs::path& path, const CopyOwner& owner, const std::v
   return there != nullptr && there->owner_ == owner && there->layout_ == layout;
 }
 
-MemoryCopy::MemoryCopy(const fs::path& path, const CopyOwner& owner, const std::vector<CopyRange>& layout) {
+MemoryCopy::MemoryCopy(const fs::path& path, const CopyOwner& owner, const std::vector<CopyRange>& layout)
+    : path_(path) {
   if (auto there = open(path)) {
     lock_patiently(there->mapping_->file, path);
     if (there->owner_ == owner && there->layout_ == layout) {
@@ -180,7 +185,17 @@ void MemoryCopy::unseal() {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // before the first byte of the payload changes
 }
 
-void MemoryCopy::seal(const CopySeal& seal) {
+Size MemoryCopy::state_offset() const { return whole_pages(header().payload_offset + header().payload_bytes); }
+
+void MemoryCopy::seal(const CopySeal& seal, const std::string& state) {
+  const io::Descriptor& file = mapping_->file;
+  header().state_bytes = 0, header().state_crc = 0;
+  if (!state.empty() &&
+      (::lseek(file.get(), state_offset(), SEEK_SET) < 0 || !file.write(state.data(), state.size()))) {
+    fail(path_, fmt::format("cannot take {} bytes of shared memory", state.size()), errno, kWithoutMemory);
+  }
+  header().state_bytes = static_cast<Size>(state.size());
+  header().state_crc = io::crc32c(0, state.data(), state.size());
   header().seal = seal;
   header().step.store(seal.step, std::memory_order_release);
 }
@@ -189,6 +204,24 @@ CopySeal MemoryCopy::sealed() const {
   const Header& here = header();
   const Size step = here.step.load(std::memory_order_acquire);
   return step > 0 && step == here.seal.step ? here.seal : CopySeal{};
+}
+
+std::optional<std::string> MemoryCopy::read_state() const {
+  const Header& here = header();
+  if (here.state_bytes < 0 || here.state_bytes > kMostCopyBytes) return std::nullopt;
+  struct stat status {};
+  const bool is_whole =
+      ::fstat(mapping_->file.get(), &status) == 0 && here.state_bytes <= status.st_size - state_offset();
+  if (here.state_bytes > 0 && !is_whole) return std::nullopt;
+  std::string text(static_cast<std::size_t>(here.state_bytes), '\0');
+  const bool is_read = mapping_->file.read_at(text.data(), text.size(), state_offset()) == text.size();
+  if (!is_read || io::crc32c(0, text.data(), text.size()) != here.state_crc) return std::nullopt;
+  return text;
+}
+
+std::string MemoryCopy::state() const {
+  if (auto text = read_state()) return *std::move(text);
+  throw DataError("checkpoint", path_.string() + ": expected the program's state as it was sealed, found other bytes");
 }
 
 std::optional<std::uint32_t> MemoryCopy::checksum(Size step, const std::function<bool()>& stop) const {
@@ -213,7 +246,7 @@ void MemoryCopy::add_checksum(const std::function<bool()>& stop) {
 bool MemoryCopy::is_as_sealed() const {
   const Header& here = header();
   const Size step = sealed().step;
-  if (step == 0) return false;
+  if (step == 0 || !read_state()) return false;
   if (here.summed_step.load(std::memory_order_acquire) != step) return true;
   return checksum(step, [] { return false; }) == here.crc;
 }

@@ -49,23 +49,31 @@ class MemoryCopy {
 
   // The caller must call it before the payload changes.
   void unseal();
-  // The caller must call it once the payload is whole.
-  void seal(const CopySeal& seal);
+  // The caller must call it once the payload is whole. Keeps `state`, the text of the program's state, with the
+  // payload; it may be empty. Throws DataError if there is no memory for it.
+  void seal(const CopySeal& seal, const std::string& state = {});
   CopySeal sealed() const;
+  // Returns the text given to seal(). Throws DataError if it has changed since.
+  std::string state() const;
   // Computes the checksum of the payload. Stops early if the copy is unsealed or if stop(), called every few MiB,
   // returns true.
   void add_checksum(const std::function<bool()>& stop);
-  // Returns false if the copy is not sealed or its checksum does not match the payload.
+  // Returns false if the copy is not sealed or a checksum does not match: of the payload, or of state().
   bool is_as_sealed() const;
 
  private:
   struct Header;
   struct Mapping;
-  explicit MemoryCopy(std::unique_ptr<Mapping> mapping);
+  MemoryCopy(std::filesystem::path path, std::unique_ptr<Mapping> mapping);
   Header& header() const;
+  // The place of state() in the file: behind the payload, outside the mapping.
+  Size state_offset() const;
+  // Returns nullopt if the text has changed since it was sealed.
+  std::optional<std::string> read_state() const;
   // Returns nullopt if the seal's step is no longer `step` or stop() returns true.
   std::optional<std::uint32_t> checksum(Size step, const std::function<bool()>& stop) const;
 
+  std::filesystem::path path_;
   std::unique_ptr<Mapping> mapping_;
   CopyOwner owner_;
   std::vector<CopyRange> layout_;

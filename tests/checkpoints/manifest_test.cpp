@@ -58,6 +58,11 @@ TEST_CASE("manifest: what is written is read", "[checkpoints]") {
   const RunState state = parse_manifest(manifest_text(of_adapters)).state;
   CHECK((state.base == of_adapters.state.base && state.base_digest == of_adapters.state.base_digest));
   CHECK(state.base_beside == of_adapters.state.base_beside);
+  CHECK(text.find("program_state") == text.npos);
+  Manifest with_state = written;
+  with_state.state.program = {{"best", "0.25"}, {"bytes \n", std::string("\xff\0\x80", 3)}, {"empty", ""}};
+  CHECK(parse_manifest(manifest_text(with_state)).state.program == with_state.state.program);
+  CHECK(parse_state(state_text(with_state.state.program)) == with_state.state.program);
   CHECK(read.state.data_files.empty());
   Manifest of_files = written;
   of_files.state.data_files = {{0, "data/\"a\".bin", 3000, "0123456789abcdef"}, {1, "b.bin", 1 << 30, "f"}};
@@ -266,4 +271,35 @@ TEST_CASE("manifest: the model's adapters are read, and nothing impossible", "[c
         "manifest.json: model.lora: expected targets among the projections of gpt2 (c_attn, c_proj, c_fc), got "
         "\"q_proj\"");
   CHECK(error_with(R"({"rank":4,"alpha":1})").starts_with("manifest.json: model: "));
+}
+
+TEST_CASE("manifest: a program's state that breaks a rule is refused, when written and when read", "[checkpoints]") {
+  const auto refused = [](const State& state) -> std::string {
+    try {
+      require_valid(state);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  const auto half = static_cast<std::size_t>(kMaxStateBytes / 2);
+  CHECK(refused({{"a", std::string(half - 1, 'x')}, {"b", std::string(half - 1, 'x')}}) == "none");
+  CHECK(refused({{"a", std::string(half, 'x')}, {"b", std::string(half - 1, 'x')}}) ==
+        "state: expected at most 1048576 bytes of names and values, got 1048577");
+  CHECK(refused({{"", "x"}}) == "state: expected names that are not empty, got an empty one");
+  CHECK(refused({{"\xff", "x"}}) == "state: expected names in UTF-8, got other bytes");
+  const auto unread = [](const std::string& text) -> std::string {
+    try {
+      parse_state(text);
+    } catch (const DataError& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  CHECK_THAT(unread(R"([{"name": "", "text": "x"}])"), ContainsSubstring("program_state: expected names that are not"));
+  CHECK_THAT(unread(R"([{"name": "a", "text": ""}, {"name": "a", "text": ""}])"), ContainsSubstring("found a twice"));
+  CHECK_THAT(unread(R"([{"name": "a", "base64": "!"}])"), ContainsSubstring("expected a in base64, found other text"));
+  CHECK_THAT(unread(R"({"a": "x"})"), ContainsSubstring("expected an array, found object"));
+  CHECK_THAT(unread(state_text({{"a", std::string(2 * half, 'x')}})),
+             ContainsSubstring("expected at most 1048576 bytes"));
 }

@@ -107,6 +107,41 @@ TEST_CASE("memory copy: what changed since the checksum is found; without one th
   CHECK(copy.is_as_sealed());
 }
 
+TEST_CASE("memory copy: the program's state is kept with the payload, and its damage is found", "[checkpoints]") {
+  const MemoryRun run;
+  make_memory_folder(run.id);
+  const std::string state(9000, 's');
+  {
+    MemoryCopy copy(run.file, run.owner, run.layout);
+    std::fill_n(copy.payload(), payload_bytes_of(run.layout), std::byte{7});
+    copy.seal({5, 77, 50, 0, 0.5}, state);
+    CHECK(copy.state() == state);
+  }
+  const auto last_payload_byte = [](const MemoryCopy& copy) { return copy.payload()[copy.payload_bytes() - 1]; };
+  {
+    const MemoryCopy reused(run.file, run.owner, run.layout);
+    CHECK(reused.state() == state);
+    CHECK(last_payload_byte(reused) == std::byte{7});
+  }
+  const auto found = MemoryCopy::open(run.file);
+  REQUIRE(found != nullptr);
+  CHECK(found->state() == state);
+  CHECK(found->is_as_sealed());
+  std::string whole = lt_test::read_text(run.file);
+  whole[whole.rfind('s')] = 't';
+  std::fstream(run.file, std::ios::in | std::ios::out | std::ios::binary) << whole;
+  CHECK_FALSE(found->is_as_sealed());
+  CHECK_THROWS_AS(found->state(), DataError);
+  fs::resize_file(run.file, whole.size() - 1);
+  CHECK_FALSE(found->is_as_sealed());
+
+  MemoryCopy again(run.file, run.owner, run.layout);
+  again.unseal();
+  again.seal({6, 77, 60, 0, 0.5});
+  CHECK(again.state().empty());
+  CHECK(again.is_as_sealed());
+}
+
 TEST_CASE("memory copy: foreign and damaged files do not count as copies", "[checkpoints]") {
   const MemoryRun run;
   make_memory_folder(run.id);

@@ -37,6 +37,16 @@ class SharedFolder {
 
 }  // namespace
 
+TEST_CASE("ranks: rank 0's state of the program is saved, and every rank gets it", "[checkpoints]") {
+  const SharedFolder temp;
+  const ShardMap mine = shards_of(small_model(), group().rank(), group().size());
+  RunState state = state_at(3);
+  state.program = {{"rank", std::to_string(group().rank())}};
+  const std::string folder = save(temp.text(), mine, state, group());
+  CHECK(load(folder, mine, group()).program == State{{"rank", "0"}});
+  CHECK(save(temp.text(), mine, state, group()) == folder);  // the same state
+}
+
 TEST_CASE("ranks: saved by all, loaded at this and at every other partition", "[checkpoints]") {
   const SharedFolder temp;
   // Saved by one rank, a block ends at element 1048576 of the large parameter. Here that element lies inside a part.

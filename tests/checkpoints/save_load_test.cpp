@@ -223,6 +223,10 @@ TEST_CASE("save: onto a valid checkpoint of the same state leaves it; of another
                     ContainsSubstring("seed: expected 7, found 18364758544493064720"));
   CHECK_THROWS_WITH(save_alone(temp.path(), 5, shards_of(small_model(), 0, 1, DType::f32)),
                     ContainsSubstring("dtype of v: expected f32, found bf16"));
+  other = state_at(5);
+  other.program = {{"best", "0.25"}};
+  CHECK_THROWS_WITH(save(temp.text(), shards, other, Group()),
+                    ContainsSubstring("program_state: best: expected 4 bytes, found none"));
   const ShardMap changed = shards_of(small_model(), 0, 1);
   changed.owned[0].values.data<float>()[0] += 1;
   CHECK_THROWS_WITH(save_alone(temp.path(), 5, changed),
@@ -234,6 +238,22 @@ TEST_CASE("save: onto a valid checkpoint of the same state leaves it; of another
       save(temp.text(), shards_of(model, 0, 1), state_at(5), Group()),
       ContainsSubstring("parameter 0: expected embedding.wte.weight [5, 11], found embedding.wte.weight [11, 5]"));
   CHECK(problems_of(folder, true).empty());
+}
+
+TEST_CASE("save: a step has one state of the program", "[checkpoints]") {
+  const TempFolder temp;
+  const ShardMap shards = shards_of(small_model(), 0, 1);
+  RunState state = state_at(5);
+  state.program = {{"best", "0.25"}};
+  const std::string folder = save(temp.text(), shards, state, Group());
+  CHECK(read_state(folder).program == state.program);
+  CHECK(save(temp.text(), shards, state, Group()) == folder);
+  state.program["best"] = "0.24";
+  CHECK_THROWS_WITH(save(temp.text(), shards, state, Group()),
+                    ContainsSubstring("program_state: best: expected 4 bytes, found 4 other bytes"));
+  state.program = {{"", ""}};
+  CHECK_THROWS_AS(save(temp / "new", shards, state, Group()), UsageError);
+  CHECK_FALSE(fs::exists(temp / "new"));
 }
 
 TEST_CASE("save: a damaged folder of that name is moved aside, byte for byte", "[checkpoints]") {

@@ -61,6 +61,10 @@ class OwnTrainer(Runs, program.CliTest):
 
     def look_further(self, done):
         self.assertIn(f"last loss {self.numbers('zero3')[STEPS][0]:.4f}", done.stdout)
+        # The state of the program's own is that of a run that was not killed.
+        self.assertIn("state least: 8 bytes\n", program.run("checkpoint", "inspect", self.folder / "killed").stdout)
+        state, = json.loads((self.folder / f"killed/checkpoints/step-{STEPS:08}/manifest.json").read_text())["program_state"]
+        self.assertEqual(state, {"name": "least", "text": f"{min(loss for loss, _ in self.numbers('zero3').values()):.6f}"})
         report = program.run("report", self.folder / "killed")
         page = (self.folder / "killed/report.html").read_text()
         self.assertIn("adder 2 mixtures", page)

@@ -194,7 +194,7 @@ TEST_CASE("start: copies in memory count where they are newer than the disk", "[
     for (Size step = 1; step <= 3; ++step) {
       first.steps(1);
       if (step == 2) first.save();
-      copies.copy();
+      copies.copy(std::make_shared<State>(State{{"step", std::to_string(step)}}));
       recorded->add(step);
     }
     weights = first.weights();
@@ -204,6 +204,7 @@ TEST_CASE("start: copies in memory count where they are newer than the disk", "[
     REQUIRE(again.is<FromMemory>());
     CHECK(again.engine.steps_done() == 3);
     CHECK(std::get<FromMemory>(again.found.start).newest_on_disk == 2);
+    CHECK(state_of(again.found.start).program == State{{"step", "3"}});
     CHECK(again.weights() == weights);
     again.steps(1);
     again.save();

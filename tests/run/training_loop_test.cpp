@@ -122,6 +122,54 @@ TEST_CASE("loop: an interrupted run continues with the losses of one that was no
   CHECK(parts.losses == whole.losses);
 }
 
+TEST_CASE("loop: the program's state is that of the step, from disk and from memory, and continues", "[train]") {
+  for (const bool in_memory : {false, true}) {
+    const TempFolder temp;
+    TrainerOptions options = small_options(temp / "run", 6);
+    options.checkpoint.every = in_memory ? 0 : 2;
+    options.checkpoint.memory_every = in_memory ? 1 : 0;
+    const auto train = [&](Size stop_after) {
+      Small model;
+      Counting batches;
+      Trainer trainer(lt_test::world(), model, options);
+      trainer.state()["steps"] = "";
+      std::string found;  // before the first step
+      struct Stop {};
+      try {
+        trainer.train(batches, [&](const TrainedStep& step) {
+          std::string& steps = trainer.state()["steps"];
+          if (found.empty()) found = steps.empty() ? "none" : steps;
+          if (step.step > stop_after) throw Stop();
+          steps += std::to_string(step.step) + " ";
+        });
+      } catch (const Stop&) {
+      }
+      return found;
+    };
+    CHECK(train(3) == "none");
+    CHECK(train(6) == (in_memory ? "1 2 3 " : "1 2 "));
+    for (const Size step : saved_in(temp / "run")) {
+      std::string expected;
+      for (Size i = 1; i <= step; ++i) expected += std::to_string(i) + " ";
+      const std::string folder = temp / "run/checkpoints/step-0000000" + std::to_string(step);
+      CHECK(checkpoint::read_state(folder).program == State{{"steps", expected}});
+    }
+    CHECK(saved_in(temp / "run") == (in_memory ? Steps{6} : Steps{2, 4, 6}));
+  }
+}
+
+TEST_CASE("loop: a state of the program that is too large ends the run at its step", "[train]") {
+  const TempFolder temp;
+  Small model;
+  Counting batches;
+  Trainer trainer(lt_test::world(), model, small_options(temp / "run", 3));
+  const auto fill = [&](const TrainedStep& step) {
+    if (step.step == 2) trainer.state()["all"] = std::string(static_cast<std::size_t>(kMaxStateBytes), 'x');
+  };
+  CHECK_THROWS_WITH(trainer.train(batches, fill),
+                    "state: expected at most 1048576 bytes of names and values, got 1048579");
+}
+
 TEST_CASE("loop: an exception of the program's own is in the log", "[train]") {
   const TempFolder temp;
   const auto fail = [](const TrainedStep& step) {

@@ -22,7 +22,8 @@ TEST_CASE("save: the tokenizer's text is kept, and read with the model", "[train
   Engine engine(model, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
   const std::string tokenizer = make_tokenizer("byte")->to_json();
 
-  CHECK(checkpoint::read_state(save(engine, folder + "/with", Group(), 3, tokenizer)).tokenizer == tokenizer);
+  CHECK(checkpoint::read_state(save(engine, folder + "/with", Group(), {.tokenizer = tokenizer})).tokenizer ==
+        tokenizer);
   CHECK(load_model(folder + "/with").tokenizer != nullptr);
   save(engine, folder + "/without", Group());
   CHECK(load_model(folder + "/without").tokenizer == nullptr);
@@ -52,6 +53,18 @@ TEST_CASE("load_model: weights of another dtype are the masters, rounded; a run'
   CHECK(dtype_of(load_model(known)) == DType::f32);
 }
 
+TEST_CASE("save and load: the program's state", "[train]") {
+  const TempFolder folder;
+  nn::Gpt2 model({.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8});
+  Engine engine(model, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
+  CHECK_FALSE(load(engine, folder / "with", Group()).has_value());
+  const State state{{"best", "0.25"}, {"seen", std::string("\0\xff", 2)}};
+  save(engine, folder / "with", Group(), {.state = state});
+  CHECK(load(engine, folder / "with", Group()) == state);
+  save(engine, folder / "without", Group());
+  CHECK(load(engine, folder / "without", Group()) == State{});
+}
+
 TEST_CASE("load: where every checkpoint is damaged the engine is as it began, and the run is told", "[train]") {
   const TempFolder folder;
   const nn::TransformerSpec spec{.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8};
@@ -74,7 +87,7 @@ TEST_CASE("load: where every checkpoint is damaged the engine is as it began, an
   CHECK(!engine.run().id.empty());
   CHECK(checkpoint::read_state(step).run == engine.run().id);
   CHECK(differing() == static_cast<Size>(ranges.size()));
-  REQUIRE(load(fresh, folder.text(), Group()));
+  REQUIRE(load(fresh, folder.text(), Group()).has_value());
   CHECK(fresh.run().id == engine.run().id);
   CHECK(differing() == 0);
   fresh.initialise();
@@ -121,27 +134,27 @@ TEST_CASE("save: the loss scale goes on where it was, and begins anew after anot
   CHECK(is(half.loss_scale(), 65536, 0, 0));
   half.set_loss_scale({512, 123, 7});
   save(half, folder / "f16", Group());
-  REQUIRE(load(other, folder / "f16", Group()));
+  REQUIRE(load(other, folder / "f16", Group()).has_value());
   CHECK(is(other.loss_scale(), 512, 123, 7));
 
   nn::Gpt2 third(spec), fourth(spec);
   Engine whole = engine_in(third, DType::f32), again = engine_in(fourth, DType::f16);
   CHECK(is(whole.loss_scale(), 1, 0, 0));
   save(whole, folder / "f32", Group());
-  REQUIRE(load(again, folder / "f32", Group()));
+  REQUIRE(load(again, folder / "f32", Group()).has_value());
   CHECK(is(again.loss_scale(), 65536, 0, 0));
 
   // Every dtype takes over how many steps had no update.
-  REQUIRE(load(whole, folder / "f16", Group()));
+  REQUIRE(load(whole, folder / "f16", Group()).has_value());
   CHECK(is(whole.loss_scale(), 1, 0, 7));
   whole.set_loss_scale({1, 0, 3});
   save(whole, folder / "skipped", Group());
-  REQUIRE(load(again, folder / "skipped", Group()));
+  REQUIRE(load(again, folder / "skipped", Group()).has_value());
   CHECK(is(again.loss_scale(), 65536, 0, 3));
   // An engine that goes back has what the checkpoint has.
-  REQUIRE(load(whole, folder / "f32", Group()));
+  REQUIRE(load(whole, folder / "f32", Group()).has_value());
   CHECK(is(whole.loss_scale(), 1, 0, 0));
-  REQUIRE(load(again, folder / "f32", Group()));
+  REQUIRE(load(again, folder / "f32", Group()).has_value());
   CHECK(is(again.loss_scale(), 65536, 0, 0));
 }
 
@@ -157,8 +170,8 @@ TEST_CASE("save and load: bf16 moments and weights go on bit by bit, and become 
   Engine unbroken = engine_of(first, narrow), resumed = engine_of(second, narrow), wide = engine_of(third, AdamW{});
   for (int step = 0; step < 3; ++step) unbroken.step(batch);
   save(unbroken, folder.text(), Group());
-  REQUIRE(load(resumed, folder.text(), Group()));
-  REQUIRE(load(wide, folder.text(), Group()));
+  REQUIRE(load(resumed, folder.text(), Group()).has_value());
+  REQUIRE(load(wide, folder.text(), Group()).has_value());
   const auto values_of = [](const Engine& engine) {
     std::vector<float> values;
     for (const StateRange& range : engine.shard_map().needed) {
@@ -246,7 +259,7 @@ TEST_CASE("save and load: frozen bf16 weights are written as the f32 of their ki
     for (const float value : before) CHECK(static_cast<float>(bf16(value)) == value);
   }
   CHECK_THROWS_WITH(checkpoint::read_tensor(end, "embedding.wte.weight", "m"), ContainsSubstring("found no m of it"));
-  REQUIRE(load(resumed, folder.text(), Group()));
+  REQUIRE(load(resumed, folder.text(), Group()).has_value());
   CHECK(resumed.step(batch).loss() == engine.step(batch).loss());
 }
 

@@ -43,7 +43,9 @@ RunIdentity killed_after(Size last, SmallEngine& run) {
   MemoryCheckpoints memory(run.engine, copy, Group(), identity, 0, recorded);
   for (Size step = 1; step <= last; ++step) {
     run.step();
-    memory.copy();
+    const auto program = std::make_shared<State>();
+    memory.copy(program);
+    (*program)["step"] = std::to_string(step);  // the program sees the step while the copy is under way
     recorded->add(step);
   }
   return identity;
@@ -64,6 +66,7 @@ TEST_CASE("memory: a restart finds the newest copy, with every value of the stat
   const MemoryRestore found(Group(), run.id, run.timeline);
   REQUIRE(found.step() == 3);
   CHECK(found.load(restarted.engine).step == 3);
+  CHECK(found.program_state() == State{{"step", "3"}});
   CHECK(restarted.engine.steps_done() == 3);
   CHECK(restarted.engine.samples_done() == 3);
   CHECK(restarted.state() == killed.state());

@@ -41,6 +41,7 @@ struct SmallRun {
             .copies_to_memory = false,
             .newest_on_disk = newest_on_disk,
             .from_memory = from_memory,
+            .program = program,
             .state =
                 [this](const LossScale& scale) {
                   now_s += save_s;
@@ -98,6 +99,7 @@ struct SmallRun {
   nn::Gpt2 model{{.layers = 1, .heads = 1, .width = 4, .vocab = 8, .max_seq = 4}};
   Engine engine{model, group, {}, AdamW{}, {.micro_batch = 1, .seq = 4}};
   recorder::RunLog log;
+  State program;
   int now_s = 0, save_s = 0;  // the clock, and what a save takes of it
 };
 
@@ -180,6 +182,35 @@ TEST_CASE("saver: a background save waits for the row of its step", "[train]") {
   saver.give_up();
   CHECK(run.steps_on_disk() == Steps{2});
   CHECK(saver.last_saved() == 2);
+}
+
+TEST_CASE("saver: a checkpoint has the program's state of its step", "[train]") {
+  for (const bool async : {false, true}) {
+    SmallRun run({.every = 1, .async = async});
+    Saver saver(run.saved());
+    const auto saved_with_state = [&](Size step, bool is_ahead) {
+      run.unrecorded_step();
+      if (is_ahead) {  // as on a GPU: the copy begins before the program sees the step
+        saver.start_copies(true);
+        saver.save();
+      }
+      run.program["step"] = std::to_string(step);
+      saver.recorded(step);
+      if (!is_ahead) {
+        saver.start_copies(true);
+        saver.save();
+      }
+    };
+    saved_with_state(1, async);
+    saved_with_state(2, async);
+    saved_with_state(3, false);
+    run.program["step"] = "later";
+    saver.finish();
+    CHECK(run.steps_on_disk() == Steps{1, 2, 3});
+    for (const checkpoint::Listing& entry : checkpoint::list(run.policy.dir, false)) {
+      CHECK(checkpoint::read_state(entry.path).program == State{{"step", std::to_string(entry.step)}});
+    }
+  }
 }
 
 TEST_CASE("saver: a run that continues from memory saves what is due and not on disk", "[train]") {

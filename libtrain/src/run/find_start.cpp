@@ -214,6 +214,7 @@ FromMemory Finder::load_from(const saver::MemoryRestore& memory, Size newest_on_
   const checkpoint::CopySeal seal = memory.load(engine_);
   FromMemory from{.step = seal.step, .newest_on_disk = newest_on_disk, .state = {}};
   from.state.step = seal.step, from.state.data_tokens = seal.data_tokens;
+  from.state.program = memory.program_state();
   collectively(control_, [&] {
     const checkpoint::Listing* const newest = checkpoint::newest_valid(folder_.candidates);
     if (newest == nullptr) return;

@@ -20,8 +20,9 @@ struct FromDisk {
 // The copies of the run's state in the hosts' memory. They are newer than any of its checkpoints.
 struct FromMemory {
   Size step = 0;
-  Size newest_on_disk = -1;    // step of the run's newest valid checkpoint; -1: none
-  checkpoint::RunState state;  // step and data_tokens; on rank 0 also the newest checkpoint's config_hash and tokenizer
+  Size newest_on_disk = -1;  // step of the run's newest valid checkpoint; -1: none
+  // step, data_tokens and the program's state; on rank 0 also the newest checkpoint's config_hash and tokenizer
+  checkpoint::RunState state;
 };
 
 // Another run's checkpoint: checkpoint.resume names it, or the run began from it and has saved nothing since.

@@ -35,7 +35,7 @@ checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
 
 }  // namespace
 
-saver::SavedRun saved_run(Run& run) {
+saver::SavedRun saved_run(Run& run, const State& program) {
   const auto* const memory = std::get_if<FromMemory>(&run.from.start);
   // A run that begins from another run's checkpoint has no checkpoint of its own yet.
   const Size on_disk = std::holds_alternative<FromDisk>(run.from.start) ? run.steps_done() : -1;
@@ -51,6 +51,7 @@ saver::SavedRun saved_run(Run& run) {
           .copies_to_memory = run.copies_to_memory(),
           .newest_on_disk = memory == nullptr ? on_disk : memory->newest_on_disk,
           .from_memory = memory == nullptr ? std::nullopt : std::optional(memory->step),
+          .program = program,
           .state = [&run](const LossScale& scale) { return state_of_run(run, scale); }};
 }
 

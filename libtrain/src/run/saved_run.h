@@ -6,7 +6,7 @@
 
 namespace lt::run {
 
-// The run must outlive the saver.
-saver::SavedRun saved_run(Run& run);
+// The run and the program's own state must outlive the saver.
+saver::SavedRun saved_run(Run& run, const State& program);
 
 }  // namespace lt::run

@@ -60,7 +60,7 @@ ExitCode Trainer::run(BatchSource* batches, const StepCallback& on_step) {
   std::string command = io::read_file("/proc/self/cmdline").text;
   while (!command.empty() && command.back() == '\0') command.pop_back();
   std::ranges::replace(command, '\0', ' ');
-  return run::run_training(*resolved_, world_, {model_, batches, on_step, command});
+  return run::run_training(*resolved_, world_, {model_, state_, batches, on_step, command});
 }
 
 ExitCode Trainer::train(BatchSource& batches, const StepCallback& on_step) { return run(&batches, on_step); }
@@ -81,6 +81,7 @@ ExitCode train(const Config& given, const World& world, const std::string& comma
   Resolved resolved;
   std::unique_ptr<nn::Model> model;
   std::unique_ptr<BatchSource> batches;
+  State state;
   collectively(world.group(), [&] {
     resolved = run::resolve_run(given, world.size());
     config::name_keys(resolved.config, [&] {
@@ -88,7 +89,7 @@ ExitCode train(const Config& given, const World& world, const std::string& comma
       batches = config::own_batches(resolved, resolved.batch_shape(world.rank(), world.size()));
     });
   });
-  return run::run_training(resolved, world, {*model, batches.get(), {}, command});
+  return run::run_training(resolved, world, {*model, state, batches.get(), {}, command});
 }
 
 }  // namespace lt

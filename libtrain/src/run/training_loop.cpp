@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoints/format/manifest.h"
 #include "comm/current_error.h"
 #include "comm/value_exchange.h"
 #include "config/origin.h"
@@ -45,8 +46,13 @@ using Clock = std::chrono::steady_clock;
 
 class TrainingLoop {
  public:
-  TrainingLoop(Run& run, RestartRecord& restart, const Trainer::StepCallback& on_step)
-      : run_(run), schedule_(run.resolved.schedule), restart_(restart), on_step_(on_step) {}
+  TrainingLoop(Run& run, RestartRecord& restart, const TrainingParts& parts)
+      : run_(run),
+        schedule_(run.resolved.schedule),
+        state_(parts.state),
+        saver_(saved_run(run, parts.state)),
+        restart_(restart),
+        on_step_(parts.on_step) {}
 
   ExitCode train() {
     const PhaseScope steps(Phase::step);
@@ -158,6 +164,7 @@ class TrainingLoop {
     issued_.reset();
     run_.log.step(record);
     if (on_step_) report(record);
+    checkpoint::require_valid(state_);
     restart_.step_done();
     // The first step also rehearses its allocations and warms up caches, so it counts only for its own line.
     const double step_s = record.step_ms / 1e3;
@@ -261,7 +268,8 @@ class TrainingLoop {
   Run& run_;
   const Schedule schedule_;
   DueWork due_{run_};
-  saver::Saver saver_{saved_run(run_)};
+  const State& state_;  // the program's own
+  saver::Saver saver_;
   Trace trace_{run_};
   RestartRecord& restart_;
   const Trainer::StepCallback& on_step_;  // may be empty
@@ -312,6 +320,7 @@ ExitCode run_training(const Resolved& resolved, const World& world, const Traini
   config::name_keys(resolved.config, [&] { opened.emplace(resolved, world, parts.model, parts.batches); });
   Run& run = *opened;
   folder = run.folder.lock;
+  if (!std::holds_alternative<Fresh>(run.from.start)) parts.state = state_of(run.from.start).program;
   watchdog.write_to(resolved.run.dir);
   // A launcher may end the others once a rank has left. Rank 0 alone retires checkpoints and writes the record.
   const auto leave_together = [&](ExitCode code) {
@@ -330,7 +339,7 @@ ExitCode run_training(const Resolved& resolved, const World& world, const Traini
   RestartRecord restarted(run, restart);
   announce(run, parts.command);
   try {
-    return leave_together(TrainingLoop(run, restarted, parts.on_step).train());
+    return leave_together(TrainingLoop(run, restarted, parts).train());
   } catch (...) {
     const Error error = comm::current_error();
     run.log.note(fmt::format("error: [{}] {}", error.component(), error.what()));

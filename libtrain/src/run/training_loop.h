@@ -14,6 +14,7 @@ namespace lt::run {
 // The inputs of a run besides its configuration.
 struct TrainingParts {
   nn::Model& model;
+  State& state;                        // the program's own; a start that continues replaces it by the one it loads
   BatchSource* batches = nullptr;      // training batches; null: the configuration's files
   Trainer::StepCallback on_step = {};  // called on every rank
   std::string command = {};            // for env.json

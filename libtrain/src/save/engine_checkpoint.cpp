@@ -1,6 +1,7 @@
 // Saves and loads an engine by passing its shard map to the checkpoint format.
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "checkpoints/format/find.h"
 #include "checkpoints/format/load.h"
@@ -111,18 +112,17 @@ void load_hf_weights(Engine& engine, const std::string& folder, const Group& gro
 
 namespace lt {
 
-std::string save(Engine& engine, const std::string& directory, const Group& group, int keep,
-                 const std::string& tokenizer) {
+std::string save(Engine& engine, const std::string& directory, const Group& group, const EngineSaveOptions& options) {
   saver::require_no_adapters(engine, "save");
   if (engine.run().id.empty()) engine.set_run({group.broadcast_bytes(checkpoint::draw_run_id(), 0), ""});
   checkpoint::RunState state = saver::state_of(engine, engine.loss_scale());
   state.seed = engine.options().seed;
-  state.tokenizer = tokenizer;
+  state.tokenizer = options.tokenizer, state.program = options.state;
   state.model = config::model_description(engine.model(), engine.options().seq);
-  return checkpoint::save(directory, engine.shard_map(), state, group, {.keep = keep});
+  return checkpoint::save(directory, engine.shard_map(), state, group, {.keep = options.keep});
 }
 
-bool load(Engine& engine, const std::string& directory, const Group& group) {
+std::optional<State> load(Engine& engine, const std::string& directory, const Group& group) {
   saver::require_no_adapters(engine, "load");
   std::vector<checkpoint::Listing> candidates;
   collectively(group, [&] {
@@ -136,9 +136,9 @@ bool load(Engine& engine, const std::string& directory, const Group& group) {
     const DataError none = checkpoint::no_valid_checkpoint(directory, notes);
     throw DataError(none.component(), none.what(), "move the folder aside to begin anew");
   });
-  if (loaded.folder.empty()) return false;
+  if (loaded.folder.empty()) return std::nullopt;
   engine.set_run({loaded.state.run, loaded.state.parent});
-  return true;
+  return loaded.state.program;
 }
 
 }  // namespace lt

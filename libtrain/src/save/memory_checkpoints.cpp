@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "checkpoints/format/manifest.h"
 #include "checkpoints/memory/memory_folder.h"
 #include "comm/value_exchange.h"
 #include "device/cuda.h"
@@ -136,7 +137,7 @@ void MemoryCheckpoints::stop() {
 
 bool MemoryCheckpoints::is_mirrored() const { return shared_->mirror->exists(); }
 
-void MemoryCheckpoints::copy() {
+void MemoryCheckpoints::copy(std::shared_ptr<const State> program) {
   // After this the newest copies of all ranks are complete and of the same step, so the older ones can be overwritten.
   collectively(group_, [&] { wait_for_copy(); });
   checkpoint::MemoryCopy& slot = shared_->slots->next();
@@ -150,7 +151,9 @@ void MemoryCheckpoints::copy() {
   const LossScale scale = state_copy_.loss_scale();
   const checkpoint::CopySeal seal{engine_.steps_done(), timeline_,   engine_.samples_done(), data_tokens_,
                                   scale.scale,          scale.steps, scale.skipped};
-  thread_->add([shared = shared_, &slot, seal, copied] { conclude(*shared, slot, seal, copied); });
+  thread_->add([shared = shared_, &slot, seal, program = std::move(program), copied] {
+    conclude(*shared, slot, seal, *program, copied);
+  });
 }
 
 // Rethrows the error that made the previous copy fail.
@@ -163,13 +166,18 @@ void MemoryCheckpoints::wait_for_copy() {
 }
 
 void MemoryCheckpoints::conclude(Shared& shared, checkpoint::MemoryCopy& slot, const checkpoint::CopySeal& seal,
-                                 const Event& copied) {
+                                 const State& program, const Event& copied) {
   try {
     copied.synchronize();
     if (!shared.recorded->wait_for(seal.step)) return shared.end_copying();
-    slot.seal(seal);
-    shared.mirror->exchange(slot);
-    shared.end_copying();
+    std::exception_ptr failed;
+    try {  // Only rank 0's state of the program counts.
+      slot.seal(seal, slot.owner().rank > 0 || program.empty() ? "" : checkpoint::state_text(program));
+    } catch (const DataError&) {
+      failed = std::current_exception();
+    }
+    shared.mirror->exchange(slot);  // also an unsealed copy, because the peers wait for it
+    shared.end_copying(failed);
   } catch (...) {
     return shared.end_copying(std::current_exception());
   }

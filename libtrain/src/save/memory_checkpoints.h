@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/background_thread.h"
+#include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/comm/group.h"
 #include "save/memory_mirror.h"
 #include "save/recorded_steps.h"
@@ -33,15 +34,15 @@ class MemoryCheckpoints {
 
   bool is_mirrored() const;
   // Copies the state after the last step. Waits until the previous copy is complete. On a GPU the copy runs during the
-  // next step.
-  void copy();
+  // next step. `program` is read once the step is recorded, and must not change from then on.
+  void copy(std::shared_ptr<const State> program);
   // Removes the copies. Call it when their state is saved elsewhere or not needed.
   void remove();
 
  private:
   struct Shared;
   static void conclude(Shared& shared, checkpoint::MemoryCopy& slot, const checkpoint::CopySeal& seal,
-                       const Event& copied);
+                       const State& program, const Event& copied);
   void wait_for_copy();
   void stop();
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "libtrain/error.h"
 #include "save/broadcast_payload.h"
@@ -76,17 +77,25 @@ MemoryMirror::MemoryMirror(const Group& group, const MemoryHosts& hosts, const c
 }
 
 void MemoryMirror::exchange(const checkpoint::MemoryCopy& copy) const {
+  std::exception_ptr failed;  // thrown at the end, because the peers of later exchanges wait for this rank
   for (const auto& [pair, sender, kept] : exchanges_) {
     const bool sends = kept == nullptr;
     const std::string seal = pair.broadcast_bytes(sends ? to_text(copy.sealed()) : "", sender);
+    const std::string state = pair.broadcast_bytes(sends ? copy.state() : "", sender);
     checkpoint::MemoryCopy* const to = sends ? nullptr : &kept->next();
     if (to != nullptr) to->unseal();
     const Size bytes = sends ? copy.payload_bytes() : to->payload_bytes();
     broadcast_payload(pair, sender, sends ? &copy : nullptr, bytes, [&](Size at, std::span<const std::byte> piece) {
       if (to != nullptr) std::memcpy(to->payload() + at, piece.data(), piece.size());
     });
-    if (to != nullptr) to->seal(checkpoint::seal_of(seal));
+    if (to == nullptr) continue;
+    try {
+      to->seal(checkpoint::seal_of(seal), state);
+    } catch (const DataError&) {
+      failed = std::current_exception();
+    }
   }
+  if (failed != nullptr) std::rethrow_exception(failed);
 }
 
 const CopySlots* MemoryMirror::kept() const {

@@ -28,8 +28,8 @@ class MemoryMirror {
   bool exists() const { return !exchanges_.empty(); }
   // The copies that this rank keeps for a peer; null if it keeps none.
   const CopySlots* kept() const;
-  // Sends a sealed copy, and receives and keeps the peer's copy. All ranks must call it. It may run on a background
-  // thread.
+  // Sends a copy, and receives and keeps the peer's copy, which is sealed if the peer's is. All ranks must call it. It
+  // may run on a background thread. Throws DataError if there is no memory for the peer's state of the program.
   void exchange(const checkpoint::MemoryCopy& copy) const;
 
  private:

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "checkpoints/format/manifest.h"
 #include "checkpoints/memory/memory_folder.h"
 #include "comm/value_exchange.h"
 #include "device/copy_bytes.h"
@@ -174,6 +175,20 @@ checkpoint::CopySeal MemoryRestore::load(Engine& engine) const {
   engine.set_progress(sealed.step, sealed.samples);
   restore_loss_scale(engine, {static_cast<float>(sealed.loss_scale), sealed.loss_scale_steps, sealed.skipped});
   return sealed;
+}
+
+State MemoryRestore::program_state() const {
+  const auto of_rank_0 = std::ranges::find(copies_, 0, &Copy::owner);
+  std::string text;
+  State state;
+  collectively(group_, [&] {
+    if (of_rank_0->rank == group_.rank()) text = found_.at(of_rank_0->file)->state();
+  });
+  text = group_.broadcast_bytes(text, of_rank_0->rank);
+  collectively(group_, [&] {
+    if (!text.empty()) state = checkpoint::parse_state(text);
+  });
+  return state;
 }
 
 // Broadcasts each rank's copy to all ranks. Each rank takes the ranges that it needs.

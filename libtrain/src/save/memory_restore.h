@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoints/memory/memory_copy.h"
+#include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/parallel/engine.h"
 #include "save/memory_hosts.h"
@@ -26,6 +27,9 @@ class MemoryRestore {
   // Puts the engine into the state of step(). State that is not on a rank's host is sent by another host. Throws
   // DataError if the copies belong to another model.
   checkpoint::CopySeal load(Engine& engine) const;
+  // Returns the program's state of step(), on every rank. Throws DataError if the copy has changed since it was
+  // verified.
+  State program_state() const;
 
  private:
   // A sealed copy, known to all ranks.

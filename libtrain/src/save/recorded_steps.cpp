@@ -9,6 +9,11 @@ void RecordedSteps::add(Size step) {
   changed_.notify_all();
 }
 
+bool RecordedSteps::has(Size step) {
+  const std::lock_guard lock(mutex_);
+  return newest_ >= step;
+}
+
 void RecordedSteps::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;

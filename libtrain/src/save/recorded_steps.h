@@ -16,6 +16,8 @@ class RecordedSteps {
 
   // Call it after the row of `step` is written.
   void add(Size step);
+  // True if the row of `step` is written.
+  bool has(Size step);
   // Call it when no further rows will be written.
   void close();
   // Waits until the row of `step` is written or close() is called. Returns true if the row was written.

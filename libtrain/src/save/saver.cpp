@@ -157,13 +157,29 @@ SaveOutcome Saver::save_now(Size step) {
   SaveOutcome outcome{step, {}, {}};
   run_.log.sync();  // the rows that led to the checkpoint
   try {
-    outcome.path = checkpoint::save(run_.policy.dir, saved_state(run_.engine), run_.state(run_.engine.loss_scale()),
-                                    run_.control, save_options(run_.policy, run_.identity));
+    checkpoint::RunState state = run_.state(run_.engine.loss_scale());
+    state.program = run_.program;
+    outcome.path = checkpoint::save(run_.policy.dir, saved_state(run_.engine), state, run_.control,
+                                    save_options(run_.policy, run_.identity));
   } catch (const DataError& error) {
     outcome.error = error;
   }
   outcome.seconds = outcome.stall_seconds = seconds_since(last_begin_);
   return outcome;
+}
+
+void Saver::recorded(Size step) {
+  if (program_.step == step) *program_.state = run_.program;
+  recorded_->add(step);
+}
+
+// The program's state after the last step done. If that step is not recorded yet, recorded() fills it in.
+std::shared_ptr<const State> Saver::program_state() {
+  const Size step = run_.engine.steps_done();
+  if (program_.step == step) return program_.state;
+  program_ = {step, std::make_shared<State>()};
+  if (recorded_->has(step)) *program_.state = run_.program;
+  return program_.state;
 }
 
 void Saver::start_copies(bool saves) {
@@ -173,7 +189,7 @@ void Saver::start_copies(bool saves) {
   const profile::ActivityScope activity(Activity::checkpoint);
   const PhaseScope phase(Phase::save);
   if (to_disk) start_copy();
-  if (to_memory) memory_->copy();
+  if (to_memory) memory_->copy(program_state());
 }
 
 void Saver::start_copy() {
@@ -193,15 +209,17 @@ void Saver::save_in_background(Size step) {
   checkpoint::RunState state = run_.state(copy_->loss_scale());
   const double stall_seconds = copy.stall_seconds + seconds_since(begin);
   // Capture everything by value: during stack unwinding the thread may outlive this object.
-  background_->saves.add(step, stall_seconds,
-                         [copied = copy.copied, recorded = recorded_, dir = run_.policy.dir,
-                          options = save_options(run_.policy, run_.identity), state = std::move(state),
-                          map = std::move(map), group = background_->group, rows = run_.log.row_files()] {
-                           copied.synchronize();
-                           if (!recorded->wait_for(state.step)) return std::string();
-                           sync_rows(rows);
-                           return checkpoint::save(dir, map, state, group, options);
-                         });
+  background_->saves.add(
+      step, stall_seconds,
+      [copied = copy.copied, recorded = recorded_, dir = run_.policy.dir,
+       options = save_options(run_.policy, run_.identity), state = std::move(state), program = program_state(),
+       map = std::move(map), group = background_->group, rows = run_.log.row_files()]() mutable {
+        copied.synchronize();
+        if (!recorded->wait_for(state.step)) return std::string();
+        sync_rows(rows);
+        state.program = *program;
+        return checkpoint::save(dir, map, state, group, options);
+      });
 }
 
 void Saver::give_up() {

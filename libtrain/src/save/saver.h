@@ -35,7 +35,10 @@ struct SavedRun {
   bool copies_to_memory;            // true if it keeps copies of its state in the hosts' memory
   Size newest_on_disk;              // step of its newest valid checkpoint; -1: none
   std::optional<Size> from_memory;  // step of the copies in memory from which it continues; nullopt: none
-  std::function<checkpoint::RunState(const LossScale&)> state;  // returns the state for a checkpoint at this time
+  // The program's own state. After a step it may change until recorded() is called for the step.
+  const State& program;
+  // Returns the state for a checkpoint at this time, without the program's.
+  std::function<checkpoint::RunState(const LossScale&)> state;
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
@@ -67,8 +70,9 @@ class Saver {
   void start_copies(bool saves);
   // True if the step must be recorded before save(). Otherwise the thread that writes waits for the record.
   bool save_needs_record() const { return background_ == nullptr; }
-  // Call it after the record of `step` is written. Only then do copies of its state become valid.
-  void recorded(Size step) { recorded_->add(step); }
+  // Call it after the record of `step` is written and the program has seen the step. Only then do copies of its state
+  // become valid.
+  void recorded(Size step);
   // Call it if the numbers of a step are not finite. Drops its state, and waits for the earlier saves.
   void give_up();
   // Removes the copies in memory. Call it when they are not needed any longer.
@@ -86,6 +90,7 @@ class Saver {
     Error error;
   };
 
+  std::shared_ptr<const State> program_state();
   bool minutes_are_over();
   double seconds_since(std::chrono::steady_clock::time_point begin) const;
   SaveOutcome save_now(Size step);
@@ -103,8 +108,13 @@ class Saver {
   std::unique_ptr<Background> background_;         // null: saves block training
   std::unique_ptr<MemoryCheckpoints> memory_;      // null: no copies in memory
   std::optional<Failure> failure_;                 // set if the newest save failed
-  Size last_begun_, last_saved_;                   // steps; -1: none
-  int final_attempt_ = 0;                          // number of the attempt at the end of the run; 0 before the end
+  // The program's state after the last step that is saved or copied. Threads read it once the step is recorded.
+  struct {
+    Size step = -1;
+    std::shared_ptr<State> state;
+  } program_;
+  Size last_begun_, last_saved_;  // steps; -1: none
+  int final_attempt_ = 0;         // number of the attempt at the end of the run; 0 before the end
   std::chrono::steady_clock::time_point last_begin_;
 };
 

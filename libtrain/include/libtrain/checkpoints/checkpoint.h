@@ -20,6 +20,13 @@
 #include "libtrain/tensor/shard_map.h"
 
 namespace lt {
+
+// The state that a program keeps in its checkpoints besides model and optimizer: bytes by name, such as the best loss
+// so far. It belongs to the run, not to a rank. Names must be UTF-8 and not empty. Names and values together may have
+// at most kMaxStateBytes.
+using State = std::map<std::string, std::string>;
+inline constexpr Size kMaxStateBytes = Size{1} << 20;
+
 namespace LT_API checkpoint {
 
 // Identifies a training file by its content.
@@ -60,6 +67,8 @@ struct RunState {
   std::vector<DataFile> data_files = {};
   // The evaluation loss of the weights in this checkpoint; nullopt if the run did not evaluate at this step.
   std::optional<double> eval_loss = std::nullopt;
+  // The program's own state. save() writes that of rank 0.
+  State program = {};
 };
 
 // Returns an id for a new run, from the UTC time and 64 random bits: "20240501T165500Z-9f3c2a10b4d5e6f7".

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "libtrain/api.h"
+#include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/comm/world.h"
 #include "libtrain/config/config.h"
 #include "libtrain/data/batch_source.h"
@@ -51,6 +52,13 @@ class Trainer {
   // This rank's share of a step, which a BatchSource must deliver.
   BatchShape batch_shape() const;
 
+  // What the program keeps in the run's checkpoints, in memory and on disk, besides model and optimizer. `on_step` may
+  // change it: the checkpoint of a step has the state after `on_step` of that step, on rank 0. When train() continues
+  // from a checkpoint, or finds the run complete, it replaces the state on every rank by the checkpoint's, before it
+  // calls BatchSource::seek(). A run that begins keeps what the program has put in before. Throws UsageError after a
+  // step whose state breaks a rule of lt::State.
+  State& state() { return state_; }
+
   // Trains on `batches` until train.steps or train.max_minutes, and returns ExitCode::ok. If any rank receives SIGTERM,
   // SIGUSR1 or SIGINT, all ranks stop after the same step, save their state, and return ExitCode::restart. A second
   // SIGINT ends the process at once with code 130. Until train() returns, it handles these signals and ignores SIGPIPE.
@@ -67,6 +75,7 @@ class Trainer {
   const World& world_;
   nn::Model& model_;
   const std::unique_ptr<Resolved> resolved_;
+  State state_;
 };
 
 // Predicts the memory and the time of a Trainer's run on `ranks` ranks, without running it. The memory is exact. It is
