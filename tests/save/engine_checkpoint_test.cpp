@@ -291,3 +291,111 @@ TEST_CASE("load: a checkpoint of another optimizer is an error that names the st
   checkpoint::export_hf(step, folder / "hf", {.weights = kAverage});
   CHECK(std::filesystem::exists(folder / "hf/model.safetensors"));
 }
+
+namespace {
+
+// A model that is no transformer: y = W x.
+struct Linear : nn::Model {
+  struct Layer : nn::Module {
+    explicit Layer(Size width) : linear(add<nn::Linear>("linear", width, 4, true, nn::Init::normal(0.5f))) {}
+    nn::Linear& linear;
+  };
+  explicit Linear(Size width = 4, const char* name = "only") : only(add_unit<Layer>(name, width)) {}
+  Tensor loss(const Batch& batch) override {
+    return run(only, [=, this, inputs = batch.inputs, targets = batch.targets] {
+      return nn::cross_entropy(only.linear(inputs), targets);
+    });
+  }
+  Layer& only;
+};
+
+Batch batch_of_4() {
+  return {Tensor::from(std::vector<float>{1, 2, 3, 4}, {1, 4}), Tensor::from(std::vector<std::int32_t>{1}, {1})};
+}
+
+// Whether the model has the values of that kind, in its own dtype.
+bool has_weights_of(const nn::Model& model, const std::string& step, const char* kind = kMaster) {
+  for (const nn::NamedParameter& entry : model.all_parameters()) {
+    const Tensor tensor = entry.parameter->tensor().detach();
+    std::vector<float> expected = checkpoint::read_tensor(step, entry.name, kind);
+    for (float& value : expected) {
+      if (tensor.dtype() == DType::bf16) value = static_cast<float>(bf16(value));
+    }
+    const Tensor in_f32 = Tensor::empty(tensor.shape(), DType::f32);
+    copy(in_f32, tensor);
+    if (in_f32.to_vector<float>() != expected) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("load_weights: a model of any class computes what its engine did", "[train]") {
+  const TempFolder folder;
+  Linear trained;
+  Engine engine(trained, Group(), {}, averaged(AdamW{.lr = 0.1f}, 0.5), {.micro_batch = 1});
+  for (int step = 0; step < 3; ++step) engine.step(batch_of_4());
+  const std::string step = save(engine, folder / "run/checkpoints", Group());
+  for (const std::string& path : {step, folder / "run/checkpoints", folder / "run"}) {
+    Linear model;
+    CHECK(load_weights(model, path) == step);
+    CHECK(has_weights_of(model, step));
+    CHECK(model.loss(batch_of_4()).item() == engine.evaluate(batch_of_4())[0].loss);
+  }
+  Linear narrow, average;
+  load_weights(narrow, step, kCpu, DType::bf16);
+  CHECK(narrow.all_parameters()[0].parameter->tensor().dtype() == DType::bf16);
+  CHECK(has_weights_of(narrow, step));
+  load_weights(average, step, kCpu, DType::f32, kAverage);
+  CHECK(has_weights_of(average, step, kAverage));
+  CHECK_FALSE(has_weights_of(average, step));
+
+  Linear wider(5), other(4, "other");
+  CHECK_THROWS_WITH(load_weights(wider, step),
+                    ContainsSubstring("parameter only.linear.weight: expected shape [4, 5], found [4, 4]"));
+  CHECK_THROWS_WITH(load_weights(other, step),
+                    ContainsSubstring("parameter other.linear.weight: expected shape [4, 4], "
+                                      "found no such parameter"));
+  CHECK_THROWS_AS(load_weights(average, folder / "nowhere"), DataError);
+  CHECK_THROWS_WITH(load_weights(average, step, kCpu, DType::i32), "dtype: expected f32, bf16 or f16, got i32");
+  CHECK_THROWS_WITH(load_weights(average, step, kCpu, DType::f32, "m2"), ContainsSubstring("expected m2, found none"));
+}
+
+TEST_CASE("load_weights: a damaged checkpoint is passed over", "[train]") {
+  const TempFolder folder;
+  Linear trained, model;
+  Engine engine(trained, Group(), {}, AdamW{.lr = 0.1f}, {.micro_batch = 1});
+  const std::string first = save(engine, folder.text(), Group());
+  engine.step(batch_of_4());
+  const std::string second = save(engine, folder.text(), Group());
+  std::string bytes = lt_test::read_text(second + "/rank-00000.h5");
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  lt_test::write_text(second + "/rank-00000.h5", bytes);
+  CHECK(load_weights(model, folder.text()) == first);
+  CHECK(has_weights_of(model, first));
+}
+
+TEST_CASE("load_weights: a transformer from a checkpoint and from a Hugging Face folder", "[train]") {
+  const TempFolder folder;
+  nn::TransformerSpec spec{.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8};
+  nn::Gpt2 trained(spec);
+  Engine engine(trained, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
+  const std::string step = save(engine, folder / "run", Group());
+  checkpoint::export_hf(step, folder / "hf");
+  for (const std::string& path : {step, folder / "hf"}) {
+    nn::Gpt2 model(spec);
+    CHECK(load_weights(model, path) == path);
+    CHECK(has_weights_of(model, step));
+    nn::TransformerSpec other = spec;
+    other.norm_eps = 0.5f;
+    nn::Gpt2 different(other);
+    CHECK_THROWS_WITH(load_weights(different, path), path + ": norm_eps: expected 0.5, as the model has, found 1e-05");
+  }
+  Linear linear;
+  CHECK_THROWS_WITH(load_weights(linear, folder / "hf"),
+                    (folder / "hf") +
+                        ": expected a checkpoint of a model that is no transformer, found a folder in the "
+                        "Hugging Face format");
+  CHECK_THROWS_WITH(load_weights(trained, folder / "hf", kCpu, DType::f32, kAverage),
+                    ContainsSubstring("expected a checkpoint with an average of the weights, found a folder"));
+}

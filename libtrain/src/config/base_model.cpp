@@ -126,6 +126,13 @@ void require_model_at(const std::string& from) {
                   is_file ? "the folder of config.json and the weights, or that of a run or a step" : other.hint);
 }
 
+void require_same_spec(const nn::TransformerSpec& spec, const nn::TransformerSpec& base, const std::string& where) {
+  const nn::SpecField* const field = difference_of(spec, base, {});
+  if (field == nullptr) return;
+  throw DataError("checkpoint", fmt::format("{}: {}: expected {}, as the model has, found {}", where, field->name,
+                                            text_of_field(spec, *field), text_of_field(base, *field)));
+}
+
 void require_same_model(const Config& config) {
   const std::string& from = config.model.from;
   require_model_at(from);

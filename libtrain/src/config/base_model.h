@@ -31,6 +31,10 @@ std::optional<nn::TransformerSpec> model_at(const std::string& path);
 // Throws DataError if model_at() returns nullopt. The error says what is there instead.
 void require_model_at(const std::string& from);
 
+// Throws DataError, which names the field and both values, if `spec` differs from `base`, the model of the weights in
+// `where`, in more than adapters, dropout and, with rotary positions, max_seq, rope_base and rope_scaling.
+void require_same_spec(const nn::TransformerSpec& spec, const nn::TransformerSpec& base, const std::string& where);
+
 // Like require_model_at() for model.from. Also throws UsageError if the model differs from that model in more than
 // adapters, dropout and, with rotary positions, model.max_seq, model.rope_base and model.rope_scaling. The error names
 // the key and both values. A preset set together with a Hugging Face folder must match the folder too.

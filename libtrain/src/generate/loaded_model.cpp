@@ -1,7 +1,8 @@
-// Loads a checkpoint's weights into a model, and evaluates batches with it.
+// Loads weights into models, and evaluates batches with them.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <optional>
 
 #include "checkpoints/format/files.h"
@@ -10,6 +11,7 @@
 #include "checkpoints/format/model_json.h"
 #include "checkpoints/format/transfer.h"
 #include "checkpoints/hugging_face/base_weights.h"
+#include "checkpoints/hugging_face/hf_folder.h"
 #include "comm/value_exchange.h"
 #include "config/base_model.h"
 #include "config/resolve.h"
@@ -44,6 +46,50 @@ Tensor on_device(const Tensor& values, Device device) {
   return there;
 }
 
+// How a model's weights are loaded.
+struct WeightsOptions {
+  std::string weights;
+  Device device;
+  DType dtype;
+  std::string base;
+};
+
+// Allocates a parameter, and returns the range to read.
+StateRange allocate(const nn::NamedParameter& entry, const std::string& kind, const WeightsOptions& options) {
+  const MemoryScope owner(MemoryOwner::parameters);
+  const Tensor tensor = Tensor::empty(entry.parameter->shape(), options.dtype, options.device);
+  entry.parameter->bind(tensor);
+  return {entry.name, kind, 0, tensor.elements(), tensor.view({tensor.elements()})};
+}
+
+// Allocates the model's parameters and buffers, fills the base of its adapters, and returns the ranges to read from the
+// checkpoint. `spec` describes a transformer; null: another model.
+ShardMap allocate(nn::Model& model, const nn::TransformerSpec* spec, const std::string& step_directory,
+                  const checkpoint::RunState& state, const WeightsOptions& options) {
+  const bool has_base = spec != nullptr && nn::has_adapters(*spec);
+  const auto is_saved = [&](const std::string& name) { return !has_base || nn::is_adapter(name); };
+  ShardMap map;
+  for (const nn::NamedParameter& entry : model.all_parameters()) {
+    if (is_saved(entry.name)) map.parameters.push_back({entry.name, entry.parameter->shape()});
+  }
+  checkpoint::require_parameters(step_directory, map.parameters);  // before they are allocated
+  const auto kinds = checkpoint::weight_kinds(step_directory, options.weights);
+  std::optional<checkpoint::BaseWeights> base;
+  if (spec != nullptr) base = checkpoint::base_of(state, step_directory, *spec, options.base);
+  model.materialize_buffers(options.device, options.dtype);
+  std::vector<StateRange> beneath;
+  for (const nn::NamedParameter& entry : model.all_parameters()) {
+    const bool saved = is_saved(entry.name);
+    (saved ? map.needed : beneath).push_back(allocate(entry, saved ? kinds.at(entry.name) : kMaster, options));
+  }
+  if (base) {
+    checkpoint::Transfer transfer(options.device);
+    base->read(beneath, transfer);
+    transfer.finish();
+  }
+  return map;
+}
+
 // Makes the model that the checkpoint describes, allocates its parameters and returns the ranges to read.
 ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, const LoadOptions& options) {
   const checkpoint::RunState state = checkpoint::read_state(step_directory);
@@ -53,34 +99,46 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
   loaded.separates_documents = config.data.documents == Documents::mask;
   loaded.read_raw16 = config.data.format == TokenFormat::raw16;
   loaded.model = nn::make_transformer(description.spec);
-  const bool has_base = nn::has_adapters(description.spec);
-  const auto is_saved = [&](const std::string& name) { return !has_base || nn::is_adapter(name); };
-  ShardMap map;
-  for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
-    if (is_saved(entry.name)) map.parameters.push_back({entry.name, entry.parameter->shape()});
-  }
-  checkpoint::require_parameters(step_directory, map.parameters);  // before they are allocated
-  const auto kinds = checkpoint::weight_kinds(step_directory, options.weights);
-  const std::optional<checkpoint::BaseWeights> base =
-      checkpoint::base_of(state, step_directory, description.spec, options.base);
   const DType dtype = options.dtype ? *options.dtype : config::compute_dtype(config.train.dtype);
-  loaded.model->materialize_buffers(options.device, dtype);
-  const MemoryScope owner(MemoryOwner::parameters);
-  std::vector<StateRange> beneath;
-  for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
-    const Tensor tensor = Tensor::empty(entry.parameter->shape(), dtype, options.device);
-    entry.parameter->bind(tensor);
-    const bool saved = is_saved(entry.name);
-    (saved ? map.needed : beneath)
-        .push_back({entry.name, saved ? kinds.at(entry.name) : kMaster, 0, tensor.elements(),
-                    tensor.view({tensor.elements()})});
+  return allocate(*loaded.model, &description.spec, step_directory, state,
+                  {options.weights, options.device, dtype, options.base});
+}
+
+const nn::TransformerSpec* spec_of(const nn::Model& model) {
+  const auto* const transformer = dynamic_cast<const nn::Transformer*>(&model);
+  return transformer == nullptr ? nullptr : &transformer->spec();
+}
+
+// The transformer that a checkpoint describes; nullopt if it describes none, as that of a row of a program's own.
+std::optional<nn::TransformerSpec> saved_spec(const checkpoint::RunState& state) {
+  try {
+    return checkpoint::model_from_json(state.model).spec;
+  } catch (const DataError&) {
+    return std::nullopt;
   }
-  if (base) {
-    checkpoint::Transfer transfer(options.device);
-    base->read(beneath, transfer);
-    transfer.finish();
+}
+
+void load_hf_weights(nn::Model& model, const std::string& path, const WeightsOptions& options) {
+  const auto refuse = [&](const char* expected) {
+    throw DataError("checkpoint",
+                    fmt::format("{}: expected {}, found a folder in the Hugging Face format", path, expected));
+  };
+  const nn::TransformerSpec* const spec = spec_of(model);
+  if (spec == nullptr) refuse("a checkpoint of a model that is no transformer");
+  if (options.weights != kMaster) refuse("a checkpoint with an average of the weights");
+  const checkpoint::HfFolder folder(path);
+  config::require_same_spec(*spec, folder.spec(), path);
+  std::vector<ParameterInfo> parameters;
+  for (const nn::NamedParameter& entry : model.all_parameters()) {
+    parameters.push_back({entry.name, entry.parameter->shape()});
   }
-  return map;
+  folder.require_parameters(parameters);
+  model.materialize_buffers(options.device, options.dtype);
+  std::vector<StateRange> ranges;
+  for (const nn::NamedParameter& entry : model.all_parameters()) ranges.push_back(allocate(entry, kMaster, options));
+  checkpoint::Transfer transfer(options.device);
+  folder.read(ranges, transfer);
+  transfer.finish();
 }
 
 }  // namespace
@@ -127,6 +185,36 @@ LoadedModel load_model(const std::string& directory, const LoadOptions& options)
   loaded.step = found.state.step;
   loaded.directory = found.folder;
   return loaded;
+}
+
+std::string load_weights(nn::Model& model, const std::string& path, Device device, DType dtype,
+                         const std::string& weights) {
+  require_device(device);
+  if (!is_state_dtype(dtype)) {
+    throw UsageError("generate", "dtype", "f32, bf16 or f16", std::string(dtype_name(dtype)));
+  }
+  const generator::WeightsOptions options{weights, device, dtype, ""};
+  if (checkpoint::is_hf_folder(path)) {
+    generator::load_hf_weights(model, path, options);
+    return path;
+  }
+  const nn::TransformerSpec* const spec = generator::spec_of(model);
+  std::vector<std::string> notes;
+  checkpoint::Loaded found;
+  for (const checkpoint::Listing& candidate : checkpoint::candidates(path, checkpoint::kAnyRun)) {
+    ShardMap map;
+    if (candidate.valid) {
+      const checkpoint::RunState state = checkpoint::read_state(candidate.path);
+      const auto saved = generator::saved_spec(state);
+      if (spec != nullptr && saved) config::require_same_spec(*spec, *saved, candidate.path);
+      map = generator::allocate(model, spec, candidate.path, state, options);
+    }
+    found = checkpoint::load_newest({candidate}, map, Group(), &notes);
+    if (!found.folder.empty()) break;
+  }
+  if (found.folder.empty()) throw checkpoint::no_valid_checkpoint(path, notes);
+  for (const std::string& note : notes) std::fprintf(stderr, "warning: [checkpoint] passed over: %s\n", note.c_str());
+  return found.folder;
 }
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// Loads a trained model and generates text with it.
+// Loads trained models, and generates text with transformers.
 #pragma once
 
 #include <cstdint>
@@ -116,11 +116,26 @@ struct LoadOptions {
   std::string base = {};                    // for adapters: the folder of their base; empty: the one that training used
 };
 
+// Makes the transformer that a checkpoint describes and loads its weights, its tokenizer and the settings of its run:
+// to generate text or to evaluate, as `ltrain sample` and `ltrain eval` do. To load a model that is no transformer, or
+// one that the program has made, or a folder in the Hugging Face format, use load_weights().
 // Loads the newest valid step of `directory`, which is a step's folder, a checkpoints folder or a run's folder.
 // Converts weights block by block while it reads them, so memory holds the model once. Throws DataError if no
 // checkpoint is valid (with the reason for each), and if the checkpoint holds no transformer, contradicts its
 // description, or lacks the requested weights or the base of its adapters. Throws UsageError if its description is not
 // a valid model, or if the device is missing.
 LoadedModel load_model(const std::string& directory, const LoadOptions& options = {});
+
+// Loads the weights of a model that the program has made, of any class, for inference without an engine: allocates
+// parameters, which collect no gradients, and buffers on `device` in `dtype` (f32, bf16 or f16), and fills the
+// parameters. `path` is a step's folder, a checkpoints folder or a run's folder, whose newest valid step is read; for
+// an nn::Transformer it may be a folder in the Hugging Face format. `weights` is kMaster, or kAverage if the run keeps
+// an average. Adapters also load their base, as in load_model(). Returns the folder that was read. Reports on standard
+// error why it skipped a step. It is no collective: each process loads a whole model of its own. Throws DataError if
+// there is nothing to load, if a parameter is missing or has another shape (it names both), if a transformer differs
+// from the saved one in another field, and if the checkpoint lacks `weights`. Throws UsageError for another dtype, and
+// if the device is missing.
+std::string load_weights(nn::Model& model, const std::string& path, Device device = kCpu, DType dtype = DType::f32,
+                         const std::string& weights = kMaster);
 
 }  // namespace lt
