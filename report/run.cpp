@@ -159,7 +159,9 @@ void add_status(Document& document, const RunData& run, const Summary& s) {
                                           : "no checkpoint of it is recorded");
     } else {
       text = fmt::format("The run ended after {}{}.", count,
-                         reason == "max_minutes" ? ", at the limit of train.max_minutes" : "");
+                         reason == "max_minutes" ? ", at the limit of train.max_minutes"
+                         : reason == "program"   ? ", because the program stopped it"
+                                                 : "");
     }
   }
   const bool would_repeat = reason == kNotFinite && saved == 0;  // the same steps, up to the one that stopped it

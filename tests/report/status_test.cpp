@@ -29,6 +29,8 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
   CHECK(contains(status(""), "The record ends after 4 of 10 steps without an end event"));
   CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"max_minutes\",\"seconds\":1}\n"),
                  "The run ended after 4 of 10 steps, at the limit of train.max_minutes."));
+  CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"program\",\"seconds\":1}\n"),
+                 "The run ended after 4 of 10 steps, because the program stopped it."));
   CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"signal SIGUSR1\",\"seconds\":1}\n"),
                  "The run was stopped after 4 of 10 steps, by SIGUSR1; no checkpoint of it is recorded."));
   const std::string stopped = "{\"event\":\"end\",\"step\":4,\"reason\":\"signal SIGUSR1\",\"seconds\":1}\n";

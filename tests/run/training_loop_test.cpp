@@ -52,7 +52,7 @@ struct Trained {
   std::vector<double> losses;  // of these
 };
 
-Trained train_small(const TrainerOptions& options, const Trainer::StepCallback& on_step = {}) {
+Trained train_small(const TrainerOptions& options, const StepCallback& on_step = {}) {
   Small model;
   Counting batches;
   Trained trained;

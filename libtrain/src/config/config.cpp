@@ -219,6 +219,10 @@ std::string to_toml(const Config& config) {
   for (const config::Key& key : config::schema(*config.models)) {
     if (!config::is_of_model(key, config)) continue;
     if (key.section != section) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section = key.section);
+    if (config.replaced.contains(key.full_name())) {
+      text += fmt::format("# {} = (the program's own)\n", key.name);
+      continue;
+    }
     // data.epochs stands in place of train.steps, and a file that gives both is refused.
     const bool follows = config.data.epochs > 0 && key.full_name() == "train.steps";
     if (config.derived.contains(key.full_name())) {
@@ -237,7 +241,8 @@ std::map<std::string, std::string> flatten(const Config& given) {
   for (OptimGroupConfig& group : config.optim.groups) group.optimizer = config::optimizer_of(group, config.optim);
   std::map<std::string, std::string> values;
   for (const config::Key& key : config::schema(*config.models)) {
-    if (config::is_of_model(key, config)) values.emplace(key.full_name(), config::toml_text(config, key));
+    if (config::is_of_model(key, config) && !config.replaced.contains(key.full_name()))
+      values.emplace(key.full_name(), config::toml_text(config, key));
   }
   return values;
 }

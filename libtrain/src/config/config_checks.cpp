@@ -90,8 +90,15 @@ void require_numbers_in_f32(const Config& config) {
   }
 }
 
+void require_known_optimizer(const Config& config) {
+  if (!has_own_optimizers(config) || config.replaced.contains("optim.groups")) return;
+  refuse("optim.name", fmt::format("one of {}", fmt::join(optimizer_names(), ", ")), config.optim.name,
+         "optimizers of a program's own come from its TrainerOptions");
+}
+
 // A Muon group brings an AdamW group for the parameters that Muon does not take.
 void require_few_groups(const Config& config) {
+  if (has_own_optimizers(config)) return;
   std::size_t groups = rows_of_optimizer(config.optim.name).size();
   for (const OptimGroupConfig& group : config.optim.groups) {
     groups += rows_of_optimizer(optimizer_of(group, config.optim)).size();
@@ -136,9 +143,9 @@ void require_evaluation_of_best(const Config& config) {
 void check(const Config& complete) {
   for (const auto require :
        {require_backend_of_device, require_graph_on_gpu, require_f32_of_tf32, require_no_fp8_with_adapters,
-        require_kernels_of_profile, require_falling_rate, require_decays_below_1, require_numbers_in_f32,
-        require_few_groups, require_bf16_without_masters, require_one_source_of_data, require_steps_or_epochs,
-        require_one_origin_of_weights, require_evaluation_of_best}) {
+        require_kernels_of_profile, require_known_optimizer, require_falling_rate, require_decays_below_1,
+        require_numbers_in_f32, require_few_groups, require_bf16_without_masters, require_one_source_of_data,
+        require_steps_or_epochs, require_one_origin_of_weights, require_evaluation_of_best}) {
     require(complete);
   }
 }

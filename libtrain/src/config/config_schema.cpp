@@ -32,6 +32,13 @@ Rule one_of_or_empty(std::vector<std::string> choices) {
   return {.low = 0, .high = 0, .choices = std::move(choices), .may_be_empty = true};
 }
 
+// A run of a program with optimizers of its own must be readable by other programs.
+Rule optimizer_name() {
+  Rule rule = one_of(optimizer_names());
+  rule.prefix = kOwnOptimizers;
+  return rule;
+}
+
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
   for (const nn::Preset& preset : nn::presets()) names.push_back(preset.name);
@@ -178,7 +185,7 @@ std::vector<Key> schema(const ModelTable& models) {
            "share of each target's probability to spread over the vocabulary in the training loss; 0 disables "
            "smoothing"),
 
-    LT_KEY(optim, name, one_of(optimizer_names()),
+    LT_KEY(optim, name, optimizer_name(),
            "optimizer; muon: Muon for the weight matrices of blocks, AdamW for all other parameters"),
     LT_KEY(optim, lr, at_least(0), "peak learning rate, reached at the end of warm-up"),
     LT_KEY(optim, min_lr, any(), "final learning rate, unless schedule is constant; negative: lr / 10"),

@@ -48,6 +48,7 @@ struct Rule {
   bool without_low = false, without_high = false;  // true: the bound itself is not valid
   std::vector<std::string> choices{};              // for text; empty: any text
   bool may_be_empty = false;                       // for text
+  std::string_view prefix{};                       // for text: what begins with it is valid besides the choices
 };
 
 struct Key {

@@ -173,8 +173,9 @@ bool satisfies(const Rule& rule, Real value) {
 }
 bool satisfies(const Rule& rule, const std::string& value) {
   if (value.empty()) return rule.may_be_empty;
-  return io::is_utf8(value) &&
-         (rule.choices.empty() || std::find(rule.choices.begin(), rule.choices.end(), value) != rule.choices.end());
+  const bool has_prefix = !rule.prefix.empty() && value.starts_with(rule.prefix);
+  return io::is_utf8(value) && (has_prefix || rule.choices.empty() ||
+                                std::find(rule.choices.begin(), rule.choices.end(), value) != rule.choices.end());
 }
 bool satisfies(const Rule&, const std::vector<std::string>& values) {
   return std::all_of(values.begin(), values.end(), [](const std::string& v) { return !v.empty() && io::is_utf8(v); });

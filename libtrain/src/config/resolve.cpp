@@ -46,7 +46,7 @@ OptimizerGroups optimizers_of(const Config& config) {
     add(optimizer_of(group, optim), group.match, group.weight_decay < 0 ? optim.weight_decay : group.weight_decay,
         group.lr_scale);
   }
-  add(optim.name, "*", optim.weight_decay, 1);
+  if (!has_own_optimizers(config)) add(optim.name, "*", optim.weight_decay, 1);
   made.frozen = config.model.freeze;
   if (nn::has_adapters(config.model)) made.trained = {"*" + std::string(nn::kLoraA), "*" + std::string(nn::kLoraB)};
   if (optim.ema > 0) {

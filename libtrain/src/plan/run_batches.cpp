@@ -32,6 +32,7 @@ RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, cons
   RunBatches batches{batch(shape.samples()), {}, {}};
   if (resolved.evaluation.every > 0) {
     batches.evaluation = batch(shape.micro_batch);
+    if (resolved.evaluation.own.batch) return batches;
     require_token_batch(*batches.evaluation, {shape.micro_batch, shape.seq}, resolved.evaluation.every);
     for (std::size_t i = 1; i < resolved.data.val.size(); ++i) {
       batches.other_evaluations.push_back(batch(shape.micro_batch));

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "io/print_note.h"
 #include "libtrain/error.h"
@@ -26,8 +27,8 @@ std::string line_of_gap(const LostRows::Gap& gap) {
 
 }  // namespace
 
-void RunLog::open(const std::string& run_dir) {
-  folder_ = run_dir;
+void RunLog::open(const std::string& run_dir, std::function<void(std::string_view line)> console) {
+  folder_ = run_dir, console_ = std::move(console);
   log_ = std::make_unique<LossyLines>(run_dir + "/log.txt", line_of_gap);
   metrics_ = std::make_unique<LossyLines>(run_dir + "/metrics.jsonl", event_of_gap);
 }
@@ -39,6 +40,7 @@ void RunLog::add(const std::string& path, std::unique_ptr<Sink> sink) {
 void RunLog::say(const std::string& line) {
   if (log_ == nullptr) return;
   note(line);
+  if (console_) return console_(line);
   if (!has_console_) return;  // a lost console is no error of the run
   has_console_ = io::write_console(line + "\n");
 }

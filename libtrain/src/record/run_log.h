@@ -3,10 +3,12 @@
 // the run continues.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "record/lossy_lines.h"
@@ -18,11 +20,12 @@ namespace lt::recorder {
 
 class RunLog {
  public:
-  // Throws DataError.
-  void open(const std::string& run_dir);
+  // `console` takes the lines of the console, without their ends; empty: standard output. Throws DataError.
+  void open(const std::string& run_dir, std::function<void(std::string_view line)> console = {});
   // Adds a sink that writes to `path`.
   void add(const std::string& path, std::unique_ptr<Sink> sink);
 
+  // Writes to log.txt and the console. Passes on exceptions of the console's function.
   void say(const std::string& line);
   // Writes to log.txt only.
   void note(const std::string& line);
@@ -61,6 +64,7 @@ class RunLog {
 
   std::string folder_;
   Size step_ = 0;  // step of the last row or event
+  std::function<void(std::string_view line)> console_;
   bool has_console_ = true;
   std::unique_ptr<LossyLines> log_, metrics_;
   std::vector<LossySink> sinks_;

@@ -6,11 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "checkpoints/format/load.h"
 #include "config/base_model.h"
 #include "config/model_table.h"
 #include "config/names.h"
+#include "config/optimizer_choices.h"
 #include "config/resolve.h"
 #include "device/cuda.h"
 #include "libtrain/checkpoints/checkpoint.h"
@@ -71,6 +74,9 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
     lines.push_back(fmt::format("tokens a step: {} before, {} now", tokens, shape.global_tokens()));
   }
   const auto before = flatten(earlier), now = flatten(resolved.config);
+  const auto is_known = [&](std::string_view key) {
+    return !key.starts_with("optim.") || earlier.origins.contains(std::string(key));
+  };
   const bool in_epochs = earlier.data.epochs > 0 || resolved.data.epochs > 0;
   const char* const length = in_epochs ? "data.epochs" : "train.steps";
   // The same epochs are other steps with another batch, or if the data begins again.
@@ -78,7 +84,8 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   for (const char* key :
        {length, "optim.schedule", "optim.lr", "optim.min_lr", "optim.warmup", "optim.weight_decay", "optim.clip",
         "model.dropout", "train.label_smoothing", "train.z_loss", "train.dtype", "train.seed", "data.documents"}) {
-    if (!before.contains(key) || !now.contains(key)) continue;  // a program's own model has no dropout
+    // A program's own model has no dropout, and functions of the program replace keys.
+    if (!before.contains(key) || !now.contains(key) || !is_known(key)) continue;
     const bool is_same = before.at(key) == now.at(key);
     if (is_same && !(key == length && has_other_steps)) continue;
     lines.push_back(is_same ? fmt::format("{}: {} as before", key, now.at(key))
@@ -86,11 +93,13 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
     if (key != length) continue;
     if (in_epochs) lines.back() += fmt::format(", {} steps in all", resolved.steps());
     lines.back() += fmt::format(", of which {} remain", resolved.steps() - run.steps_done());
-    if (resolved.schedule.decay != Decay::constant)
+    if (!resolved.own_schedule && resolved.schedule.decay != Decay::constant)
       lines.back() += "; the schedule of the learning rate ends with them";
   }
-  if (const std::string jump = jump_of_rate(earlier, resolved.schedule, run.steps_done()); !jump.empty())
-    lines.push_back(jump);
+  if (!resolved.own_schedule && is_known("optim.schedule")) {
+    if (const std::string jump = jump_of_rate(earlier, resolved.schedule, run.steps_done()); !jump.empty())
+      lines.push_back(jump);
+  }
   if (run.data.loader != nullptr) std::ranges::move(order_changes(earlier, resolved.config), std::back_inserter(lines));
   return lines;
 }
@@ -128,6 +137,10 @@ void announce(Run& run, const std::string& command) {
       config::name_of(resolved.parallel.recompute),
       resolved.step.tf32 ? "f32 with matmuls in TF32" : config::name_of(resolved.precision),
       resolved.parallel.deterministic ? ", deterministic" : "", static_cast<double>(plan.peak_bytes) / (1 << 30));
+  if (config::has_own_optimizers(resolved.config)) {
+    say("optimizer: {} of the program", resolved.config.optim.name.substr(config::kOwnOptimizers.size()));
+  }
+  if (resolved.own_schedule) say("learning rate: by a schedule of the program");
   Size trained = 0;
   const std::vector<OptimizerGroupUse> groups = run.engine->optimizer_groups();
   for (const OptimizerGroupUse& use : groups) {
@@ -163,7 +176,7 @@ void announce(Run& run, const std::string& command) {
   if (!run.folder.starting_over.empty()) say("{}", run.folder.starting_over);
   if (!run.from.weights.empty())
     say("{} weights from {}", run.from.base_digest.empty() ? "initial" : "base", run.from.weights);
-  if (resolved.steps() > 0 && resolved.schedule.warmup >= resolved.steps()) {
+  if (!resolved.own_schedule && resolved.steps() > 0 && resolved.schedule.warmup >= resolved.steps()) {
     say("warning: optim.warmup {} is not below train.steps {}: the learning rate rises to the end",
         resolved.schedule.warmup, resolved.steps());
   }

@@ -38,8 +38,11 @@ void DueWork::evaluate() {
   const TimelineScope untraced(nullptr);
   device::fault_point("evaluate");
   const BatchShape shape = run_.engine->batch_shape();
-  const Evaluation result = run::evaluate(run_.data.validation, samples_per_evaluation(), shape.rank, shape.ranks,
-                                          [&](const Batch& batch) { return run_.engine->evaluate(batch); });
+  const auto losses_of = [&](const Batch& batch) { return run_.engine->evaluate(batch); };
+  const EvaluationBatches& own = run_.resolved.evaluation.own;
+  const Evaluation result =
+      own.batch ? run::evaluate(own, shape.micro_batch, shape.rank, shape.ranks, losses_of)
+                : run::evaluate(run_.data.validation, samples_per_evaluation(), shape.rank, shape.ranks, losses_of);
   const bool has_loss = result.loss.counted() > 0;
   const double loss = result.loss.value();
   if (has_loss) run_.eval_loss = loss;

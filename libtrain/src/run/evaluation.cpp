@@ -1,7 +1,12 @@
 // Hands the micro-batches of validation sets to the ranks in turn.
 #include "run/evaluation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "libtrain/error.h"
+#include "libtrain/memory/memory.h"
 
 namespace lt::run {
 
@@ -20,6 +25,27 @@ Evaluation evaluate(std::vector<ValidationSet>& sets, Size samples, int rank, in
     result.loss.add(of_set.loss);
     result.sets.push_back(of_set);
   }
+  return result;
+}
+
+Evaluation evaluate(const EvaluationBatches& own, Size micro_batch, int rank, int ranks,
+                    const std::function<std::vector<BatchLoss>(const Batch&)>& losses_of) {
+  Evaluation result;
+  for (Size first = 0; first < own.count; first += ranks) {
+    const Size here = std::min<Size>(ranks, own.count - first);
+    // A rank without a batch takes part with another's, whose loss does not count twice.
+    const Size index = first + (rank < here ? rank : 0);
+    const MemoryScope owner(MemoryOwner::data);
+    const Batch batch = own.batch(index);
+    if (!batch.inputs.defined() || batch.inputs.dims() == 0 || batch.inputs.dim(0) != micro_batch) {
+      throw UsageError("train", "evaluation",
+                       fmt::format("train.micro_batch {} samples in batch {}", micro_batch, index),
+                       batch.inputs.defined() ? "inputs " + to_string(batch.inputs.shape()) : "none");
+    }
+    const std::vector<BatchLoss> losses = losses_of(batch);
+    for (Size i = 0; i < here; ++i) result.loss.add(losses[static_cast<std::size_t>(i)]);
+  }
+  result.batches = own.count, result.samples = own.count * micro_batch;
   return result;
 }
 

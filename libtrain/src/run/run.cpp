@@ -136,7 +136,7 @@ Run::Run(Resolved resolved_, const World& world, nn::Model& model, BatchSource* 
       const bool is_recorded = write_run_json(resolved.run.dir, folder.identity);
       has_timeline = is_recorded || std::holds_alternative<FromMemory>(from.start);  // which keeps the timeline
     }
-    log.open(resolved.run.dir);
+    log.open(resolved.run.dir, resolved.console);
     const std::string table = resolved.run.dir + "/metrics.csv", events = resolved.run.dir + "/tb";
     if (resolved.record.csv) log.add(table, recorder::make_csv_sink(table));
     if (resolved.record.tensorboard) log.add(events, recorder::make_tensorboard_sink(events, steps_done() + 1));

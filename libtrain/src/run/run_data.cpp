@@ -78,7 +78,7 @@ void open_files(RunData& data, const Resolved& resolved, const World& world, con
     data.batches = data.opened.get();
   }
   data.loader = dynamic_cast<const TokenLoader*>(data.batches);
-  if (resolved.evaluation.every == 0) return;
+  if (resolved.evaluation.every == 0 || resolved.evaluation.own.batch) return;
   if (resolved.data.val.empty()) {
     throw UsageError("config", kValidation, "token files with train.eval_every", "none");
   }

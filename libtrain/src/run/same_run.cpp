@@ -41,6 +41,9 @@ std::vector<Size> shares_of(const Config& config) {
   return data::Mixture::shares_of(weights);
 }
 
+// For a configuration that was read: to_toml() leaves out the keys of a schedule that the program replaced.
+bool had_own_schedule(const Config& earlier) { return !earlier.origins.contains("optim.schedule"); }
+
 }  // namespace
 
 void require_same_run(const Config& complete, const std::string& earlier, const std::string& where, bool same_files) {
@@ -68,6 +71,13 @@ void require_same_run(const Config& complete, const std::string& earlier, const 
     if (found != before.end() && found->second != value) {
       differences += fmt::format("{}{}: {} there, {} now", differences.empty() ? "" : "; ", key, found->second, value);
     }
+  }
+  const bool is_own = complete.replaced.contains("optim.schedule");
+  const bool is_known = earlier_config.origins.contains("optim.clip");
+  if (is_known && had_own_schedule(earlier_config) != is_own) {
+    const auto text = [](bool own) { return own ? "the program's own" : "that of the other keys of [optim]"; };
+    differences +=
+        fmt::format("{}schedule: {} there, {} now", differences.empty() ? "" : "; ", text(!is_own), text(is_own));
   }
   if (differences.empty()) return;
   throw UsageError("config",

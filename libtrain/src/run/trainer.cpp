@@ -1,12 +1,18 @@
 // The public entry points of a run: for any model with options, and for the configuration's model.
 #include "libtrain/run/trainer.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "config/config_schema.h"
 #include "config/model_table.h"
+#include "config/optimizer_choices.h"
 #include "config/origin.h"
 #include "io/whole_file.h"
 #include "libtrain/config/resolved.h"
@@ -27,6 +33,68 @@ Config checked(Config config) {
   return config;
 }
 
+constexpr const char* kOfOptimizers[] = {"optim.beta1",    "optim.beta2",       "optim.eps",    "optim.weight_decay",
+                                         "optim.momentum", "optim.state_dtype", "optim.master", "optim.groups"};
+constexpr const char* kOfSchedule[] = {"optim.lr", "optim.min_lr", "optim.warmup", "optim.schedule"};
+
+// Throws UsageError unless the key has its default, because `own` of the program's own is there instead.
+void require_default(const Config& config, const char* name, const char* own) {
+  const Config unset = default_config(config.models);
+  for (const config::Key& key : config::schema(*config.models)) {
+    if (key.full_name() != name) continue;
+    const std::string expected = config::toml_text(unset, key), found = config::toml_text(config, key);
+    if (found == expected) return;
+    throw UsageError("config", name, fmt::format("its default {} with {} of the program's own", expected, own), found);
+  }
+}
+
+// "own:lion+adamw".
+std::string name_of(const std::vector<OptimizerGroup>& groups) {
+  std::vector<std::string> names;
+  for (const OptimizerGroup& group : groups) {
+    const std::string& name = group.optimizer.name;
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return fmt::format("{}{}", config::kOwnOptimizers, fmt::join(names, "+"));
+}
+
+// Checks that nothing is given twice, and notes in the configuration what the program gives as functions.
+void note_own_parts(Config& config, const TrainerOptions& options) {
+  const auto replace = [&](const auto& keys, const char* own) {
+    for (const char* const key : keys) {
+      require_default(config, key, own);
+      config.replaced.insert(key);
+    }
+  };
+  if (!options.optimizers.empty()) {
+    require_default(config, "optim.name", "optimizers");
+    replace(kOfOptimizers, "optimizers");
+    config.optim.name = name_of(options.optimizers);
+  }
+  if (options.schedule) replace(kOfSchedule, "a schedule");
+  const EvaluationBatches& evaluation = options.evaluation;
+  if (evaluation.batch) {
+    if (evaluation.count < 1)
+      throw UsageError("train", "evaluation.count", "at least 1", std::to_string(evaluation.count));
+    for (const char* const key : {"data.val", "train.eval_tokens"}) require_default(config, key, "evaluation batches");
+  } else if (evaluation.count != 0) {
+    throw UsageError("train", "evaluation.batch", "a function that returns the batches", "none");
+  }
+}
+
+// Adds what the program gives as functions.
+Resolved with_own_parts(Resolved resolved, const TrainerOptions& options) {
+  if (!options.optimizers.empty()) resolved.optimizers.groups = options.optimizers;
+  if (const double ema = resolved.config.optim.ema; !options.optimizers.empty() && ema > 0) {
+    for (OptimizerGroup& group : resolved.optimizers.groups)
+      group.optimizer = averaged(std::move(group.optimizer), ema);
+  }
+  resolved.own_schedule = options.schedule;
+  resolved.evaluation.own = options.evaluation;
+  resolved.console = options.console;
+  return resolved;
+}
+
 // A transformer is described by [model], as in `ltrain train`, so that `ltrain` reads its run. No key describes the
 // shape of another model.
 Config config_of(const nn::Model& model, const TrainerOptions& options) {
@@ -39,6 +107,7 @@ Config config_of(const nn::Model& model, const TrainerOptions& options) {
   config.optim = options.optim, config.checkpoint = options.checkpoint, config.record = options.record;
   config.watchdog = options.watchdog, config.run = options.run;
   config = checked(config);
+  note_own_parts(config, options);
   if (transformer == nullptr) return config;
   for (const nn::SpecField& field : nn::spec_fields())
     config.origins[config::key_of_field(field)] = config::kFromProgram;
@@ -49,7 +118,9 @@ Config config_of(const nn::Model& model, const TrainerOptions& options) {
 
 Trainer::Trainer(const World& world, nn::Model& model, const TrainerOptions& options)
     : world_(world), model_(model), resolved_(std::make_unique<Resolved>()) {
-  collectively(world.group(), [&] { *resolved_ = run::resolve_run(config_of(model, options), world.size()); });
+  collectively(world.group(), [&] {
+    *resolved_ = with_own_parts(run::resolve_run(config_of(model, options), world.size()), options);
+  });
 }
 Trainer::~Trainer() = default;
 
@@ -70,7 +141,7 @@ Plan plan(const std::function<std::unique_ptr<nn::Model>()>& make_model, const T
           const PlanMachine& machine) {
   const auto model = make_model();
   const DeviceType device = machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda;
-  const Resolved resolved = resolve(config_of(*model, options), ranks, device);
+  const Resolved resolved = with_own_parts(resolve(config_of(*model, options), ranks, device), options);
   Plan plan;
   config::name_keys(resolved.config, [&] { plan = make_plan(*model, resolved, ranks, machine); });
   return plan;

@@ -48,7 +48,6 @@ class TrainingLoop {
  public:
   TrainingLoop(Run& run, RestartRecord& restart, const TrainingParts& parts)
       : run_(run),
-        schedule_(run.resolved.schedule),
         state_(parts.state),
         saver_(saved_run(run, parts.state)),
         restart_(restart),
@@ -64,7 +63,10 @@ class TrainingLoop {
     trace_.finish();
     const double seconds = device::seconds_since(begin_);
     run_.log.event({{"event", "end"}, {"step", steps_done()}, {"reason", reason(end)}, {"seconds", seconds}});
-    run_.log.say(fmt::format("{}: {} in {}{}, {}", end == End::signal ? "stopped by " + signal_name() : "done",
+    run_.log.say(fmt::format("{}: {} in {}{}, {}",
+                             end == End::signal    ? "stopped by " + signal_name()
+                             : end == End::program ? "stopped by the program"
+                                                   : "done",
                              recorder::counted(steps_done(), "step"), recorder::short_duration(seconds),
                              end == End::time ? ", the limit of train.max_minutes" : "", run_.resolved.run.dir));
     return end == End::signal ? ExitCode::restart : ExitCode::ok;
@@ -72,10 +74,16 @@ class TrainingLoop {
 
  private:
   // Why the run ends.
-  enum class End { steps, time, signal };
+  enum class End { steps, time, signal, program };
   std::string signal_name() const { return name_of_signal(stop_signal_); }
   std::string reason(End end) const {
-    return end == End::steps ? "steps" : end == End::time ? "max_minutes" : "signal " + signal_name();
+    switch (end) {
+      case End::steps: return "steps";
+      case End::time: return "max_minutes";
+      case End::program: return "program";
+      case End::signal: break;
+    }
+    return "signal " + signal_name();
   }
 
   End run_steps() {
@@ -84,6 +92,7 @@ class TrainingLoop {
     const ContextMemberScope<&Context::notices> notices(&notices_);
     device::set_fault_step(steps_done());
     device::fault_point("start");
+    may_stop_ = is_true_on_any_rank(on_step_.may_stop());
     due_.remove_later_samples();
     look_for_signal();
     if (!is_stopped()) due_.catch_up();
@@ -105,11 +114,16 @@ class TrainingLoop {
       } else {
         finish_issued();
       }
-      if (is_stopped()) return end_by(End::signal);
+      if (is_stopped()) return end_early();
       if (evaluates) due_.evaluate();
+      conclude_step();
+      if (is_stopped()) return end_early();
       if (samples) due_.sample();
       if (evaluates || samples) leave_out_of_step_time();
-      if (n < steps && out_of_time()) return end_by(End::time);
+      if (n < steps && out_of_time()) {
+        finish_issued();
+        return End::time;
+      }
       // Comes before copies and saves, because their time belongs to the next step.
       if (n < steps && trace_.before_step(n + 1)) leave_out_of_step_time();
       if (!is_ahead) saver_.start_copies(saves);
@@ -118,22 +132,33 @@ class TrainingLoop {
       // A step's row also reports stop signals. But evaluations, samples and saves may take longer than a step, so look
       // for a signal before the next step.
       if (evaluates || samples || saves) look_for_signal();
-      if (is_stopped()) return end_by(End::signal);
+      if (is_stopped()) return end_early();
     }
     return End::steps;
   }
 
-  End end_by(End end) {
+  // Returns why the run is stopped.
+  End end_early() {
     finish_issued();
-    return end;
+    conclude_step();
+    return stop_signal_ != 0 ? End::signal : End::program;
+  }
+
+  bool is_true_on_any_rank(bool here) const {
+    const std::vector<int> everywhere = comm::gather_values(run_.control, here ? 1 : 0);
+    return std::ranges::count(everywhere, 1) > 0;
   }
 
   void look_for_signal() {
     if (steps_done() < run_.resolved.steps()) stop_signal_ = agree_on_stop(run_.control);
   }
 
-  // A signal is ignored after the last step or when the time is over, because the run ends anyway.
-  bool is_stopped() const { return stop_signal_ != 0 && steps_done() < run_.resolved.steps() && !out_of_time(); }
+  // A signal, or the program's wish, is ignored after the last step or when the time is over, because the run ends
+  // anyway.
+  bool is_stopped() const {
+    const bool is_asked = stop_signal_ != 0 || is_stopped_by_program_;
+    return is_asked && steps_done() < run_.resolved.steps() && !out_of_time();
+  }
 
   // Whether anything right after step n needs its result.
   bool needs_result(Size n) const {
@@ -145,7 +170,7 @@ class TrainingLoop {
   void step() {
     device::set_fault_step(steps_done() + 1);
     device::fault_point("step");
-    const double lr = schedule_.at(steps_done() + 1);
+    const double lr = run_.resolved.learning_rate(steps_done() + 1);
     run_.engine->set_learning_rate(lr);
     const StepResult result = run_.engine->step(next_batch());
     run_.eval_loss.reset();  // it belongs to the previous weights
@@ -163,8 +188,6 @@ class TrainingLoop {
     const bool has_targets = issued_->result.counted_share() > 0;
     issued_.reset();
     run_.log.step(record);
-    if (on_step_) report(record);
-    checkpoint::require_valid(state_);
     restart_.step_done();
     // The first step also rehearses its allocations and warms up caches, so it counts only for its own line.
     const double step_s = record.step_ms / 1e3;
@@ -174,19 +197,35 @@ class TrainingLoop {
       run_.log.say(recorder::console_line(record, eta_s()));
     }
     const bool is_finite = std::isfinite(record.loss) && std::isfinite(record.grad_norm);
-    if (!is_finite && record.loss_scale <= 1) stop_at_non_finite(record);
+    if (!is_finite && record.loss_scale <= 1) {
+      tell_program(record);
+      stop_at_non_finite(record);
+    }
     if (!is_finite) note_skipped_for_scale(record);
     if (!has_targets) note_skipped_without_targets(record);
+    unconcluded_ = record;
+    if (!due_.evaluates_after(record.step)) conclude_step();
+  }
+
+  // Tells the program of the step that was recorded last, if it does not know yet. After that the program's state is
+  // that of the step, so copies of it are valid. If the step has an evaluation, it comes before.
+  void conclude_step() {
+    if (!unconcluded_) return;
+    const recorder::StepRecord record = *std::exchange(unconcluded_, std::nullopt);
+    tell_program(record);
     saver_.recorded(record.step);
   }
 
-  void report(const recorder::StepRecord& record) const {
-    on_step_({.step = record.step,
-              .steps = record.steps,
-              .loss = record.loss,
-              .grad_norm = record.grad_norm,
-              .lr = record.lr,
-              .tokens_per_s = record.tokens_per_s});
+  void tell_program(const recorder::StepRecord& record) {
+    const bool goes_on = !on_step_ || on_step_({.step = record.step,
+                                                .steps = record.steps,
+                                                .loss = record.loss,
+                                                .grad_norm = record.grad_norm,
+                                                .lr = record.lr,
+                                                .tokens_per_s = record.tokens_per_s,
+                                                .eval_loss = run_.eval_loss});
+    if (may_stop_ && is_true_on_any_rank(!goes_on)) is_stopped_by_program_ = true;
+    checkpoint::require_valid(state_);
   }
 
   // Logs which kernels took a slower path in the first step, and adds the notices to env.json.
@@ -266,20 +305,22 @@ class TrainingLoop {
   }
 
   Run& run_;
-  const Schedule schedule_;
   DueWork due_{run_};
   const State& state_;  // the program's own
   saver::Saver saver_;
   Trace trace_{run_};
   RestartRecord& restart_;
-  const Trainer::StepCallback& on_step_;  // may be empty
+  const StepCallback& on_step_;                      // may be empty
+  bool may_stop_ = false;                            // the program may stop the run, on any rank
+  std::optional<recorder::StepRecord> unconcluded_;  // a recorded step that the program does not know of
   profile::ActivityClock clock_{run_.device()};
   std::vector<std::string> notices_;
   std::optional<IssuedStep> issued_;
   const Clock::time_point begin_ = Clock::now();
   const Size first_step_ = run_.steps_done() + 1;
   double mean_step_s_ = 0;
-  int stop_signal_ = 0;  // all ranks have agreed on it; 0: none
+  int stop_signal_ = 0;                 // all ranks have agreed on it; 0: none
+  bool is_stopped_by_program_ = false;  // on_step_ returned false on some rank; equal on all ranks
   bool said_without_targets_ = false;
 };
 

@@ -14,10 +14,10 @@ namespace lt::run {
 // The inputs of a run besides its configuration.
 struct TrainingParts {
   nn::Model& model;
-  State& state;                        // the program's own; a start that continues replaces it by the one it loads
-  BatchSource* batches = nullptr;      // training batches; null: the configuration's files
-  Trainer::StepCallback on_step = {};  // called on every rank
-  std::string command = {};            // for env.json
+  State& state;                    // the program's own; a start that continues replaces it by the one it loads
+  BatchSource* batches = nullptr;  // training batches; null: the configuration's files
+  StepCallback on_step = {};       // called on every rank
+  std::string command = {};        // for env.json
 };
 
 // `resolved` must be the result of resolve_run(). The caller must hold a RunSignals. All ranks must call it. Throws the

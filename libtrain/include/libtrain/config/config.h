@@ -149,6 +149,7 @@ struct Config {
   Models models = transformer_models();
   std::map<std::string, std::string> origins;  // for each key that a layer set, for errors: "from run.toml:3"
   std::set<std::string> derived;               // keys that no layer set and that resolve() derived from others
+  std::set<std::string> replaced;              // keys without effect, because the program gave a function instead
 };
 
 // One key, as `--help` shows it.
@@ -179,9 +180,10 @@ Config config_from_toml(const std::string& text, const std::string& source,
                         const Models& models = transformer_models());
 
 // Returns the complete configuration as TOML. load_config() reads it back as the same configuration. A derived key
-// keeps its default, with the derived value in a comment, `min_lr = -1.0  # = 3e-05`, so a reader derives it again.
+// keeps its default, with the derived value in a comment, `min_lr = -1.0  # = 3e-05`, so a reader derives it again. A
+// replaced key is a comment.
 std::string to_toml(const Config& config);
-// Returns the value of each key, derived ones included, as TOML text by "section.key".
+// Returns the value of each key that is not replaced, derived ones included, as TOML text by "section.key".
 std::map<std::string, std::string> flatten(const Config& config);
 
 }  // namespace lt

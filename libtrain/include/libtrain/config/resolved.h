@@ -3,9 +3,11 @@
 // if data.epochs is set.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libtrain/api.h"
@@ -33,8 +35,9 @@ struct DataSpec {
 };
 
 struct EvaluationSpec {
-  Size every = 0;   // steps between evaluations; 0: never
-  Size tokens = 0;  // tokens of one evaluation; 0: all of data.val
+  Size every = 0;              // steps between evaluations; 0: never
+  Size tokens = 0;             // tokens of one evaluation; 0: all of data.val
+  EvaluationBatches own = {};  // replaces data.val if it has a function
 };
 
 // The state from which a start continues.
@@ -44,7 +47,8 @@ enum class Resume {
   folder,     // the checkpoint that checkpoint.resume names, even if it belongs to another run
 };
 
-// Made by resolve().
+// Made by resolve(). What the program gives as functions is added by lt::Trainer: own evaluation batches, the groups of
+// own optimizers, own_schedule and console.
 struct Resolved {
   Config config;                                   // complete: with all derived values
   std::optional<nn::TransformerSpec> transformer;  // complete; nullopt for a user-defined model
@@ -64,7 +68,10 @@ struct Resolved {
   RecordConfig record;
   WatchdogOptions watchdog;
   RunConfig run;
+  std::function<double(Size step)> own_schedule = {};       // replaces `schedule`, except for its `steps`
+  std::function<void(std::string_view line)> console = {};  // takes the console's lines; empty: standard output
 
+  double learning_rate(Size step) const { return own_schedule ? own_schedule(step) : schedule.at(step); }
   bool has_adapters() const { return transformer && transformer->lora.rank > 0; }
   // Number of steps of the run. If data.epochs is set, it is known only after the run has opened its files.
   Size steps() const { return schedule.steps; }

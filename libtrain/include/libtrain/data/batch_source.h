@@ -1,13 +1,15 @@
-// The source of a run's training batches.
+// Batches of a program's own: for training, and for evaluation.
 #pragma once
+
+#include <functional>
 
 #include "libtrain/api.h"
 #include "libtrain/tensor/batch.h"
 
 namespace LT_API lt {
 
-// Each rank has its own source, which returns that rank's rows of every step. A batch must depend on the position
-// alone, so that a resumed run sees the same samples as an uninterrupted one.
+// The source of a run's training batches. Each rank has its own source, which returns that rank's rows of every step. A
+// batch must depend on the position alone, so that a resumed run sees the same samples as an uninterrupted one.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
@@ -23,6 +25,14 @@ class BatchSource {
   virtual Size tokens() const = 0;
   // True if targets of a batch may be kIgnoredTarget. Targets are then i32.
   virtual bool has_ignored_targets() const { return false; }
+};
+
+// A set of batches for evaluation.
+struct EvaluationBatches {
+  Size count = 0;  // number of batches
+  // Returns batch `index`, from 0 to count - 1. Each batch has train.micro_batch samples. Any rank may ask for any
+  // batch, so it must depend on `index` alone. The rows must stay valid until the next call.
+  std::function<Batch(Size index)> batch = {};
 };
 
 }  // namespace lt

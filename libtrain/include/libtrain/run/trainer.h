@@ -1,9 +1,15 @@
 // A complete training run of any model: run folder, data, engine, resume, evaluation, checkpoints, metrics, signals.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "libtrain/api.h"
 #include "libtrain/checkpoints/checkpoint.h"
@@ -12,15 +18,17 @@
 #include "libtrain/data/batch_source.h"
 #include "libtrain/error.h"
 #include "libtrain/nn/module.h"
+#include "libtrain/optim/optimizer_groups.h"
 #include "libtrain/plan/planner.h"
 
 namespace LT_API lt {
 
 // The sections of a configuration; docs/configuration.md explains every key. [model] has only `from` and `freeze`,
-// because the program makes the model.
+// because the program makes the model. The members after the sections replace keys, which must then have their
+// defaults.
 struct TrainerOptions {
   WeightsConfig model = {};
-  DataConfig data = {};  // training files, unless the program passes batches; data.val is always read
+  DataConfig data = {};  // training files unless the program passes batches, and data.val unless it passes `evaluation`
   ParallelConfig parallel = {};
   TrainConfig train = {};
   OptimConfig optim = {};
@@ -28,6 +36,18 @@ struct TrainerOptions {
   RecordConfig record = {};
   WatchdogConfig watchdog = {};
   RunConfig run = {};
+
+  // The program's optimizers, as in OptimizerGroups, such as {{"*", my_optimizer()}}. They replace name, beta1, beta2,
+  // eps, weight_decay, momentum, state_dtype, master and groups of `optim`. The other members of `optim` apply:
+  // learning rates and their schedule, clip, ema.
+  std::vector<OptimizerGroup> optimizers = {};
+  // Returns the learning rate of a step, counted from 1. It must depend on the step alone, and be equal on all ranks.
+  // It replaces lr, min_lr, warmup and schedule of `optim`.
+  std::function<double(Size step)> schedule = {};
+  // The batches of an evaluation (train.eval_every). They replace data.val and train.eval_tokens.
+  EvaluationBatches evaluation = {};
+  // Takes each line of the console on rank 0, without its end; empty: standard output. log.txt has every line anyway.
+  std::function<void(std::string_view line)> console = {};
 };
 
 // A finished step. Only tokens_per_s differs between ranks.
@@ -35,14 +55,43 @@ struct TrainedStep {
   Size step = 0, steps = 0;  // number of this step, from 1; number of steps of the run
   double loss = 0, grad_norm = 0, lr = 0;
   double tokens_per_s = 0;  // of all ranks, by this rank's clock
+  // The loss of the evaluation after this step; nullopt if the run does not evaluate here, if no target counts, or if a
+  // signal stops the run first. The next start makes up for such an evaluation, and does not report it here.
+  std::optional<double> eval_loss = std::nullopt;
+};
+
+// A function that a run calls after each step with its TrainedStep. It returns nothing, or a bool: false stops the run.
+class StepCallback {
+ public:
+  StepCallback() = default;
+  template <std::invocable<const TrainedStep&> F>
+  StepCallback(F function) {
+    using Result = std::invoke_result_t<F&, const TrainedStep&>;
+    static_assert(std::is_void_v<Result> || std::is_same_v<Result, bool>,
+                  "expected a function that returns nothing or a bool");
+    std::function<Result(const TrainedStep&)> call(std::move(function));
+    if (!call) return;
+    if constexpr (std::is_same_v<Result, bool>) {
+      call_ = std::move(call), may_stop_ = true;
+    } else {
+      call_ = [call = std::move(call)](const TrainedStep& step) { return call(step), true; };
+    }
+  }
+
+  explicit operator bool() const { return call_ != nullptr; }
+  bool may_stop() const { return may_stop_; }
+  // Returns false to stop the run.
+  bool operator()(const TrainedStep& step) const { return call_(step); }
+
+ private:
+  std::function<bool(const TrainedStep&)> call_;
+  bool may_stop_ = false;
 };
 
 // Runs a training like `ltrain train`, with its files, log lines, signals and exit codes. If run.dir holds an
 // unfinished run, the training continues from its newest valid checkpoint (unless checkpoint.resume says otherwise).
 class Trainer {
  public:
-  using StepCallback = std::function<void(const TrainedStep&)>;
-
   // Checks the options. `world` and `model` must outlive the Trainer. options.train.seq, the tokens per sample,
   // defaults to max_seq for a transformer and to 1 for any other model. All ranks must construct the Trainer with the
   // same arguments. Throws UsageError for wrong options, and DataError if data or model.from cannot be read.
@@ -59,12 +108,14 @@ class Trainer {
   // step whose state breaks a rule of lt::State.
   State& state() { return state_; }
 
-  // Trains on `batches` until train.steps or train.max_minutes, and returns ExitCode::ok. If any rank receives SIGTERM,
-  // SIGUSR1 or SIGINT, all ranks stop after the same step, save their state, and return ExitCode::restart. A second
-  // SIGINT ends the process at once with code 130. Until train() returns, it handles these signals and ignores SIGPIPE.
-  // Every rank calls `on_step` after each step, in order; on a GPU the next step may already run. All ranks must call
-  // train(), and only once. Throws UsageError, DataError, CommError, and NonFiniteError if loss or gradient norm is not
-  // finite (in f16, at loss scale 1).
+  // Trains on `batches` until train.steps or train.max_minutes, and returns ExitCode::ok. If `on_step` returns false on
+  // any rank, all ranks stop after the same step, save their state, and return ExitCode::ok; a later start continues.
+  // If any rank receives SIGTERM, SIGUSR1 or SIGINT, they do the same, but return ExitCode::restart. A second SIGINT
+  // ends the process at once with code 130. Until train() returns, it handles these signals and ignores SIGPIPE. Every
+  // rank calls `on_step` after each step, in order, and after the evaluation of that step if there is one. On a GPU the
+  // next step may already run; the run then stops after that one. All ranks must call train(), and only once. Throws
+  // UsageError, DataError, CommError, NonFiniteError if loss or gradient norm is not finite (in f16, at loss scale 1),
+  // and the exceptions of the program's functions.
   ExitCode train(BatchSource& batches, const StepCallback& on_step = {});
   // Like train() above, on the files of options.data.
   ExitCode train(const StepCallback& on_step = {});
