@@ -7,7 +7,7 @@ endfunction()
 set(OpenMP_RUNTIME_MSG "")
 find_package(OpenMP COMPONENTS CXX)
 if(NOT OpenMP_CXX_FOUND)
-  lt_missing("OpenMP" "g++")
+  lt_missing("OpenMP" "g++ (with clang: libomp-dev)")
 endif()
 find_package(Threads REQUIRED)
 
@@ -37,17 +37,23 @@ if(NOT TOMLPLUSPLUS_INCLUDE_DIR)
   lt_missing("toml++" "libtomlplusplus-dev")
 endif()
 
-# lt_linked_library(TARGET PACKAGE PATH LIBRARY...): the imported target lt_TARGET of the library at PATH. The installed
-# package links it too: LIBTRAIN_PACKAGE_LIBRARIES gets a line that looks for it again, first where it was here.
-set(LIBTRAIN_PACKAGE_LIBRARIES "")
+# lt_packaged_library(TARGET PACKAGE PATH LIBRARY...): the installed package links the library at PATH, too. It looks for
+# it again by these names, first where it was here, and calls it lt_TARGET.
+set(LIBTRAIN_PACKAGE_LIBRARIES "")  # a line for each in libtrain-config.cmake
+set(LIBTRAIN_PACKAGE_TARGETS "")    # lt_TARGET of those that have another target in this build
 set(LIBTRAIN_PKGCONFIG_LIBRARIES "")
-macro(lt_linked_library target package path)
-  add_library(lt_${target} INTERFACE IMPORTED)
-  target_link_libraries(lt_${target} INTERFACE ${path})
+macro(lt_packaged_library target package path)
   get_filename_component(folder "${path}" DIRECTORY)
   string(JOIN " " names ${ARGN})
   string(APPEND LIBTRAIN_PACKAGE_LIBRARIES "lt_linked_library(${target} \"${package}\" \"${folder}\" ${names})\n")
-  list(APPEND LIBTRAIN_PKGCONFIG_LIBRARIES ${path})
+  list(APPEND LIBTRAIN_PKGCONFIG_LIBRARIES "${path}")
+endmacro()
+
+# lt_linked_library(...): lt_packaged_library() of a library without CMake files, and the target here.
+macro(lt_linked_library target package path)
+  add_library(lt_${target} INTERFACE IMPORTED)
+  target_link_libraries(lt_${target} INTERFACE "${path}")
+  lt_packaged_library(${target} "${package}" "${path}" ${ARGN})
 endmacro()
 
 # lt_library(TARGET NAME HEADER PACKAGE LIBRARY...): lt_linked_library() of a C library without CMake files. Static
@@ -79,6 +85,31 @@ find_package(HDF5 QUIET COMPONENTS C)
 if(NOT HDF5_FOUND)
   lt_missing("HDF5 (serial, C)" "libhdf5-dev")
 endif()
+
+# A project that uses the installed package may lack the language C, which FindHDF5 needs, or may have a compiler with
+# another runtime of OpenMP. So the package names the files. A shared HDF5 brings its own libraries; a static one needs all
+# that FindHDF5 lists.
+foreach(file IN LISTS OpenMP_CXX_LIBRARIES)
+  get_filename_component(name "${file}" NAME)
+  lt_packaged_library(openmp g++ "${file}" ${name} ${name}.1)
+  list(APPEND LIBTRAIN_PACKAGE_TARGETS lt_openmp)
+  break()  # then come threads
+endforeach()
+set(target hdf5)
+set(other_names hdf5 hdf5_serial)
+foreach(file IN LISTS HDF5_C_LIBRARIES)
+  if(TARGET "${file}")
+    get_target_property(file "${file}" LOCATION)
+  endif()
+  get_filename_component(name "${file}" NAME)
+  lt_packaged_library(${target} libhdf5-dev "${file}" ${name} ${other_names})
+  list(APPEND LIBTRAIN_PACKAGE_TARGETS lt_${target})
+  if("${target} ${name}" MATCHES "^hdf5 .*[.]so$")
+    break()
+  endif()
+  set(target ${target}_)
+  set(other_names "")
+endforeach()
 
 string(TOUPPER "${LIBTRAIN_ONEDNN}" onednn)
 if(NOT onednn STREQUAL "AUTO" AND NOT onednn MATCHES "^(ON|OFF|TRUE|FALSE|YES|NO|1|0)$")

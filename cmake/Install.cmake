@@ -32,11 +32,7 @@ install(FILES ${PROJECT_BINARY_DIR}/package/libtrain-config.cmake ${PROJECT_BINA
 # For pkg-config. Libs names all that a static library needs.
 set(libraries ${MPI_CXX_LIBRARIES})
 list(FILTER libraries EXCLUDE REGEX "mpi_cxx")  # only the C interface is used
-list(GET HDF5_C_LIBRARIES 0 hdf5)
-if(NOT hdf5 MATCHES "[.]so$")  # a shared library brings its own
-  set(hdf5 ${HDF5_C_LIBRARIES})
-endif()
-list(PREPEND libraries ${LIBTRAIN_PKGCONFIG_LIBRARIES} ${hdf5})
+list(PREPEND libraries ${LIBTRAIN_PKGCONFIG_LIBRARIES})
 if(NOT LIBTRAIN_FMT_HEADER_ONLY)
   list(APPEND libraries -L$<TARGET_FILE_DIR:fmt::fmt> -lfmt)
 endif()
@@ -46,7 +42,7 @@ endif()
 if(LIBTRAIN_CUDA)
   list(APPEND libraries $<TARGET_FILE:CUDA::cudart> $<TARGET_FILE:CUDA::cublasLt>)
 endif()
-list(APPEND libraries ${OpenMP_CXX_FLAGS} -pthread ${CMAKE_DL_LIBS})
+list(APPEND libraries -pthread ${CMAKE_DL_LIBS})
 list(TRANSFORM libraries REPLACE "^([A-Za-z0-9_]+)$" "-l\\1")
 list(REMOVE_DUPLICATES libraries)
 if(LIBTRAIN_CUDA_RPATH)  # as CMake's users get it with the targets
@@ -58,12 +54,14 @@ endif()
 if(BUILD_SHARED_LIBS)
   set(libraries "")
 endif()
+list(TRANSFORM libraries REPLACE " " "\\\\ ")
 list(JOIN libraries " " LIBTRAIN_PKGCONFIG_LIBS)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig
            OUTPUT_VARIABLE LIBTRAIN_PKGCONFIG_PREFIX)
 foreach(folder LIBDIR INCLUDEDIR)  # absolute, or below the prefix
   cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_${folder} BASE_DIRECTORY "\${prefix}"
              OUTPUT_VARIABLE LIBTRAIN_PKGCONFIG_${folder})
+  string(REPLACE " " "\\ " LIBTRAIN_PKGCONFIG_${folder} "${LIBTRAIN_PKGCONFIG_${folder}}")
 endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/libtrain.pc.in ${PROJECT_BINARY_DIR}/package/libtrain.pc.in @ONLY)
 file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/package/libtrain.pc INPUT ${PROJECT_BINARY_DIR}/package/libtrain.pc.in)

@@ -1,7 +1,8 @@
-"""The shared library: its name, its symbols, and the examples linked with it."""
+"""The shared library: its name, its symbols, its package, and the examples linked with it."""
 
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,18 @@ from commands import main, options, output
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "structure"))
 from namespaces import NAMESPACES
 
+# find_package() of another package fails the configuration.
+PROJECT = """cmake_minimum_required(VERSION 3.25)
+project(p LANGUAGES CXX)
+find_package(libtrain REQUIRED)
+get_property(found GLOBAL PROPERTY PACKAGES_FOUND)
+get_property(missing GLOBAL PROPERTY PACKAGES_NOT_FOUND)
+if(NOT "${found};${missing}" STREQUAL "libtrain;")
+  message(FATAL_ERROR "packages: ${found};${missing}")
+endif()
+add_executable(app main.cpp)
+target_link_libraries(app PRIVATE libtrain::libtrain)
+"""
 EXAMPLES = ("custom_model", "custom_optimizer", "custom_program", "custom_run", "first_run", "train_min")
 
 
@@ -21,7 +34,7 @@ class Shared(unittest.TestCase):
         cls.build = pathlib.Path(options.build)
         output(options.cmake, "--build", cls.build, "--target", "libtrain_shared")
         cls.shared = cls.build / "libtrain/libtrain.so"
-        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="libtrain-shared-")))
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="libtrain shared-")))
 
     def test_its_name_has_the_version_of_its_interface(self):
         lists = (pathlib.Path(__file__).parents[2] / "CMakeLists.txt").read_text()
@@ -42,6 +55,24 @@ class Shared(unittest.TestCase):
         for name in [f"lt::{namespace}::" for namespace in sorted(private)] + ["nlohmann", "CLI::", "toml", "fmt::v"]:
             found = [symbol for symbol in symbols if re.match(rf"([\w -]+ (for|to) )?(void )?{name}", symbol)]
             self.assertEqual(found, [])
+
+    def test_a_project_links_its_package_and_looks_for_no_other(self):
+        source, build, prefix = pathlib.Path(__file__).parents[2], self.folder / "build", self.folder / "the prefix"
+        output(options.cmake, "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={options.compiler}", "-DBUILD_SHARED_LIBS=ON",
+               *(f"-DLIBTRAIN_{part}=OFF" for part in ("TESTS", "EXAMPLES", "PROGRAMS")))
+        for path in self.shared.parent.glob("libtrain.so*"):
+            shutil.copy(path, build / "libtrain", follow_symlinks=False)
+        output(options.cmake, "--install", build, "--component", "development", "--prefix", prefix)
+        project = self.folder / "a project"
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text(PROJECT)
+        (project / "main.cpp").write_text((source / "examples/first_run.cpp").read_text())
+        output(options.cmake, "-S", project, "-B", project / "build", "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={options.compiler}",
+               f"-DCMAKE_PREFIX_PATH={prefix}")
+        output(options.cmake, "--build", project / "build")
+        needed = re.findall(r"\(NEEDED\).*\[(.*?)[.]so", output("readelf", "-d", project / "build/app"))
+        self.assertIn("libtrain", needed)
+        self.assertEqual(set(needed) - {"libtrain", "libstdc++", "libgcc_s", "libc", "libm"}, set())
 
     def test_the_examples_link_and_run_with_it(self):
         for name in EXAMPLES:
