@@ -93,6 +93,7 @@ struct Adder : nn::Model {
     return {Tensor::empty({samples, 2}, lt::DType::i32, lt::kMeta),
             Tensor::empty({samples}, lt::DType::i32, lt::kMeta)};
   }
+  Size default_seq() const override { return 1; }  // a sample is no sequence
 
   const Shape shape;
   Pair& pair;

@@ -40,6 +40,7 @@ ModelRow row(const std::string& name) {
                               {{"width", &Shape::width, "width", 4, 64},
                                {"depth", &Shape::layers_of_it, "depth"},
                                {"noise", &Shape::noise, "noise", 0, 1},
+  lt::Size default_seq() const override { return shape.layers_of_it; }
                                {"gated", &Shape::gated, "gated"},
                                {"order", &Shape::order, "order", {"first", "last"}}},
                               make);
@@ -79,8 +80,11 @@ TEST_CASE("the fields of a row are keys with their defaults, and fill its struct
 
   ModelRow failing = row("own");
   failing.make = [](const lt::ModelValues&) { return std::unique_ptr<lt::nn::Model>(); };
-  failing.batches = [](const lt::ModelValues&, const lt::BatchShape&) { return std::unique_ptr<lt::BatchSource>(); };
-  const lt::Resolved empty = lt::resolve(load_config("", {}, table({.rows = {failing}})), 1, lt::DeviceType::cpu);
+  failing.batches = [](const lt::ModelValues&, const lt::BatchShape&) {
+    return std::unique_ptr<lt::BatchSource>();
+  };
+  const lt::Resolved empty =
+      lt::resolve(load_config("", {{"train.seq", "1"}}, table({.rows = {failing}})), 1, lt::DeviceType::cpu);
   CHECK(refusal([&] { lt::make_model(empty); }).message ==
         "model.family=own: expected a model of its function make, got none");
   CHECK(refusal([&] { lt::config::own_batches(empty, {}); }).message ==
@@ -132,6 +136,19 @@ TEST_CASE("a table that contradicts itself is refused by the row's name") {
   CHECK(contradiction({.rows = {row("a")}, .transformers = true}) ==
         "row \"a\": field width: model.width is a key already");
   ModelRow other = row("b");
+TEST_CASE("the length of samples is the model's of the row unless it is given, and an error where neither says it") {
+  const auto seq_of = [](const std::vector<std::pair<std::string, std::string>>& keys) {
+    const lt::Config config = load_config("", keys, table({.rows = {row("own")}}));
+    return lt::resolve(config, 1, lt::DeviceType::cpu).config;
+  };
+  CHECK(seq_of({}).train.seq == 2);
+  CHECK(lt::to_toml(seq_of({{"model.depth", "7"}})).find("\nseq = 0  # = 7\n") != std::string::npos);
+  CHECK(seq_of({{"model.depth", "7"}, {"train.seq", "3"}}).train.seq == 3);
+  const auto refused = refusal([&] { seq_of({{"model.depth", "0"}}); });
+  CHECK(refused.message == "train.seq: expected the tokens of a sample, got none");
+  CHECK(refused.hint == "give train.seq, or return it from the model's default_seq(): 1 if samples are not sequences");
+}
+
   other.fields[0].fallback = lt::Size{9};
   CHECK(contradiction({.rows = {row("a"), other}}) == "row \"b\": field width: differs from that of another row");
   other.fields = {other.fields[0], other.fields[0]};

@@ -2,6 +2,7 @@
 // model.from.
 #include "libtrain/run/trainer.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct Line : nn::Model {
   Batch batch_on_meta(Size samples, Size) const override {
     return {Tensor::empty({samples, 4}, DType::f32, kMeta), Tensor::empty({samples}, DType::i32, kMeta)};
   }
+  Size default_seq() const override { return seq; }
+  Size seq = 1;
   Layer &first, &last;
 };
 
@@ -77,6 +80,28 @@ TEST_CASE("Trainer: a run begins from the weights of another, and leaves frozen 
 
   options.run.dir = folder / "third", options.model.from = folder / "nowhere";
   CHECK_THROWS_WITH(train(options), "model.from " + options.model.from + ": no such file or folder");
+}
+
+TEST_CASE("Trainer: the length of samples is the model's unless it is given, and an error where neither says it",
+          "[train]") {
+  const TempFolder folder;
+  Line model;
+  TrainerOptions options = options_in(folder / "run");
+  const auto seq_of = [&] { return Trainer(lt_test::world(), model, options).batch_shape().seq; };
+  CHECK(seq_of() == 1);
+  model.seq = 5;
+  CHECK(seq_of() == 5);
+  model.seq = 0;
+  CHECK_THROWS_WITH(seq_of(), "train.seq: expected the tokens of a sample, got none");
+  const auto make = [] {
+    auto made = std::make_unique<Line>();
+    made->seq = 0;
+    return made;
+  };
+  CHECK_THROWS_WITH(plan(make, options, 1), "train.seq: expected the tokens of a sample, got none");
+  options.train.seq = 3;
+  CHECK(seq_of() == 3);
+  CHECK(plan(make, options, 1).seq == 3);
 }
 
 TEST_CASE("Trainer: a program's transformer must be that of model.from, also where it lacks something", "[train]") {

@@ -163,7 +163,7 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(train, global_batch, at_least(0),
            "samples per step over all ranks; determines accum; 0: ranks x micro_batch x accum"),
     LT_KEY(train, seq, at_least(0),
-           "tokens per sample; 0: the model's max_seq, or 1 if the model is not a transformer"),
+           "tokens per sample; 0: what the model says, which is max_seq for a transformer"),
     LT_KEY(train, dtype, named<Precision>(),
            "compute dtype; fp8: e4m3 matmuls in the linear layers of blocks, bf16 elsewhere"),
     LT_KEY(train, device, named<std::optional<DeviceType>>(),

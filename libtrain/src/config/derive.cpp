@@ -88,12 +88,19 @@ void derive(Config& config, const char* key, T& member, const T& value) {
   config.derived.insert(key);
 }
 
+void derive_seq(Config& config) {
+  const Size seq = default_seq(config);
+  if (seq > 0) return derive(config, "train.seq", config.train.seq, seq);
+  if (is_transformer(config)) return;  // model.from says it
+  throw UsageError("config", "train.seq", "the tokens of a sample", "none",
+                   "give train.seq, or return it from the model's default_seq(): 1 if samples are not sequences");
+}
+
 // What follows from other keys alone.
 void derive_from_keys(Config& config) {
   TrainConfig& train = config.train;
   OptimConfig& optim = config.optim;
-  const Size longest = is_transformer(config) ? config.model.max_seq : 1;
-  if (train.seq == 0 && longest > 0) derive(config, "train.seq", train.seq, longest);
+  if (train.seq == 0) derive_seq(config);
   if (optim.min_lr < 0) derive(config, "optim.min_lr", optim.min_lr, optim.lr / 10);
   std::string& dir = config.checkpoint.dir;
   if (dir.empty()) derive(config, "checkpoint.dir", dir, own_checkpoints(config.run.dir));

@@ -82,6 +82,10 @@ void require_valid(const ModelTable& models) {
         refuse(row, fmt::format("field {}: model.{} is a key already", field.name, field.name));
       }
       if (!own.insert(field.name).second) refuse(row, fmt::format("field {}: given twice", field.name));
+std::unique_ptr<nn::Model> make_of_row(const ModelRow& row, const Config& config) {
+  return call(row, "a model of its function make", [&] { return row.make(config.model.own); });
+}
+
       const auto [known, is_new] = fields.emplace(field.name, field);
       if (!is_new && !(known->second == field)) {
         refuse(row, fmt::format("field {}: differs from that of another row", field.name));
@@ -115,6 +119,12 @@ std::unique_ptr<BatchSource> own_batches(const Resolved& resolved, const BatchSh
 std::string model_name(const Resolved& resolved) {
   return resolved.transformer ? nn::model_name(*resolved.transformer) : resolved.config.model.family;
 }
+Size default_seq(const Config& config) {
+  if (is_transformer(config)) return config.model.max_seq;
+  const ModelRow* const row = own_row(config);
+  return row == nullptr ? 0 : make_of_row(*row, config)->default_seq();
+}
+
 
 nn::ModelFacts facts_of(const nn::Model& model, const Resolved& resolved) {
   nn::ModelFacts facts = model.facts(resolved.step.seq);
@@ -150,7 +160,7 @@ namespace lt {
 std::unique_ptr<nn::Model> make_model(const Resolved& resolved) {
   const ModelRow* const row = own_row(resolved.config);
   if (row == nullptr) return nn::make_transformer(*resolved.transformer);
-  return config::call(*row, "a model of its function make", [&] { return row->make(resolved.config.model.own); });
+  return config::make_of_row(*row, resolved.config);
 }
 
 }  // namespace lt

@@ -17,6 +17,10 @@ bool is_transformer(const Config& config);
 // Throws UsageError if a layer set a key of [model] that the chosen model does not have.
 void require_keys_of_model(const Config& config);
 
+// The tokens of a sample if train.seq is 0. 0 if nothing says it: a transformer whose shape is not known yet, a model
+// that says none, and a configuration without a model. Makes the model of a row to ask it. Throws as make_model() does.
+Size default_seq(const Config& config);
+
 // True if the row makes its own training batches; otherwise they come from token files, and own_batches() returns null.
 bool has_own_batches(const Config& config);
 std::unique_ptr<BatchSource> own_batches(const Resolved& resolved, const BatchShape& shape);

@@ -106,6 +106,8 @@ Config config_of(const nn::Model& model, const TrainerOptions& options) {
   config.data = options.data, config.parallel = options.parallel, config.train = options.train;
   config.optim = options.optim, config.checkpoint = options.checkpoint, config.record = options.record;
   config.watchdog = options.watchdog, config.run = options.run;
+  if (transformer == nullptr && config.train.seq == 0)
+    config.train.seq = model.default_seq();  // no row makes the model
   config = checked(config);
   note_own_parts(config, options);
   if (transformer == nullptr) return config;

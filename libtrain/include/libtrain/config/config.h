@@ -74,7 +74,7 @@ struct TrainConfig {
   Size steps = 1000;
   double max_minutes = 0;                             // of training, per start; 0 disables the limit
   Size micro_batch = 8, accum = 1, global_batch = 0;  // global_batch: samples; 0: ranks x micro_batch x accum
-  Size seq = 0;                                       // tokens per sample; 0: max_seq of a transformer, else 1
+  Size seq = 0;                                       // tokens per sample; 0: Model::default_seq()
   Precision dtype = Precision::f32;
   std::optional<DeviceType> device = std::nullopt;  // nullopt: cuda if build and machine have it, else cpu
   std::uint64_t seed = 1337;

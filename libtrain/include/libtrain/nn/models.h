@@ -35,6 +35,7 @@ class Transformer : public Model {
   const TransformerSpec& spec() const { return spec_; }
   Tensor loss(const Batch& batch) override;
   ModelFacts facts(Size seq) const override;
+  Size default_seq() const override { return spec_.max_seq; }
   // Returns logits [B, T, V] of tokens [B, T]. Records no gradient.
   // With `state`, the tokens continue its sequences, and the result is [B, 1, V], for the last token only. logits()
   // adds T to state->length; the caller must update state->lengths. Throws UsageError for a state of another model.

@@ -188,6 +188,9 @@ class Model : public Module {
   // a run's memory check rehearse steps on it: a rehearsal is a dry run of a step on shapes only. By default inputs and
   // targets are i32 [samples, seq].
   virtual Batch batch_on_meta(Size samples, Size seq) const;
+  // Returns the tokens of a sample in runs and plans whose train.seq is 0: 1 if samples are not sequences. By default
+  // 0: such a run is an error. Depends on nothing but what the constructor was given.
+  virtual Size default_seq() const { return 0; }
 
   // Allocates all parameters and buffers on `device`, for use without an engine. Parameters get the initial values for
   // `seed` and collect gradients. Removes the observer.

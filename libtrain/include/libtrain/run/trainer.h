@@ -93,8 +93,8 @@ class StepCallback {
 class Trainer {
  public:
   // Checks the options. `world` and `model` must outlive the Trainer. options.train.seq, the tokens per sample,
-  // defaults to max_seq for a transformer and to 1 for any other model. All ranks must construct the Trainer with the
-  // same arguments. Throws UsageError for wrong options, and DataError if data or model.from cannot be read.
+  // defaults to model.default_seq(). All ranks must construct the Trainer with the same arguments. Throws UsageError
+  // for wrong options, among them a train.seq that neither says, and DataError if data or model.from cannot be read.
   Trainer(const World& world, nn::Model& model, const TrainerOptions& options);
   ~Trainer();
 
