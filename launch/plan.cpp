@@ -65,7 +65,7 @@ CommandBody set_up_plan(CLI::App& app, const Models& models) {
   const ConfigOptions options(app, models);
   auto* ranks =
       app.add_option("--ranks", plan->ranks, "number of ranks to plan for; default: the number that run this command")
-          ->check(integer_from(1))
+          ->check(integer_from(1, kMostRanks))
           ->option_text("N");
   app.add_option("--gpu", plan->device,
                  "device to plan for, in place of train.device: h100, h200, a100 or cpu; default: device of --rates")

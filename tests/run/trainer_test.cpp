@@ -104,6 +104,21 @@ TEST_CASE("Trainer: the length of samples is the model's unless it is given, and
   CHECK(plan(make, options, 1).seq == 3);
 }
 
+TEST_CASE("Trainer: a plan for a GPU, or for a machine that is given, replaces train.device", "[train]") {
+  TrainerOptions options;
+  const auto peak = [&](std::optional<DeviceType> device, const PlanMachine& machine) {
+    options.train.device = device;
+    const Plan found = plan([] { return std::make_unique<Line>(); }, options, 1, machine);
+    CHECK((found.device_bytes > 0) == (machine.device != "cpu"));
+    return found.peak_bytes;
+  };
+  const Size on_cpu = peak(DeviceType::cpu, {}), on_gpu = peak(DeviceType::cuda, {.device = "h100"});
+  CHECK(on_gpu != on_cpu);
+  CHECK(peak(DeviceType::cpu, {.device = "h100"}) == on_gpu);
+  CHECK(peak({}, {.device = "h100"}) == on_gpu);
+  CHECK(peak(DeviceType::cuda, {.device = "cpu", .is_given = true}) == on_cpu);
+}
+
 TEST_CASE("Trainer: a program's transformer must be that of model.from, also where it lacks something", "[train]") {
   struct Tokens : BatchSource {
     Batch next() override {

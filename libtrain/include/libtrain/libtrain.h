@@ -1,4 +1,4 @@
-// Everything that a training program needs.
+// The headers that most training programs need.
 #pragma once
 
 #include "libtrain/comm/program.h"

@@ -16,8 +16,8 @@ namespace LT_API lt {
 // component of an exception of the program's own, which is neither an Error nor one of the above nor std::bad_alloc, is
 // "program", and its message what(). "rank R:" is omitted for a UsageError and for a single rank. An error that all
 // ranks share is printed once. If the ranks fail to meet, each rank prints its own error; under an MPI launcher, only
-// the first rank of each host prints a CommError. If one rank fails while the others continue, it calls World::abort()
-// and ends within 10 s.
+// the first rank of each host prints a CommError. If one rank fails while the others continue, the failed
+// rank calls World::abort(), and ends within 10 s even if that hangs.
 int run_program(int argc, char** argv, const std::function<int(const World&)>& body,
                 const MeetingOptions& meeting = {});
 

@@ -49,9 +49,9 @@ struct MeetingOptions {
   std::function<std::string()> shared_folder;
 };
 
-// Keeps MPI initialised from init() to the destructor of the last copy. Keep it outside the try block whose handler
-// ends the program: a copy that is destroyed during stack unwinding does not finalise MPI, because that would wait for
-// peers that may never arrive.
+// Keeps MPI initialised from init() to the destructor of the last copy. A copy that is destroyed during stack unwinding
+// does not finalise MPI, because that would wait for peers that may never arrive. A program without run_program() must
+// therefore declare its World before the try block that catches its errors.
 class World {
  public:
   int rank() const { return info_.rank; }

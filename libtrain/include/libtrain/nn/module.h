@@ -269,7 +269,7 @@ void initial_values(const Tensor& values, const std::string& name, Init init, st
 struct ForwardContext {
   bool training = false;           // true: dropout applies
   std::uint64_t seed = 0;          // for dropout
-  std::uint64_t first_sample = 0;  // number of the batch's first sample, minus *samples_before
+  std::uint64_t first_sample = 0;  // the batch's first sample has the number first_sample + *samples_before
   ops::LossOptions loss = {};      // for cross_entropy() and the head of transformers
   // In device memory: the number of samples before this step, which is added to `first_sample`. Null: 0.
   const std::uint64_t* samples_before = nullptr;

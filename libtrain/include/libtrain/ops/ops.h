@@ -98,11 +98,11 @@ Tensor embedding(const Tensor& table, const Tensor& ids);
 
 // Options of a loss over targets. A row is the logits of one target.
 struct LossOptions {
-  // True: targets may be kIgnoredTarget. False: such a target is a bad id; then the loss skips counting targets.
+  // True: targets may be kIgnoredTarget. False: kIgnoredTarget is a bad id, and the loss need not count targets.
   bool may_ignore = true;
-  // A factor: loss = weight * (sum of the rows' losses) / (number of all targets); an ignored row has loss 0. With it a
-  // caller can average over the targets of several calls. [1], f32, on the device of the logits. Undefined: (number of
-  // all targets) / (number of non-ignored targets), so the loss is the mean over this call's non-ignored targets.
+  // [1], f32, on the device of the logits. loss = weight * (sum of the rows' losses) / (number of all targets), where
+  // an ignored row has loss 0. A caller sets it to average over the targets of several calls. Undefined: (number of all
+  // targets) / (number of non-ignored targets), so the loss is the mean over this call's non-ignored targets.
   Tensor weight = {};
   // At least 0. Adds z_loss * log(sum of exp(logits))^2 to the loss of each non-ignored row (Chowdhery et al. 2022,
   // section 5).
@@ -158,8 +158,8 @@ Tensor swiglu(const Tensor& x);
 
 // rms_norm_linear: linear(rms_norm(x, norm_weight, eps), weight, bias).
 // rms_norm_swiglu: swiglu(linear(rms_norm(x, norm_weight, eps), gate_up)).
-// On CUDA with KernelSettings::constant_weights, without a tape and for at most eight rows, each can run as one
-// kernel, which rounds only the result and not the values in between.
+// During generation on CUDA (KernelSettings::constant_weights), without a tape and for at most eight rows, each can run
+// as one kernel, which rounds only the result and not the values in between.
 Tensor rms_norm_linear(const Tensor& x, const Tensor& norm_weight, float eps, const Tensor& weight,
                        const Tensor& bias = {});
 Tensor rms_norm_swiglu(const Tensor& x, const Tensor& norm_weight, float eps, const Tensor& gate_up);

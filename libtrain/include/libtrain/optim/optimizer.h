@@ -1,5 +1,5 @@
-// Optimizers and learning-rate schedules. An optimizer is a row: the states that it keeps per parameter, its betas, and
-// a function that updates a flat range of parameters. The engine, checkpoints and plans accept any row, including a
+// Optimizers and learning-rate schedules. An Optimizer is data: the states that it keeps per parameter, its betas, and
+// a function that updates a flat range of parameters. The engine, checkpoints and plans accept any, including a
 // user-defined one.
 #pragma once
 
@@ -25,7 +25,7 @@ namespace LT_API lt {
 struct UpdateRange {
   Tensor weights;                        // f32; bf16 without master weights (Optimizer::masters)
   std::span<const Tensor> states;        // one for each of Optimizer::states, in that order
-  Tensor gradient;                       // f32; times StepNumbers::gradient_scale: clipped gradient of the mean loss
+  Tensor gradient;                       // f32; multiply it by StepNumbers::gradient_scale to get the clipped gradient
   Tensor copy;                           // receives the weights in the compute dtype; undefined if `weights` has it
   Size decayed = 0;                      // number of leading elements with weight decay
   const StepNumbers* numbers = nullptr;  // in device memory

@@ -27,8 +27,8 @@ struct OptimizerGroup {
 // - the rows have kMaxKinds or more kinds of state, or one kind with two dtypes;
 // - a pattern matches no parameter, or a group gets no parameter;
 // - a parameter is neither frozen nor in a group, or all parameters are frozen.
-// Exceptions: a group "*" may get no parameter if it is the last or has Optimizer::matrices. If two neighbours have the
-// same pattern and the first has Optimizer::matrices, one of them may get no parameter.
+// Exceptions: a group "*" may get no parameter if it is the last or has Optimizer::matrices. In a pair of neighbours
+// with one pattern, of which the first has Optimizer::matrices (such as Muon and AdamW), either may get no parameter.
 struct OptimizerGroups {
   OptimizerGroups(std::vector<OptimizerGroup> groups_, double lr_, double clip_)
       : groups(std::move(groups_)), lr(lr_), clip(clip_) {}

@@ -44,8 +44,11 @@ struct ParallelOptions {
 };
 
 struct EngineOptions {
-  // Samples per forward and backward pass on a rank; micro-batches per step; tokens per sample.
-  Size micro_batch = 1, accum = 1, seq = 1;
+  // Samples per forward and backward pass on a rank, and micro-batches per step.
+  Size micro_batch = 1, accum = 1;
+  // Tokens per sample, for batch_shape() and the loaders that are made from it. The engine itself takes batches of any
+  // length.
+  Size seq = 1;
   // The compute dtype, of gathered parameters and activations: f32, bf16, or f16 with loss scaling. Sums are f32.
   // Master weights are f32 if the optimizer has them (Optimizer::masters).
   DType dtype = DType::f32;
@@ -125,7 +128,7 @@ class Engine {
   // engine. All ranks of `world` must call the constructor, with the same arguments. Throws UsageError, on all ranks,
   // for arguments that differ between ranks, for options outside the ranges above, for optimizers that OptimizerGroups
   // does not allow, and for parameters that are in no unit or have a name that a checkpoint cannot hold. If one rank
-  // has too little memory, all ranks throw. rehearse() and with_parameters() do so too. One process may have several
+  // has too little memory, all ranks throw, here and in rehearse() and with_parameters(). One process may have several
   // engines, in one thread or in several. If engines share a CUDA device and have several ranks, one thread must run
   // the steps of all of them, in the same order on all ranks. Otherwise ranks may deadlock: a step locks its device
   // while it waits for its peers. Generator and Transformer::logits() take the same lock. Operations that a program
@@ -154,8 +157,7 @@ class Engine {
   // table throws UsageError: on the CPU in this call; on a GPU when the result is read, or in the step after the next.
   // Then no later step updates anything. After an error inside a step or an evaluation, all further calls of step(),
   // evaluate() and with_parameters() throw UsageError: make a new engine and load a checkpoint.
-  // The watchdog learns the duration of a step, from which it derives its limit, only if the same thread also runs the
-  // next step.
+  // A watchdog derives its limit for a step from the duration of earlier ones. For that, one thread must run all steps.
   StepResult step(const Batch& batch);
   // Sets the learning rate of later steps; initially OptimizerGroups::lr. Throws UsageError if it is negative or not
   // finite in f32.

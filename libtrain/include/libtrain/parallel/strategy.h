@@ -30,7 +30,7 @@ struct Strategy {
 inline constexpr Placement kReplicated = Placement::replicated, kSharded = Placement::sharded;
 // clang-format off
 inline constexpr Strategy kStrategies[] = {
-    // name   parameters   gradients    optimizer state; then reshard_after_forward, if false
+    // name   parameters   gradients    optimizer state
     {"ddp",   kReplicated, kReplicated, kReplicated},
     {"zero1", kReplicated, kReplicated, kSharded},
     {"zero2", kReplicated, kSharded,    kSharded},

@@ -114,8 +114,8 @@ class Trainer {
   // ends the process at once with code 130. Until train() returns, it handles these signals and ignores SIGPIPE. Every
   // rank calls `on_step` after each step, in order, and after the evaluation of that step if there is one. On a GPU the
   // next step may already run; the run then stops after that one. All ranks must call train(), and only once. Throws
-  // UsageError, DataError, CommError, NonFiniteError if loss or gradient norm is not finite (in f16, at loss scale 1),
-  // and the exceptions of the program's functions.
+  // UsageError, DataError, CommError, NonFiniteError if loss or gradient norm is not finite (in f16: at loss scale 1,
+  // from which it cannot fall), and the exceptions of the program's functions.
   ExitCode train(BatchSource& batches, const StepCallback& on_step = {});
   // Like train() above, on the files of options.data.
   ExitCode train(const StepCallback& on_step = {});
@@ -129,9 +129,9 @@ class Trainer {
   State state_;
 };
 
-// Predicts the memory and the time of a Trainer's run on `ranks` ranks, without running it. The memory is exact. It is
-// for options.train.device; if that is not set, for the type of machine.device (default: the CPU). The time is an
-// estimate for machine.device. Throws UsageError for wrong options.
+// Predicts the memory and the time of a Trainer's run on `ranks` ranks, without running it. Both are for machine.device
+// if that is a GPU or machine.is_given, else for options.train.device (default: the CPU). The memory is exact, the time
+// an estimate. Throws UsageError for wrong options.
 Plan plan(const std::function<std::unique_ptr<nn::Model>()>& make_model, const TrainerOptions& options, int ranks,
           const PlanMachine& machine = {});
 
