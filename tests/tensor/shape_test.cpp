@@ -1,4 +1,8 @@
 // Shapes: sizes, numbers of elements, equality, text, and invalid shapes.
+#include <cstdint>
+#include <limits>
+#include <vector>
+
 #include "libtrain/error.h"
 #include "libtrain/tensor/tensor.h"
 #include "test_main/catch.h"
@@ -31,6 +35,19 @@ TEST_CASE("shape: equal where dimensions and sizes are", "[tensor]") {
   Shape shape{7, 7, 7};
   shape = Shape{4};
   CHECK(shape == Shape{4});
+}
+
+TEST_CASE("shape: sizes of any integer type, without narrowing", "[tensor]") {
+  const std::vector<float> values(6, 1.0f);
+  const int rows = 2;
+  const std::uint8_t columns = 3;
+  CHECK(Shape{values.size(), 3} == Shape{6, 3});
+  CHECK(Shape{rows, columns, 1u} == Shape{2, 3, 1});
+  CHECK(Tensor::empty({values.size(), rows}, DType::f32).shape() == Shape{6, 2});
+  CHECK(Tensor::from(values, {values.size() / columns, columns}).shape() == Shape{2, 3});
+  CHECK(Shape{std::uint64_t{0x7fffffffffffffff}}[0] == std::numeric_limits<Size>::max());
+  CHECK_THROWS_WITH((Shape{2, std::uint64_t{1} << 63}), "a size is at most 2^63 - 1, got 9223372036854775808");
+  CHECK_THROWS_WITH((Shape{rows, rows - 3}), "a size cannot be negative, got -1");
 }
 
 TEST_CASE("shape: too many dimensions, negative and too large sizes are refused", "[tensor]") {

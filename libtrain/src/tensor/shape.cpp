@@ -6,15 +6,33 @@
 
 namespace lt {
 
-Shape::Shape(std::span<const Size> dims) : dims_(static_cast<int>(dims.size())) {
-  if (dims.size() > kMaxDims) {
-    throw UsageError("tensor", "a shape has at most " + std::to_string(kMaxDims) + " dimensions, got " +
-                                   std::to_string(dims.size()));
-  }
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] < 0) throw UsageError("tensor", "a size cannot be negative, got " + std::to_string(dims[i]));
-    sizes_[i] = dims[i];
-  }
+namespace {
+
+void require_dims(std::size_t count) {
+  if (count <= Shape::kMaxDims) return;
+  throw UsageError(
+      "tensor", "a shape has at most " + std::to_string(Shape::kMaxDims) + " dimensions, got " + std::to_string(count));
+}
+
+Size require_size(Size size) {
+  if (size < 0) throw UsageError("tensor", "a size cannot be negative, got " + std::to_string(size));
+  return size;
+}
+
+}  // namespace
+
+void Shape::AnySize::throw_too_large(std::uint64_t size) {
+  throw UsageError("tensor", "a size is at most 2^63 - 1, got " + std::to_string(size));
+}
+
+Shape::Shape(std::initializer_list<AnySize> sizes) : dims_(static_cast<int>(sizes.size())) {
+  require_dims(sizes.size());
+  std::transform(sizes.begin(), sizes.end(), sizes_.begin(), [](AnySize size) { return require_size(size.value); });
+}
+
+Shape::Shape(std::span<const Size> sizes) : dims_(static_cast<int>(sizes.size())) {
+  require_dims(sizes.size());
+  std::transform(sizes.begin(), sizes.end(), sizes_.begin(), require_size);
 }
 
 void Shape::throw_no_dimension(int i) const {

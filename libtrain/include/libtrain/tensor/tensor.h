@@ -3,10 +3,13 @@
 #pragma once
 
 #include <array>
+#include <concepts>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "libtrain/api.h"
@@ -22,14 +25,29 @@ struct TensorStorage;  // tensor/storage.h: access to storage for the engine and
 
 namespace LT_API lt {
 
-// Up to kMaxDims sizes, outermost first. The constructors throw UsageError for more sizes and for a negative size.
+// Up to kMaxDims sizes, outermost first. The constructors throw UsageError for more sizes, for a negative size and for
+// one above 2^63 - 1.
 class Shape {
  public:
   static constexpr int kMaxDims = 6;
 
+  // A size in a brace list, of any integer type: Shape{values.size(), 3}.
+  struct AnySize {
+    template <std::integral T>
+    requires(!std::same_as<T, bool>) AnySize(T size) : value(static_cast<Size>(size)) {
+      if constexpr (std::is_unsigned_v<T>) {
+        if (value < 0) throw_too_large(size);
+      }
+    }
+    Size value;
+
+   private:
+    [[noreturn]] static void throw_too_large(std::uint64_t size);
+  };
+
   Shape() = default;
-  Shape(std::initializer_list<Size> dims) : Shape(std::span<const Size>(dims.begin(), dims.size())) {}
-  explicit Shape(std::span<const Size> dims);
+  Shape(std::initializer_list<AnySize> sizes);
+  explicit Shape(std::span<const Size> sizes);
 
   int dims() const { return dims_; }
   // A negative i counts from the end: -1 is the last dimension. Throws UsageError if there is no dimension i.
