@@ -1,4 +1,4 @@
-// Elementwise functions and their derivatives in the arithmetic type, defined once for all devices.
+// Elementwise functions and their derivatives in the arithmetic type A, defined once for all devices.
 #pragma once
 
 #include <cmath>
@@ -91,6 +91,74 @@ void dispatch(ElementFunction f, Use&& use) {
     case ElementFunction::tanh: return use.template operator()<Tanh>();
     case ElementFunction::relu: return use.template operator()<Relu>();
     case ElementFunction::sigmoid: return use.template operator()<Sigmoid>();
+  }
+}
+
+// Functions of an element and a number c. gradient() is dy times the derivative.
+struct AddNumber {
+  template <class A>
+  LT_ELEMENT_FUNCTION A value(A x, A c) {
+    return x + c;
+  }
+  template <class A>
+  LT_ELEMENT_FUNCTION A gradient(A dy, A, A) {
+    return dy;
+  }
+};
+
+struct SubtractByNumber {
+  template <class A>
+  LT_ELEMENT_FUNCTION A value(A x, A c) {
+    return c - x;
+  }
+  template <class A>
+  LT_ELEMENT_FUNCTION A gradient(A dy, A, A) {
+    return -dy;
+  }
+};
+
+struct DivideNumber {
+  template <class A>
+  LT_ELEMENT_FUNCTION A value(A x, A c) {
+    return x / c;
+  }
+  template <class A>
+  LT_ELEMENT_FUNCTION A gradient(A dy, A, A c) {
+    return dy / c;
+  }
+};
+
+struct DivideByNumber {
+  template <class A>
+  LT_ELEMENT_FUNCTION A value(A x, A c) {
+    return c / x;
+  }
+  template <class A>
+  LT_ELEMENT_FUNCTION A gradient(A dy, A x, A c) {
+    return -(c / x) * (dy / x);  // the order of divide_backward()
+  }
+};
+
+struct PowerNumber {
+  template <class A>
+  LT_ELEMENT_FUNCTION A value(A x, A c) {
+    return c == A(1) ? x : c == A(2) ? x * x : std::pow(x, c);
+  }
+  template <class A>
+  LT_ELEMENT_FUNCTION A gradient(A dy, A x, A c) {
+    return c == A(0) ? A(0) : dy * (c * value(x, c - A(1)));
+  }
+};
+
+// Calls use.operator()<AddNumber>() and so on.
+template <class Use>
+void dispatch(NumberFunction f, Use&& use) {
+  switch (f) {
+    case NumberFunction::add: return use.template operator()<AddNumber>();
+    case NumberFunction::subtract_by: return use.template operator()<SubtractByNumber>();
+    case NumberFunction::divide: return use.template operator()<DivideNumber>();
+    case NumberFunction::divide_by: return use.template operator()<DivideByNumber>();
+    case NumberFunction::power: return use.template operator()<PowerNumber>();
   }
 }
 

@@ -59,19 +59,19 @@ void copy_rows(const Strided& s, T* out, const T* a) {
 }
 
 // The rows that no instruction set computes faster: compiled once, not for each of them.
-template <class T, class F>
-[[gnu::noinline]] void strided_row(Size n, T* y, Size so, const T* p, Size sa, const T* q, Size sb, F value) {
+template <class Y, class T, class F>
+[[gnu::noinline]] void strided_row(Size n, Y* y, Size so, const T* p, Size sa, const T* q, Size sb, F value) {
   for (Size k = 0; k < n; ++k) y[k * so] = value(y[k * so], p[k * sa], q[k * sb]);
 }
 
-// out = f(out, a, b) in the arithmetic type.
-template <bool kSymmetric = true, class T, class F>
-void binary_rows(Strided s, T* out, const T* a, const T* b, F f) {
+// out = f(out, a, b).
+template <bool kSymmetric = true, class Y, class T, class F>
+void binary_rows(Strided s, Y* out, const T* a, const T* b, F f) {
   const std::size_t last = static_cast<std::size_t>(s.dims - 1);
   if (kSymmetric && s.a[last] == 0 && s.b[last] != 0) std::swap(s.a, s.b), std::swap(a, b);
   const Size so = s.out[last], sa = s.a[last], sb = s.b[last];
   for_each_row(s, [=](Size o, Size i, Size j, Size n) LT_VECTOR_BODY {
-    T* const y = out + o;
+    Y* const y = out + o;
     const T *const p = a + i, *const q = b + j;
     const F value = f;
     if (so == 1 && sa == 1 && sb == 1) {
@@ -86,6 +86,10 @@ void binary_rows(Strided s, T* out, const T* a, const T* b, F f) {
     }
   });
 }
+
+// The type in which numbers stored as T are compared.
+template <class T>
+using Compared = std::conditional_t<std::is_same_v<T, std::int32_t>, T, Arithmetic<T>>;
 
 template <class T>
 void add_to_rows(const Strided& s, T* out, const T* a) {
@@ -181,6 +185,15 @@ void mul(CpuStream, DType dtype, const Strided& space, void* out, const void* a,
 }
 
 template <>
+void subtract(CpuStream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
+  const Strided s = simplify(space);
+  dispatch_float(dtype, [&]<class T>() {
+    binary_rows<false>(s, static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b),
+                       [](T, T x, T y) LT_VECTOR_BODY { return store<T>(load(x) - load(y)); });
+  });
+}
+
+template <>
 void divide(CpuStream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
   const Strided s = simplify(space);
   dispatch_float(dtype, [&]<class T>() {
@@ -221,6 +234,22 @@ void maximum_backward(CpuStream, DType dtype, const Strided& space, void* out, c
                          return store<T>(load(o) * share);
                        });
   });
+}
+
+template <>
+void compare(CpuStream, const Comparison& comparison, DType dtype, const Strided& space, std::int32_t* out,
+             const void* a, const void* b, double number) {
+  const auto run = [&]<class T>() {
+    const T element = static_cast<T>(static_cast<Compared<T>>(number));
+    Strided s = space;
+    if (b == nullptr) s.b.fill(0);
+    binary_rows<false>(simplify(s), out, static_cast<const T*>(a), b != nullptr ? static_cast<const T*>(b) : &element,
+                       [comparison](std::int32_t, T x, T y) LT_VECTOR_BODY {
+                         return comparison(static_cast<Compared<T>>(x), static_cast<Compared<T>>(y));
+                       });
+  };
+  if (dtype == DType::i32) return run.template operator()<std::int32_t>();
+  dispatch_float(dtype, run);
 }
 
 template <>

@@ -72,6 +72,12 @@ struct Product {
 };
 
 template <class T>
+struct Difference {
+  T* out;
+  const T *a, *b;
+  __device__ void operator()(const Offsets& p) const { out[p.out] = store<T>(load(a[p.a]) - load(b[p.b])); }
+};
+template <class T>
 struct Quotient {
   T* out;
   const T *a, *b;
@@ -102,6 +108,23 @@ struct LargerShare {
     using A = Arithmetic<T>;
     const A x = load(a[p.a]), y = load(b[p.b]);
     out[p.out] = store<T>(load(out[p.out]) * (x > y ? A(1) : x == y ? A(0.5) : A(0)));
+  }
+};
+
+// b is null for a comparison with `number`.
+template <class T>
+struct Compare {
+  Comparison comparison;
+  std::int32_t* out;
+  const T *a, *b;
+  T number;
+  __device__ void operator()(const Offsets& p) const {
+    const T x = a[p.a], y = b != nullptr ? b[p.b] : number;
+    if constexpr (std::is_same_v<T, std::int32_t>) {
+      out[p.out] = comparison(x, y);
+    } else {
+      out[p.out] = comparison(load(x), load(y));
+    }
   }
 };
 
@@ -234,6 +257,14 @@ void mul(CudaStream stream, DType dtype, const Strided& space, void* out, const 
 }
 
 template <>
+void subtract(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
+  dispatch_float(dtype, [&]<class T>() {
+    for_each_element(stream, space,
+                     Difference<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
+  });
+}
+
+template <>
 void divide(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
   dispatch_float(dtype, [&]<class T>() {
     for_each_element(stream, space,
@@ -263,6 +294,17 @@ void maximum_backward(CudaStream stream, DType dtype, const Strided& space, void
     for_each_element(stream, space,
                      LargerShare<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
   });
+}
+
+template <>
+void compare(CudaStream stream, const Comparison& comparison, DType dtype, const Strided& space, std::int32_t* out,
+             const void* a, const void* b, double number) {
+  const auto run = [&]<class T>(T element) {
+    for_each_element(stream, space,
+                     Compare<T>{comparison, out, static_cast<const T*>(a), static_cast<const T*>(b), element});
+  };
+  if (dtype == DType::i32) return run(static_cast<std::int32_t>(number));
+  dispatch_float(dtype, [&]<class T>() { run(static_cast<T>(static_cast<Arithmetic<T>>(number))); });
 }
 
 template <>

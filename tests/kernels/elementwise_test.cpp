@@ -125,7 +125,7 @@ const ElementwiseCase kCases[] = {
 
 }  // namespace
 
-TEST_CASE("strided copy, add and mul", "[kernels]") {
+TEST_CASE("strided copy, add, subtract and mul", "[kernels]") {
   for (const ElementwiseCase& c : kCases) {
     for (const DType dtype : kFloats) {
       for (const bool accumulate : {false, true}) {
@@ -150,6 +150,9 @@ TEST_CASE("strided copy, add and mul", "[kernels]") {
         out = copy_of(before);
         add(CpuStream{}, dtype, c.space, out.data(), a.data(), b.data());
         CHECK(error_of(out, expected([](double x, double y) { return x + y; }, false)) <= tolerance(dtype));
+        out = copy_of(before);
+        subtract(CpuStream{}, dtype, c.space, out.data(), a.data(), b.data());
+        CHECK(error_of(out, expected([](double x, double y) { return x - y; }, false)) <= tolerance(dtype));
       }
     }
   }

@@ -1,4 +1,5 @@
-// Elementwise functions, gather, cumulative sum, selection, quotient and maximum against their formulas in f64.
+// Elementwise functions, gather, cumulative sum, selection, quotient, maximum and comparisons against their formulas in
+// f64.
 #include "kernels/functions.h"
 
 #include <limits>
@@ -60,6 +61,76 @@ TEST_CASE("elementwise functions agree with their formulas, in place and added",
       }
     }
   }
+}
+
+TEST_CASE("functions of an element and a number agree with their formulas, in place and added", "[kernels]") {
+  using Formula = double (*)(double x, double c);
+  const struct {
+    NumberFunction f;
+    double c;
+    Formula value, derivative;
+  } formulas[] = {
+      {NumberFunction::add, 0.3, [](double x, double c) { return x + c; }, [](double, double) { return 1.0; }},
+      {NumberFunction::subtract_by, 0.3, [](double x, double c) { return c - x; }, [](double, double) { return -1.0; }},
+      {NumberFunction::divide, 0.3, [](double x, double c) { return x / c; }, [](double, double c) { return 1 / c; }},
+      {NumberFunction::divide_by, 0.3, [](double x, double c) { return c / x; },
+       [](double x, double c) { return -c / (x * x); }},
+      {NumberFunction::power, 2.5, [](double x, double c) { return std::pow(x, c); },
+       [](double x, double c) { return c * std::pow(x, c - 1); }},
+      {NumberFunction::power, 2, [](double x, double) { return x * x; }, [](double x, double) { return 2 * x; }},
+  };
+  for (const DType dtype : kFloats) {
+    for (const auto& formula : formulas) {
+      for (const Size N : {Size{0}, Size{1}, Size{33}, Size{1000}}) {
+        CAPTURE(dtype_name(dtype), static_cast<int>(formula.f), formula.c, N);
+        const double c = dtype == DType::f64 ? formula.c : static_cast<double>(static_cast<float>(formula.c));
+        Array x = random_array(dtype, N, 1, 2), dy = random_array(dtype, N, 2);
+        for (Size i = 0; i < N; ++i) x.set(i, 0.5 + std::fabs(x[i]));
+        std::vector<double> value, gradient, sum;
+        for (Size i = 0; i < N; ++i) {
+          value.push_back(formula.value(x[i], c)), gradient.push_back(dy[i] * formula.derivative(x[i], c));
+          sum.push_back(x[i] + gradient.back());
+        }
+        Array y(dtype, N, 99), in_place = copy_of(x), dx = copy_of(dy), added = copy_of(x);
+        number_function_forward(CpuStream{}, formula.f, dtype, y.data(), x.data(), formula.c, N);
+        CHECK(error_of(y, value) <= tolerance(dtype));
+        number_function_forward(CpuStream{}, formula.f, dtype, in_place.data(), in_place.data(), formula.c, N);
+        CHECK(in_place.same_bits(y));
+        const void* const input = gradient_needs_input(formula.f) ? x.data() : nullptr;
+        number_function_backward(CpuStream{}, {formula.f, dtype, added.data(), dy.data(), input, formula.c, N, true});
+        CHECK(error_of(added, sum) <= tolerance(dtype));
+        number_function_backward(CpuStream{}, {formula.f, dtype, dx.data(), dx.data(), input, formula.c, N, false});
+        CHECK(error_of(dx, gradient) <= tolerance(dtype));
+      }
+    }
+  }
+}
+
+TEST_CASE("comparisons give a value for each relation, in any layout and with a number", "[kernels]") {
+  const Comparison relation{10, 20, 30, 40};
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double of_a[] = {1, 2, 3, nan, 1, 2}, of_b[] = {2, 2, 2, 1, nan, nan};
+  const Strided flat{1, {6}, {1}, {1}, {1}};
+  const Strided table{2, {3, 2}, {1, 3}, {2, 1}, {0, 1}};  // the result is transposed, b has one row
+  std::vector<std::int32_t> y(6);
+  for (const DType dtype : kFloats) {
+    CAPTURE(dtype_name(dtype));
+    Array a(dtype, 6), b(dtype, 6);
+    for (Size i = 0; i < 6; ++i) a.set(i, of_a[i]), b.set(i, of_b[i]);
+    compare(CpuStream{}, relation, dtype, flat, y.data(), a.data(), b.data(), 0);
+    CHECK(y == std::vector<std::int32_t>{10, 20, 30, 40, 40, 40});
+    compare(CpuStream{}, relation, dtype, flat, y.data(), a.data(), nullptr, 2);
+    CHECK(y == std::vector<std::int32_t>{10, 20, 30, 40, 10, 20});
+    compare(CpuStream{}, relation, dtype, table, y.data(), a.data(), b.data(), 0);  // a: (1 2) (3 NaN) (1 2), b: 2 2
+    CHECK(y == std::vector<std::int32_t>{10, 30, 10, 20, 40, 20});
+  }
+  const std::int32_t left[] = {1, 16777217, -5}, right[] = {1, 16777216, 7};
+  y.resize(3);
+  const Strided three{1, {3}, {1}, {1}, {1}};
+  compare(CpuStream{}, relation, DType::i32, three, y.data(), left, right, 0);
+  CHECK(y == std::vector<std::int32_t>{20, 30, 10});
+  compare(CpuStream{}, relation, DType::i32, three, y.data(), left, nullptr, 16777216);
+  CHECK(y == std::vector<std::int32_t>{10, 30, 10});
 }
 
 TEST_CASE("gather, its gradient and cumulative sums agree with their formulas", "[kernels]") {

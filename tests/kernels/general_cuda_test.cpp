@@ -38,6 +38,58 @@ TEST_CASE("cuda: functions of each element", "[cuda]") {
   });
 }
 
+TEST_CASE("cuda: functions of an element and a number", "[cuda]") {
+  for_floats([](DType dtype) {
+    for (const Size n : {Size{1}, Size{7}, Size{100'003}}) {
+      for (int f = 0; f <= static_cast<int>(NumberFunction::power); ++f) {  // the last one
+        for (const double c : {0.7, 2.0, 2.5}) {
+          for (const bool add : {false, true}) {
+            const auto function = static_cast<NumberFunction>(f);
+            OnBoth both;
+            // Positive, for powers.
+            Array values = random_array(dtype, n, 3);
+            for (Size i = 0; i < n; ++i) values.set(i, 0.5 + std::fabs(values[i]));
+            const int x = both.add(std::move(values)), dy = both.array(dtype, n);
+            const int y = both.array(dtype, n), dx = both.array(dtype, n);
+            both.run([&](auto s, auto at) {
+              number_function_forward(s, function, dtype, at(y), at(x), c, n);
+              const void* const input = gradient_needs_input(function) ? at(x) : nullptr;
+              number_function_backward(s, {function, dtype, at(dx), at(dy), input, c, n, add});
+            });
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda: subtract and comparisons, broadcast, of equal numbers and NaN too", "[cuda]") {
+  const Comparison relation{10, 20, 30, 40};
+  for_floats([&](DType dtype) {
+    for (const Size n : {Size{1}, Size{7}, Size{100'003}}) {
+      for (const bool flag : {false, true}) {
+        OnBoth both;
+        const int a = both.array(dtype, n), b = both.array(dtype, n), difference = both.array(dtype, n);
+        Array left(dtype, n), right(dtype, n);
+        for (Size i = 0; i < n; ++i) left.set(i, static_cast<double>(i % 3)), right.set(i, static_cast<double>(i % 5));
+        if (n > 6) left.set(5, std::nan("")), right.set(6, std::nan(""));
+        const int x = both.exact(both.add(std::move(left))), y = both.exact(both.add(std::move(right)));
+        const int with_tensor = both.exact(both.constant(DType::f32, n, 99));
+        const int with_number = both.exact(both.constant(DType::f32, n, 99));
+        const int ids = both.ids(n, 5), others = both.ids(n, 5), of_ids = both.exact(both.constant(DType::f32, n, 99));
+        both.run([&](auto s, auto at) {
+          const Strided turned{2, {1, n}, {n, 1}, {0, 1}, {0, flag ? Size{0} : Size{1}}};
+          const auto masks_at = [&](int index) { return static_cast<std::int32_t*>(at(index)); };
+          subtract(s, dtype, turned, at(difference), at(a), at(b));
+          compare(s, relation, dtype, turned, masks_at(with_tensor), at(x), at(y), 0);
+          compare(s, relation, dtype, turned, masks_at(with_number), at(x), nullptr, 1);
+          compare(s, relation, DType::i32, turned, masks_at(of_ids), at(ids), flag ? nullptr : at(others), 2);
+        });
+      }
+    }
+  });
+}
+
 TEST_CASE("cuda: gather, cumulative sum, select, divide, maximum", "[cuda]") {
   for_floats([](DType dtype) {
     const DType sums = kernels::gradient_dtype(dtype);

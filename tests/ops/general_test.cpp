@@ -84,6 +84,26 @@ TEST_CASE("functions of each element: gradients and values", "[ops]") {
         std::vector<double>{0, 0.5, 1});
 }
 
+TEST_CASE("stack: gradients, values and errors", "[ops]") {
+  for (const int dim : {0, 1, 2, -1, -3}) {
+    check_gradient(
+        [&](auto& x) {
+          return ops::stack({x[0], x[1], x[0]}, dim);
+        },
+        {normal({2, 3}, 1), normal({2, 3}, 2)});
+  }
+  check_gradient([](auto& x) { return ops::stack({x[0], x[1]}, 0); }, {normal({}, 1), normal({}, 2)});
+  const Tensor a = Tensor::from(std::vector<double>{1, 2, 3}, {3}), b = Tensor::from(std::vector<double>{4, 5, 6}, {3});
+  CHECK(ops::stack({a, b}, 0).shape() == Shape{2, 3});
+  CHECK(ops::stack({a, b}, -1).shape() == Shape{3, 2});
+  CHECK(ops::stack({a, b}, 1).to_vector<double>() == std::vector<double>{1, 4, 2, 5, 3, 6});
+  CHECK_THROWS_WITH(ops::stack({}, 0), "stack: tensors: expected at least one, got none");
+  CHECK_THROWS_WITH(ops::stack({a, ops::slice(b, 0, 0, 2)}, 0), "stack: tensors[1]: expected shape [3], got [2]");
+  CHECK_THROWS_WITH(ops::stack({a, b}, 2), "stack: dim: expected a dimension of the result's 2, got 2");
+  CHECK_THROWS_WITH(ops::stack({Tensor::zeros({1, 1, 1, 1, 1, 1}, DType::f32)}, 0),
+                    "stack: tensors[0]: expected at most 5 dimensions, got [1, 1, 1, 1, 1, 1]");
+}
+
 TEST_CASE("concat, split, gather and cumulative_sum: gradients and values", "[ops]") {
   for (const int dim : {0, 1, -1}) {
     check_gradient(

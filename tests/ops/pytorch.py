@@ -13,7 +13,12 @@ INDEX = torch.tensor([[2, 0, 2], [1, 1, 0]])
 CONDITION = torch.tensor([[1, 0, 1], [0, 0, 1]])
 # name, shapes of the inputs, function
 CASES = (
-    ("add", ((2, 3), (3,)), lambda a, b: a + b), ("mul", ((2, 3), (2, 1)), lambda a, b: a * b),
+    ("add", ((2, 3), (3,)), lambda a, b: a + b), ("sub", ((2, 3), (3,)), lambda a, b: a - b),
+    ("mul", ((2, 3), (2, 1)), lambda a, b: a * b),
+    ("x + 0.7", ((2, 3),), lambda x: x + 0.7), ("0.7 - x", ((2, 3),), lambda x: 0.7 - x),
+    ("x / 0.7", ((2, 3),), lambda x: x / 0.7), ("0.7 / x", ((2, 3),), lambda x: 0.7 / x),
+    ("pow 2.5", ((2, 3),), lambda x: x**2.5), ("pow 2", ((2, 3),), lambda x: x**2),
+    ("stack", ((2, 3), (2, 3)), lambda a, b: torch.stack((a, b), 1)),
     ("div", ((2, 3), (3,)), lambda a, b: a / b), ("maximum", ((2, 3), (3,)), torch.maximum),
     ("where", ((2, 3), (3,)), lambda a, b: torch.where(CONDITION.bool(), a, b)),
     ("exp", ((2, 3),), torch.exp), ("log", ((2, 3),), torch.log), ("sqrt", ((2, 3),), torch.sqrt),
@@ -32,7 +37,7 @@ def values(shape, key, positive):
 
 
 def run(name, shapes, f, dtype):
-    inputs = [values(s, k, name in ("log", "sqrt") or (name == "div" and k == 1)).to(dtype).requires_grad_()
+    inputs = [values(s, k, name in ("log", "sqrt", "0.7 / x", "pow 2.5") or (name == "div" and k == 1)).to(dtype).requires_grad_()
               for k, s in enumerate(shapes)]
     y = f(*inputs)
     dy = values(tuple(y.shape), 7, False).to(dtype)

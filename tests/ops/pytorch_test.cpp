@@ -19,7 +19,18 @@ const Tensor kCondition = Tensor::from(std::vector<std::int32_t>{1, 0, 1, 0, 0, 
 
 const std::map<std::string, std::function<Tensor(const Inputs&)>> kOperations = {
     {"add", [](const Inputs& x) { return ops::add(x[0], x[1]); }},
+    {"sub", [](const Inputs& x) { return x[0] - x[1]; }},
     {"mul", [](const Inputs& x) { return ops::mul(x[0], x[1]); }},
+    {"x + 0.7", [](const Inputs& x) { return x[0] + 0.7; }},
+    {"0.7 - x", [](const Inputs& x) { return 0.7 - x[0]; }},
+    {"x / 0.7", [](const Inputs& x) { return x[0] / 0.7; }},
+    {"0.7 / x", [](const Inputs& x) { return 0.7 / x[0]; }},
+    {"pow 2.5", [](const Inputs& x) { return ops::pow(x[0], 2.5); }},
+    {"pow 2", [](const Inputs& x) { return ops::pow(x[0], 2); }},
+    {"stack",
+     [](const Inputs& x) {
+       return ops::stack({x[0], x[1]}, 1);
+     }},
     {"div", [](const Inputs& x) { return ops::div(x[0], x[1]); }},
     {"maximum", [](const Inputs& x) { return ops::maximum(x[0], x[1]); }},
     {"where", [](const Inputs& x) { return ops::where(kCondition, x[0], x[1]); }},

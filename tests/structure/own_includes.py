@@ -13,7 +13,7 @@ from namespaces import NAMESPACES
 DEFINITION = re.compile(r"^( *)(?:template <.*> )?(?:struct|class|enum class|using) (?:alignas\(.*\) )?([A-Z]\w+)")
 FUNCTION = re.compile(r"^( *)(?:template <.*> )?(?:[\w:<>,&*\[\]]+ )*[\w:<>,&*]+ [&*]*([a-z]\w+)\(")
 VARIABLE = re.compile(r"\b([a-z]\w+) = \[|[&*> ]([a-z]\w+)[,);]")  # a lambda, a parameter or a field
-OF_CUDA = {"exp", "sqrt"}
+OF_CUDA = {"exp", "pow", "sqrt"}
 TEMPLATE = re.compile(r"(?:class|typename)(?:\.\.\.)? ([A-Z]\w*)")
 OF_FOLDERS = "|".join(NAMESPACES.get(layer, layer) for layer in RANK)
 USE = re.compile(rf"(?<![\w.:>])(?:lt::)?(?:(?:{OF_FOLDERS}|cuda)::)*([A-Z]\w+|[a-z]\w+(?=\())")

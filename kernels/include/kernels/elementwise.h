@@ -44,7 +44,9 @@ void add(S stream, DType dtype, const Strided& space, void* out, const void* a, 
 template <class S>
 void mul(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b, bool accumulate);
 
-// out = a / b over the strided space, one dtype.
+// out = a - b and out = a / b over the strided space, one dtype.
+template <class S>
+void subtract(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
 template <class S>
 void divide(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
 // out = -(a / b) * (out / b), rounded once: turns the gradient of a / b into the gradient of b.
@@ -56,6 +58,21 @@ void maximum(S stream, DType dtype, const Strided& space, void* out, const void*
 // out *= 1 if a > b, 1/2 if a = b, else 0: turns the gradient of maximum(a, b) into the gradient of a.
 template <class S>
 void maximum_backward(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
+
+// The result of comparing a with b, for each of their four relations. A NaN is unordered with every number.
+struct Comparison {
+  std::int32_t if_less, if_equal, if_greater, if_unordered;
+
+  template <class T>
+  LT_ON_DEVICE std::int32_t operator()(T a, T b) const {
+    return a < b ? if_less : a == b ? if_equal : a > b ? if_greater : if_unordered;
+  }
+};
+// out = comparison(a, b) over the strided space, for a and b of one dtype (also i32). A null b stands for `number`,
+// rounded to dtype.
+template <class S>
+void compare(S stream, const Comparison& comparison, DType dtype, const Strided& space, std::int32_t* out,
+             const void* a, const void* b, double number);
 
 // y_N = condition_N ? a_N : b_N. A null a or b stands for zeros.
 template <class S>

@@ -1,4 +1,4 @@
-// The operations add, mul, div, maximum, where and scale.
+// The operations add, sub, mul, div, maximum, where and scale.
 #include "kernels/elementwise.h"
 #include "libtrain/ops/ops.h"
 #include "ops/broadcast.h"
@@ -31,6 +31,32 @@ struct Add final : Function {
         copy(copy_of_dy, dy);
       }
       reduce_to_slot(b_, copy_of_dy);
+    }
+    if (a_ != nullptr) reduce_to_slot(a_, dy);
+  }
+};
+
+struct Sub final : Function {
+  const char* name() const override { return "sub"; }
+
+  Slot a_, b_;
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    const Tensor y = Tensor::empty(broadcast_shape("sub", a, b), a.dtype(), a.device());
+    const auto space = space_of(y.shape(), y, a, b);
+    tensor::dispatch(y.device(),
+                     [&](auto stream) { kernels::subtract(stream, y.dtype(), space, y.data(), a.data(), b.data()); });
+    a_ = a.gradient_slot(), b_ = b.gradient_slot();
+    return y;
+  }
+
+  void backward(const Tensor& dy) override {
+    if (b_ != nullptr) {
+      const Tensor negative = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
+      tensor::dispatch(dy.device(), [&](auto stream) {
+        kernels::scale(stream, dy.dtype(), negative.data(), dy.data(), -1.0, dy.elements(), false);
+      });
+      reduce_to_slot(b_, negative);
     }
     if (a_ != nullptr) reduce_to_slot(a_, dy);
   }
@@ -205,6 +231,12 @@ Tensor add(const Tensor& a, const Tensor& b) {
   require_float("add", "a", a);
   require_like("add", "b", b, a);
   return record<Add>(a, b);
+}
+
+Tensor sub(const Tensor& a, const Tensor& b) {
+  require_float("sub", "a", a);
+  require_like("sub", "b", b, a);
+  return record<Sub>(a, b);
 }
 
 Tensor mul(const Tensor& a, const Tensor& b) {

@@ -1,5 +1,9 @@
-// The element functions exp, log, sqrt, tanh, relu and sigmoid. Their outputs are cheap to recompute from their inputs.
+// The functions of an element, exp, log, sqrt, tanh, relu and sigmoid, whose outputs are cheap to recompute from their
+// inputs; and those of an element and a number.
 #include "kernels/functions.h"
+
+#include <cmath>
+#include <string>
 
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
@@ -50,6 +54,50 @@ Tensor apply(const Tensor& x) {
   return record<ElementwiseFunction<kFunction>>(x);
 }
 
+using kernels::NumberFunction;
+
+struct FunctionOfNumber final : Function {
+  const char* name() const override { return name_; }
+
+  const char* name_ = "";
+  NumberFunction function_ = NumberFunction::add;
+  double number_ = 0;
+  Slot slot_;
+  Saved x_;  // defined if backward needs the values
+
+  Tensor forward(const char* name, NumberFunction function, const Tensor& x, double number) {
+    name_ = name, function_ = function, number_ = number, slot_ = x.gradient_slot();
+    if (kernels::gradient_needs_input(function)) x_ = x;
+    const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+    tensor::dispatch(y.device(), [&](auto s) {
+      kernels::number_function_forward(s, function, y.dtype(), y.data(), x.data(), number, y.elements());
+    });
+    return y;
+  }
+
+  void backward(const Tensor& dy) override {
+    if (function_ == NumberFunction::add) return slot_->add(dy);
+    GradientOutput dx(slot_, dy.dtype(), x_.defined() ? x_.reusable() : Tensor());
+    tensor::dispatch(dy.device(), [&](auto s) {
+      kernels::number_function_backward(s, {.f = function_,
+                                            .dtype = dy.dtype(),
+                                            .dx_N = dx.data(),
+                                            .dy_N = dy.data(),
+                                            .x_N = x_.defined() ? x_.get().data() : nullptr,
+                                            .c = number_,
+                                            .N = dy.elements(),
+                                            .accumulate = dx.accumulate()});
+    });
+    dx.finish();
+  }
+};
+
+// `name`: a string literal.
+Tensor apply(const char* name, const char* argument, NumberFunction function, const Tensor& x, double number) {
+  require_float(name, argument, x);
+  return record<FunctionOfNumber>(name, function, x, number);
+}
+
 }  // namespace
 
 Tensor exp(const Tensor& x) { return apply<ElementFunction::exp>(x); }
@@ -58,5 +106,16 @@ Tensor sqrt(const Tensor& x) { return apply<ElementFunction::sqrt>(x); }
 Tensor tanh(const Tensor& x) { return apply<ElementFunction::tanh>(x); }
 Tensor relu(const Tensor& x) { return apply<ElementFunction::relu>(x); }
 Tensor sigmoid(const Tensor& x) { return apply<ElementFunction::sigmoid>(x); }
+
+Tensor add(const Tensor& a, double b) { return apply("add", "a", NumberFunction::add, a, b); }
+Tensor sub(const Tensor& a, double b) { return apply("sub", "a", NumberFunction::add, a, -b); }
+Tensor sub(double a, const Tensor& b) { return apply("sub", "b", NumberFunction::subtract_by, b, a); }
+Tensor div(const Tensor& a, double b) { return apply("div", "a", NumberFunction::divide, a, b); }
+Tensor div(double a, const Tensor& b) { return apply("div", "b", NumberFunction::divide_by, b, a); }
+
+Tensor pow(const Tensor& x, double exponent) {
+  if (!std::isfinite(exponent)) fail("pow", "exponent", "a finite number", std::to_string(exponent));
+  return apply("pow", "x", NumberFunction::power, x, exponent);
+}
 
 }  // namespace lt::ops

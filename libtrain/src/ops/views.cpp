@@ -1,5 +1,6 @@
-// The operations reshape, transpose, slice, concat and split. reshape shares storage; the others copy into a contiguous
-// result.
+// The operations reshape, transpose, slice, concat, stack and split. reshape shares storage; the others copy into a
+// contiguous result.
+#include <span>
 #include <string>
 #include <vector>
 
@@ -142,6 +143,30 @@ Tensor concat(const std::vector<Tensor>& tensors, int dim) {
     shape[dim] += tensors[i].dim(dim);
   }
   return record<Concat>(tensors, dim, shape);
+}
+
+Tensor stack(const std::vector<Tensor>& tensors, int dim) {
+  if (tensors.empty()) fail("stack", "tensors", "at least one", "none");
+  require_float("stack", "tensors[0]", tensors[0]);
+  const Shape shape = tensors[0].shape();
+  const int dims = shape.dims() + 1, index = dim < 0 ? dim + dims : dim;
+  if (dims > Shape::kMaxDims) {
+    fail("stack", "tensors[0]", "at most " + std::to_string(Shape::kMaxDims - 1) + " dimensions", to_string(shape));
+  }
+  if (index < 0 || index >= dims) {
+    fail("stack", "dim", "a dimension of the result's " + std::to_string(dims), std::to_string(dim));
+  }
+  std::vector<Size> sizes(shape.begin(), shape.end());
+  sizes.insert(sizes.begin() + index, 1);
+  const Shape of_one{std::span<const Size>(sizes)};
+  std::vector<Tensor> parts;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::string name = "tensors[" + std::to_string(i) + "]";
+    require_like("stack", name, tensors[i], tensors[0]);
+    require_shape("stack", name, tensors[i], shape);
+    parts.push_back(reshape(tensors[i], of_one));
+  }
+  return concat(parts, index);
 }
 
 std::vector<Tensor> split(const Tensor& x, const std::vector<Size>& sizes, int dim) {

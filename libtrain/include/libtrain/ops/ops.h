@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "libtrain/api.h"
@@ -26,14 +27,39 @@ namespace LT_API ops {
 
 // --- General operations, from which other models can be built. ---
 
-// Elementwise a + b, a * b and a / b. Inputs are broadcast: shapes are aligned at the last dimension, and sizes must be
-// equal or 1. The gradient of a broadcast input is a sum, computed in f32 (f64 for f64).
+// Elementwise a + b, a - b, a * b and a / b; the operators + - * / at the end of this file call these. Inputs are
+// broadcast: shapes are aligned at the last dimension, and sizes must be equal or 1. The gradient of a broadcast input
+// is a sum, computed in f32 (f64 for f64).
 Tensor add(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
+// The same with a number instead of a tensor; scale() multiplies by a number. The number becomes f32 (f64 for f64), and
+// the result is rounded once. No tensor is made of the number, so a step that uses these can run as a CUDA graph.
+Tensor add(const Tensor& a, double b);
+Tensor sub(const Tensor& a, double b);
+Tensor sub(double a, const Tensor& b);
+Tensor div(const Tensor& a, double b);
+Tensor div(double a, const Tensor& b);
 // Elementwise maximum, with broadcasting; NaN if either element is NaN. If the elements are equal, each receives half
 // of the gradient.
 Tensor maximum(const Tensor& a, const Tensor& b);
+// Elementwise comparisons: i32 masks for where(), 1 where the relation holds and 0 elsewhere. They have no gradient. a
+// and b are floating point or i32, of one dtype, and are broadcast. A number is rounded to the dtype of a; if that is
+// i32, the number must be an integer in its range. As in IEEE 754, not_equal holds for NaN and the others do not. They
+// have no operators, because a < b and a == b are expected to be a bool.
+Tensor less(const Tensor& a, const Tensor& b);
+Tensor less(const Tensor& a, double b);
+Tensor less_equal(const Tensor& a, const Tensor& b);
+Tensor less_equal(const Tensor& a, double b);
+Tensor greater(const Tensor& a, const Tensor& b);
+Tensor greater(const Tensor& a, double b);
+Tensor greater_equal(const Tensor& a, const Tensor& b);
+Tensor greater_equal(const Tensor& a, double b);
+Tensor equal(const Tensor& a, const Tensor& b);
+Tensor equal(const Tensor& a, double b);
+Tensor not_equal(const Tensor& a, const Tensor& b);
+Tensor not_equal(const Tensor& a, double b);
 // Selects elements of a where `condition` (i32) is nonzero, and of b elsewhere. All three are broadcast. `condition`
 // has no gradient.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
@@ -50,6 +76,9 @@ Tensor sqrt(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor relu(const Tensor& x);  // its derivative at 0 is 0
 Tensor sigmoid(const Tensor& x);
+// x^exponent for a finite exponent; exactly x * x for 2. As in C's pow(), NaN for a negative x unless the exponent is
+// an integer. The derivative of x^0 is 0.
+Tensor pow(const Tensor& x, double exponent);
 
 // Multiplies a [..., M, K] by b, and returns [..., M, N]. b is [K, N] for all batch items, or [..., K, N] with the same
 // leading sizes as a, one matrix for each item.
@@ -63,6 +92,8 @@ Tensor transpose(const Tensor& x, int dim0, int dim1);
 Tensor slice(const Tensor& x, int dim, Size begin, Size length);
 // Concatenates at least one tensor along `dim`. All other sizes must be equal.
 Tensor concat(const std::vector<Tensor>& tensors, int dim);
+// Stacks at least one tensor of one shape along a new dimension `dim` of the result, in which -1 is the last.
+Tensor stack(const std::vector<Tensor>& tensors, int dim);
 // Splits x along `dim` into slices of these sizes, which must add up to x.dim(dim). Each slice is a copy.
 std::vector<Tensor> split(const Tensor& x, const std::vector<Size>& sizes, int dim);
 // Picks elements of x along `dim` by index. `index` (i32) must have the shape of x except in `dim`; the result y has
@@ -132,13 +163,13 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, co
 
 // Rows [begin, begin + size) of a matrix.
 struct RowRange {
-  Size begin, size;
+  Size begin = 0, size = 0;
 };
 // Low-rank adapters for ranges of a weight's rows (Hu et al. 2021). The ranges must be ascending, not empty and
 // disjoint.
 struct LowRank {
   double scale = 1;
-  std::vector<RowRange> ranges;
+  std::vector<RowRange> ranges = {};
 };
 
 // Computes y = linear(x, weight, bias, residual). Then adds scale * (x A_i^T) B_i^T to the columns of y in each range
@@ -172,7 +203,8 @@ Tensor rms_norm_swiglu(const Tensor& x, const Tensor& norm_weight, float eps, co
 
 // The layout of a packed row: [query heads | key heads | value heads], each head with head_dim channels.
 struct Heads {
-  Size heads, kv_heads, head_dim;  // query heads, a multiple of kv_heads; key and value heads; channels per head
+  // Query heads, a multiple of kv_heads; key and value heads; channels per head.
+  Size heads = 0, kv_heads = 0, head_dim = 0;
   Size row() const { return (heads + 2 * kv_heads) * head_dim; }  // channels of a row
 };
 
@@ -201,9 +233,9 @@ inline double visible_pairs(Size T, Size window) {
 
 // Keys and values of past tokens, for generation.
 struct KvCache {
-  Tensor k, v;      // [B, capacity, kv_heads * head_dim]
-  Size length = 0;  // tokens held per sequence; with `lengths`, the largest of them
-  Tensor lengths;   // i32 [B]: tokens held by each sequence; undefined: `length` for all
+  Tensor k = {}, v = {};  // [B, capacity, kv_heads * head_dim]
+  Size length = 0;        // tokens held per sequence; with `lengths`, the largest of them
+  Tensor lengths = {};    // i32 [B]: tokens held by each sequence; undefined: `length` for all
 };
 // Attention of the T new tokens in qkv [B, T, row] to the cached tokens and to each other, after rope() with base
 // `rope_base` (0: no rotation). Appends the new keys and values to the cache, but does not change length or lengths:
@@ -225,5 +257,52 @@ Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tens
 Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
                           const LossOptions& options = {});
 
+// A number that an operator takes.
+template <class T>
+concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
+
 }  // namespace ops
+}  // namespace lt
+
+namespace LT_API lt {
+
+// x + y, 2 - x, x / 2, -x: add(), sub(), mul(), div() and scale() above, for tensors and numbers.
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return ops::add(a, b); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return ops::sub(a, b); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return ops::mul(a, b); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return ops::div(a, b); }
+inline Tensor operator-(const Tensor& x) { return ops::scale(x, -1); }
+template <ops::Number N>
+Tensor operator+(const Tensor& a, N b) {
+  return ops::add(a, static_cast<double>(b));
+}
+template <ops::Number N>
+Tensor operator+(N a, const Tensor& b) {
+  return ops::add(b, static_cast<double>(a));
+}
+template <ops::Number N>
+Tensor operator-(const Tensor& a, N b) {
+  return ops::sub(a, static_cast<double>(b));
+}
+template <ops::Number N>
+Tensor operator-(N a, const Tensor& b) {
+  return ops::sub(static_cast<double>(a), b);
+}
+template <ops::Number N>
+Tensor operator*(const Tensor& a, N b) {
+  return ops::scale(a, static_cast<double>(b));
+}
+template <ops::Number N>
+Tensor operator*(N a, const Tensor& b) {
+  return ops::scale(b, static_cast<double>(a));
+}
+template <ops::Number N>
+Tensor operator/(const Tensor& a, N b) {
+  return ops::div(a, static_cast<double>(b));
+}
+template <ops::Number N>
+Tensor operator/(N a, const Tensor& b) {
+  return ops::div(static_cast<double>(a), b);
+}
+
 }  // namespace lt
