@@ -26,7 +26,8 @@ struct Shape {
 // Embeds two numbers and concatenates them.
 struct Pair : nn::Module {
   explicit Pair(const Shape& shape)
-      : table(add<nn::Embedding>("table", kModulus, shape.width / 2, nn::Init::normal(0.5f))) {}
+      : table(add<nn::Embedding>("table",
+                                 {.count = kModulus, .width = shape.width / 2, .init = nn::Init::normal(0.5f)})) {}
   Tensor forward(const Tensor& numbers) const {
     const Tensor pairs = table(numbers);  // [samples, 2, width / 2]
     return ops::reshape(pairs, {pairs.dim(0), 2 * pairs.dim(2)});
@@ -37,8 +38,9 @@ struct Pair : nn::Module {
 // x + the sum over experts e of p_e * down_e(relu(up_e(norm x))), with p = softmax(router(norm x)).
 struct Mixture : nn::Module {
   explicit Mixture(const Shape& shape)
-      : norm(add<nn::RmsNorm>("norm", shape.width)),
-        router(add<nn::Linear>("router", shape.width, shape.experts, false, nn::Init::normal(0.1f))),
+      : norm(add<nn::RmsNorm>("norm", {.width = shape.width})),
+        router(add<nn::Linear>(
+            "router", {.in = shape.width, .out = shape.experts, .bias = false, .init = nn::Init::normal(0.1f)})),
         up(add_parameter("up", {shape.experts, shape.width, shape.hidden}, nn::Init::normal(0.1f))),
         down(add_parameter("down", {shape.experts, shape.hidden, shape.width}, nn::Init::normal(0.1f))) {}
   Tensor forward(const Tensor& x) const {
@@ -47,8 +49,8 @@ struct Mixture : nn::Module {
     const Tensor hidden =
         ops::relu(ops::matmul(ops::concat(std::vector(static_cast<std::size_t>(experts), alone), 0), up.tensor()));
     const Tensor shares = ops::transpose(ops::softmax(router(y)), 0, 1);  // [experts, samples]
-    const Tensor weighted = ops::mul(ops::matmul(hidden, down.tensor()), ops::reshape(shares, {experts, samples, 1}));
-    return ops::add(x, ops::sum(weighted, 0));
+    const Tensor weighted = ops::matmul(hidden, down.tensor()) * ops::reshape(shares, {experts, samples, 1});
+    return x + ops::sum(weighted, 0);
   }
   nn::RmsNorm& norm;
   nn::Linear& router;
@@ -57,7 +59,7 @@ struct Mixture : nn::Module {
 
 struct Classifier : nn::Module {
   explicit Classifier(const Shape& shape)
-      : linear(add<nn::Linear>("linear", shape.width, kModulus, true, nn::Init::normal(0.1f))) {}
+      : linear(add<nn::Linear>("linear", {.in = shape.width, .out = kModulus, .init = nn::Init::normal(0.1f)})) {}
   Tensor forward(const Tensor& x, const Tensor& targets) const { return nn::cross_entropy(linear(x), targets); }
   nn::Linear& linear;
 };

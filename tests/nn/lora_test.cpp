@@ -32,7 +32,7 @@ std::map<std::string, Shape> adapters_of(const nn::TransformerSpec& spec) {
 }  // namespace
 
 TEST_CASE("adapters: a layer without ranges is adapted as a whole", "[nn]") {
-  const nn::Linear linear(3, 4, true, nn::Init::normal(1), {}, {.rank = 2});
+  const nn::Linear linear({.in = 3, .out = 4, .init = nn::Init::normal(1), .adapter = {.rank = 2}});
   CHECK(linear.is_adapted());
   std::map<std::string, Shape> shapes;
   for (const nn::NamedParameter& entry : linear.parameters()) shapes.emplace(entry.name, entry.parameter->shape());

@@ -42,7 +42,7 @@ constexpr Recompute kModes[] = {Recompute::none, Recompute::selective, Recompute
 struct Plain final : nn::Model {
   struct Shift : nn::Module {};
   struct Layer : nn::Module {
-    Layer() : linear(add<nn::Linear>("linear", 3, 1, true, nn::Init::normal(1))) {}
+    Layer() : linear(add<nn::Linear>("linear", {.in = 3, .out = 1, .init = nn::Init::normal(1)})) {}
     Tensor forward(const Tensor& x) const { return ops::mean(linear(x)); }
     nn::Linear& linear;
   };

@@ -59,7 +59,7 @@ Tensor made_in_pass(const Tensor& values, const Tensor& like) {
 struct Attending : nn::Model {
   struct Embed : nn::Module {
     explicit Embed(bool in_pass)
-        : table(add<nn::Embedding>("table", kVocab, kWidth, nn::Init::normal(0.5f))),
+        : table(add<nn::Embedding>("table", {.count = kVocab, .width = kWidth, .init = nn::Init::normal(0.5f)})),
           positions(in_pass ? nullptr : &add_buffer("positions", table_of_positions())) {}
     Tensor forward(const Tensor& ids) const {
       const Tensor x = table(ids);
@@ -70,8 +70,8 @@ struct Attending : nn::Model {
   };
   struct Attention : nn::Module {
     explicit Attention(bool in_pass)
-        : q(add<nn::Linear>("q", kWidth, kWidth, false, nn::Init::normal(0.3f))),
-          v(add<nn::Linear>("v", kWidth, kWidth, true, nn::Init::normal(0.3f))),
+        : q(add<nn::Linear>("q", {.in = kWidth, .out = kWidth, .bias = false, .init = nn::Init::normal(0.3f)})),
+          v(add<nn::Linear>("v", {.in = kWidth, .out = kWidth, .init = nn::Init::normal(0.3f)})),
           mask(in_pass ? nullptr : &add_buffer("mask", causal_mask())),
           low(in_pass ? nullptr : &add_buffer("low", very_low())) {}
     Tensor forward(const Tensor& x) const {
@@ -84,7 +84,7 @@ struct Attending : nn::Model {
     nn::Buffer *mask, *low;
   };
   struct Head : nn::Module {
-    Head() : linear(add<nn::Linear>("linear", kWidth, kVocab, true, nn::Init::normal(0.1f))) {}
+    Head() : linear(add<nn::Linear>("linear", {.in = kWidth, .out = kVocab, .init = nn::Init::normal(0.1f)})) {}
     Tensor forward(const Tensor& x, const Tensor& targets) const { return nn::cross_entropy(linear(x), targets); }
     nn::Linear& linear;
   };

@@ -23,12 +23,13 @@ namespace {
 // Not a transformer: two layers on vectors, with a parameter of three elements and an unused one.
 struct Regression : nn::Model {
   struct Layer : nn::Module {
-    Layer(Size in, Size out) : linear(add<nn::Linear>("linear", in, out, true, nn::Init::normal(0.3f))) {}
+    Layer(Size in, Size out)
+        : linear(add<nn::Linear>("linear", {.in = in, .out = out, .init = nn::Init::normal(0.3f)})) {}
     nn::Linear& linear;
   };
   struct Output : nn::Module {
     explicit Output(Size in)
-        : linear(add<nn::Linear>("linear", in, 1, true, nn::Init::normal(0.3f))),
+        : linear(add<nn::Linear>("linear", {.in = in, .out = 1, .init = nn::Init::normal(0.3f)})),
           scale(add_parameter("scale", {1}, nn::Init::constant(1))),
           unused(add_parameter("unused", {3}, nn::Init::constant(5))) {}
     nn::Linear& linear;

@@ -41,11 +41,12 @@ struct Noticing final : nn::Gpt2 {
 // Has its linear layers outside of blocks.
 struct Blockless final : nn::Model {
   struct Embed final : nn::Module {
-    Embed() : table(add<nn::Embedding>("table", 16, 32, nn::Init::normal(0.5f))) {}
+    Embed() : table(add<nn::Embedding>("table", {.count = 16, .width = 32, .init = nn::Init::normal(0.5f)})) {}
     nn::Embedding& table;
   };
   Blockless()
-      : embed(add_unit<Embed>("embed")), head(add_unit<nn::Linear>("head", 32, 16, true, nn::Init::normal(0.1f))) {}
+      : embed(add_unit<Embed>("embed")),
+        head(add_unit<nn::Linear>("head", {.in = 32, .out = 16, .init = nn::Init::normal(0.1f)})) {}
   Tensor loss(const Batch& batch) override {
     const Tensor x = run(
         embed, [this](const Tensor& ids) { return embed.table(ids); }, batch.inputs);

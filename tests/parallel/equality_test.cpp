@@ -59,7 +59,8 @@ class Stack final : public nn::Model {
   struct Body final : nn::Module {
     Body() : table(add_parameter("table", {kVocab, kWidth}, nn::Init::normal(0.1f))) {
       for (int i = 0; i < 12; ++i) {
-        layers.push_back(&add<nn::Linear>("l" + std::to_string(i), kWidth, kWidth, true, nn::Init::normal(0.05f)));
+        layers.push_back(
+            &add<nn::Linear>("l" + std::to_string(i), {.in = kWidth, .out = kWidth, .init = nn::Init::normal(0.05f)}));
       }
     }
     nn::Parameter& table;
@@ -86,16 +87,16 @@ class Mixed final : public nn::Model {
  public:
   static constexpr Size kVocab = 48, kWidth = 32;
   struct Embed final : nn::Module {
-    Embed() : table(add<nn::Embedding>("table", kVocab, kWidth, nn::Init::normal(0.5f))) {}
+    Embed() : table(add<nn::Embedding>("table", {.count = kVocab, .width = kWidth, .init = nn::Init::normal(0.5f)})) {}
     nn::Embedding& table;
   };
   struct Block final : nn::Module {
     Block()
-        : first(add<nn::LayerNorm>("first", kWidth)),
-          last(add<nn::RmsNorm>("last", kWidth)),
-          up(add<nn::Linear>("up", kWidth, 2 * kWidth, true, nn::Init::normal(0.2f))),
-          down(add<nn::Linear>("down", kWidth, kWidth, true, nn::Init::normal(0.2f))),
-          mix(add<nn::Linear>("mix", kWidth, kWidth, false, nn::Init::normal(0.2f))) {}
+        : first(add<nn::LayerNorm>("first", {.width = kWidth})),
+          last(add<nn::RmsNorm>("last", {.width = kWidth})),
+          up(add<nn::Linear>("up", {.in = kWidth, .out = 2 * kWidth, .init = nn::Init::normal(0.2f)})),
+          down(add<nn::Linear>("down", {.in = kWidth, .out = kWidth, .init = nn::Init::normal(0.2f)})),
+          mix(add<nn::Linear>("mix", {.in = kWidth, .out = kWidth, .bias = false, .init = nn::Init::normal(0.2f)})) {}
     Tensor forward(const Tensor& x) const {
       const Tensor h = first(ops::gelu(x));
       const Tensor gated = ops::swiglu(up(h));
@@ -112,7 +113,7 @@ class Mixed final : public nn::Model {
 
   Mixed() : embed_(add_unit<Embed>("embed")) {
     for (int i = 0; i < 2; ++i) blocks_.push_back(&add_block<Block>("blocks." + std::to_string(i)));
-    head_ = &add_unit<nn::Linear>("head", kWidth, kVocab, true, nn::Init::normal(0.1f));
+    head_ = &add_unit<nn::Linear>("head", {.in = kWidth, .out = kVocab, .init = nn::Init::normal(0.1f)});
   }
 
   Tensor loss(const Batch& batch) override {

@@ -155,7 +155,7 @@ namespace {
 
 // One target a sample.
 struct Classes final : nn::Model {
-  Classes() : unit(add_unit<nn::Linear>("unit", 3, 5, true, nn::Init::normal(0.5f))) {}
+  Classes() : unit(add_unit<nn::Linear>("unit", {.in = 3, .out = 5, .init = nn::Init::normal(0.5f)})) {}
   Tensor loss(const Batch& batch) override {
     const auto loss_of = [this](const Tensor& x, const Tensor& targets) { return nn::cross_entropy(unit(x), targets); };
     return run(unit, loss_of, batch.inputs, batch.targets);

@@ -141,7 +141,8 @@ TEST_CASE("the results of a step stay those of the step where progress is set in
 
 TEST_CASE("a loss that a model computes in the dtype of its parameters is scaled in f32", "[parallel]") {
   struct Mean final : nn::Model {
-    Mean() : linear(add_unit<nn::Linear>("linear", 4, 4, false, nn::Init::normal(0.5f))) {}
+    Mean()
+        : linear(add_unit<nn::Linear>("linear", {.in = 4, .out = 4, .bias = false, .init = nn::Init::normal(0.5f)})) {}
     Tensor loss(const Batch& batch) override {
       const auto body = [this](const Tensor& x) {
         return ops::mean(ops::gelu(linear(ops::cast(x, linear.weight().dtype()))));

@@ -26,8 +26,8 @@ Batch tokens(Size first = 0) { return synthetic_batch(first, 2, kSeq, kVocab); }
 struct Pair : nn::Model {
   using LossOf = std::function<Tensor(Pair&, const Batch&)>;
   explicit Pair(LossOf loss_of_ = usual)
-      : embed(add_unit<nn::Embedding>("embed", kVocab, kWidth, nn::Init::normal(0.5f))),
-        head(add_unit<nn::Embedding>("head", kVocab, kWidth, nn::Init::normal(0.5f))),
+      : embed(add_unit<nn::Embedding>("embed", {.count = kVocab, .width = kWidth, .init = nn::Init::normal(0.5f)})),
+        head(add_unit<nn::Embedding>("head", {.count = kVocab, .width = kWidth, .init = nn::Init::normal(0.5f)})),
         loss_of(std::move(loss_of_)) {}
   using Model::add_parameter, Model::add_unit, Model::borrow, Model::run;
   Tensor loss(const Batch& batch) override { return loss_of(*this, batch); }
@@ -56,9 +56,9 @@ struct Hollow final : nn::Model {
     Nothing() { add_parameter("weight", {0}, nn::Init::constant(0)); }
   };
   Hollow()
-      : embed(add_unit<nn::Embedding>("embed", kVocab, kWidth, nn::Init::normal(0.5f))),
+      : embed(add_unit<nn::Embedding>("embed", {.count = kVocab, .width = kWidth, .init = nn::Init::normal(0.5f)})),
         nothing(add_unit<Nothing>("nothing")),
-        head(add_unit<nn::Embedding>("head", kVocab, kWidth, nn::Init::normal(0.5f))) {}
+        head(add_unit<nn::Embedding>("head", {.count = kVocab, .width = kWidth, .init = nn::Init::normal(0.5f)})) {}
   Tensor loss(const Batch& batch) override {
     const Tensor x = run(
         embed, [this](const Tensor& ids) { return embed(ids); }, batch.inputs);
@@ -113,7 +113,9 @@ TEST_CASE("a unit whose parameters have no elements trains with the others", "[p
 
 TEST_CASE("a matrix of no columns is none of Muon's", "[parallel]") {
   struct Block final : nn::Module {
-    Block() : square(add<nn::Linear>("square", kWidth, kWidth, false, nn::Init::normal(0.1f))) {
+    Block()
+        : square(
+              add<nn::Linear>("square", {.in = kWidth, .out = kWidth, .bias = false, .init = nn::Init::normal(0.1f)})) {
       add_parameter("nothing", {4, 0}, nn::Init::constant(0));
     }
     nn::Linear& square;
@@ -121,7 +123,7 @@ TEST_CASE("a matrix of no columns is none of Muon's", "[parallel]") {
   struct Squared final : nn::Model {
     Squared()
         : block(add_block<Block>("block")),
-          head(add_unit<nn::Linear>("head", kWidth, 1, true, nn::Init::normal(0.1f))) {}
+          head(add_unit<nn::Linear>("head", {.in = kWidth, .out = 1, .init = nn::Init::normal(0.1f)})) {}
     Tensor loss(const Batch& batch) override {
       const auto loss_of = [this](const Tensor& x, const Tensor& y) {
         const Tensor error = ops::add(head(y), ops::scale(ops::slice(x, 1, 0, 1), -1));
@@ -159,10 +161,12 @@ TEST_CASE("names that no checkpoint can hold, and parameters outside of units, a
     return message_of<UsageError>([&] { Engine(model, ranks(), {}, AdamW{}, kOptions); });
   };
   const nn::Init init = nn::Init::normal(1);
-  CHECK(refused([&](Pair& pair) { pair.add_unit<nn::Embedding>("head", kVocab, kWidth, init); }) ==
-        "parameter head.weight: expected a name of its own, found two of this name");
-  CHECK(refused([&](Pair& pair) { pair.add_unit<nn::Embedding>("a/b", kVocab, kWidth, init); }) ==
-        "parameter 'a/b.weight': expected a name that is not empty, \".\" or \"..\", without slashes and NUL");
+  CHECK(refused([&](Pair& pair) {
+          pair.add_unit<nn::Embedding>("head", {.count = kVocab, .width = kWidth, .init = init});
+        }) == "parameter head.weight: expected a name of its own, found two of this name");
+  CHECK(refused([&](Pair& pair) {
+          pair.add_unit<nn::Embedding>("a/b", {.count = kVocab, .width = kWidth, .init = init});
+        }) == "parameter 'a/b.weight': expected a name that is not empty, \".\" or \"..\", without slashes and NUL");
   CHECK(refused([&](Pair& pair) { pair.add_parameter("stray", {2}, init); }) ==
         "parameter stray: expected it in a unit of the model, found it outside of all");
 }

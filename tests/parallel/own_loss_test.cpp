@@ -29,7 +29,7 @@ struct Head final : nn::Module {
 // Computes two losses, of x and of twice x, and returns the first or the second.
 struct Twice final : nn::Model {
   Twice(bool returns_second_, bool computes_both_)
-      : embed(add_unit<nn::Embedding>("embed", kVocab, kWidth, nn::Init::normal(0.5f))),
+      : embed(add_unit<nn::Embedding>("embed", {.count = kVocab, .width = kWidth, .init = nn::Init::normal(0.5f)})),
         head(add_unit<Head>("head")),
         returns_second(returns_second_),
         computes_both(computes_both_) {}
@@ -55,9 +55,10 @@ struct Twice final : nn::Model {
 // Its head is not the last unit: one that adds a penalty, or only looks on, follows.
 struct HeadThenPenalty final : nn::Model {
   HeadThenPenalty(bool in_chunks_, bool adds_)
-      : embed(add_unit<nn::Embedding>("embed", kVocab, kWidth, nn::Init::normal(0.5f))),
+      : embed(add_unit<nn::Embedding>("embed", {.count = kVocab, .width = kWidth, .init = nn::Init::normal(0.5f)})),
         head(add_unit<Head>("head")),
-        penalty(add_unit<nn::Linear>("penalty", kWidth, 1, false, nn::Init::normal(0.3f))),
+        penalty(
+            add_unit<nn::Linear>("penalty", {.in = kWidth, .out = 1, .bias = false, .init = nn::Init::normal(0.3f)})),
         in_chunks(in_chunks_),
         adds(adds_) {}
 
@@ -83,9 +84,11 @@ struct HeadThenPenalty final : nn::Model {
 // Its block returns its input, which the head uses too.
 struct Skipping final : nn::Model {
   Skipping()
-      : embed(add_unit<nn::Embedding>("embed", kVocab, kWidth, nn::Init::normal(0.5f))),
-        dropped(add_block<nn::Linear>("dropped", kWidth, kWidth, false, nn::Init::normal(0.3f))),
-        head(add_unit<nn::Linear>("head", kWidth, kVocab, false, nn::Init::normal(0.2f))) {}
+      : embed(add_unit<nn::Embedding>("embed", {.count = kVocab, .width = kWidth, .init = nn::Init::normal(0.5f)})),
+        dropped(add_block<nn::Linear>("dropped",
+                                      {.in = kWidth, .out = kWidth, .bias = false, .init = nn::Init::normal(0.3f)})),
+        head(add_unit<nn::Linear>("head",
+                                  {.in = kWidth, .out = kVocab, .bias = false, .init = nn::Init::normal(0.2f)})) {}
 
   Tensor loss(const Batch& batch) override {
     const auto loss_of = [this](const Tensor& x, const Tensor& y, const Tensor& targets) {

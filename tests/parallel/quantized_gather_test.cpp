@@ -29,15 +29,15 @@ enum class Reads { no, yes, hidden };
 class Reader final : public nn::Model {
  public:
   struct Embed final : nn::Module {
-    Embed() : table(add<nn::Embedding>("table", kVocab, kWidth, nn::Init::normal(0.5f))) {}
+    Embed() : table(add<nn::Embedding>("table", {.count = kVocab, .width = kWidth, .init = nn::Init::normal(0.5f)})) {}
     nn::Embedding& table;
   };
   struct Block final : nn::Module {
     explicit Block(Size odd_rows)
-        : norm(add<nn::RmsNorm>("norm", kWidth)),
-          up(add<nn::Linear>("up", kWidth, 3 * kWidth, true, nn::Init::normal(0.2f))),
-          odd(add<nn::Linear>("odd", kWidth, odd_rows, false, nn::Init::normal(0.2f))),
-          late(add<nn::Linear>("late", kWidth, 16, false, nn::Init::normal(0.2f))),
+        : norm(add<nn::RmsNorm>("norm", {.width = kWidth})),
+          up(add<nn::Linear>("up", {.in = kWidth, .out = 3 * kWidth, .init = nn::Init::normal(0.2f)})),
+          odd(add<nn::Linear>("odd", {.in = kWidth, .out = odd_rows, .bias = false, .init = nn::Init::normal(0.2f)})),
+          late(add<nn::Linear>("late", {.in = kWidth, .out = 16, .bias = false, .init = nn::Init::normal(0.2f)})),
           plain(add_parameter("plain", {kWidth, 3 * kWidth}, nn::Init::normal(0.2f))) {}
     Tensor forward(const Tensor& x, Reads reads) const {
       const Tensor normed = norm(x), h = ops::gelu(up(normed)),
@@ -53,7 +53,7 @@ class Reader final : public nn::Model {
 
   Reader(Reads reads, Size odd_rows) : reads_(reads), embed_(add_unit<Embed>("embed")) {
     for (int i = 0; i < 2; ++i) blocks_.push_back(&add_block<Block>("blocks." + std::to_string(i), odd_rows));
-    head_ = &add_unit<nn::Linear>("head", kWidth, kVocab, false, nn::Init::normal(0.1f));
+    head_ = &add_unit<nn::Linear>("head", {.in = kWidth, .out = kVocab, .bias = false, .init = nn::Init::normal(0.1f)});
   }
 
   Tensor loss(const Batch& batch) override {

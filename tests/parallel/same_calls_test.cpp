@@ -74,9 +74,9 @@ TEST_CASE("engine: ranks with other settings are refused when the engine is made
 // On one rank the last unit borrows from the first, which ZeRO-3 then gathers once more.
 struct Borrower final : nn::Model {
   explicit Borrower(bool borrows)
-      : first(add_unit<nn::Linear>("first", 4, 4, false, nn::Init::normal(0.1f))),
-        middle(add_unit<nn::Linear>("middle", 4, 4, false, nn::Init::normal(0.1f))),
-        last(add_unit<nn::Linear>("last", 4, 4, false, nn::Init::normal(0.1f))) {
+      : first(add_unit<nn::Linear>("first", {.in = 4, .out = 4, .bias = false, .init = nn::Init::normal(0.1f)})),
+        middle(add_unit<nn::Linear>("middle", {.in = 4, .out = 4, .bias = false, .init = nn::Init::normal(0.1f)})),
+        last(add_unit<nn::Linear>("last", {.in = 4, .out = 4, .bias = false, .init = nn::Init::normal(0.1f)})) {
     if (borrows) borrow(last, first);
   }
   Tensor loss(const Batch& batch) override {

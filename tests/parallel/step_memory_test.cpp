@@ -100,7 +100,7 @@ TEST_CASE("a step that allocates otherwise than it was rehearsed names the opera
   // Takes one path with shapes alone and another with numbers.
   struct Fickle : nn::Model {
     struct Layer : nn::Module {
-      Layer() : linear(add<nn::Linear>("linear", 8, 64, true, nn::Init::normal(0.3f))) {}
+      Layer() : linear(add<nn::Linear>("linear", {.in = 8, .out = 64, .init = nn::Init::normal(0.3f)})) {}
       nn::Linear& linear;
     };
     Fickle() : layer(add_unit<Layer>("layer")) {}

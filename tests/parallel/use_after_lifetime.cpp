@@ -10,7 +10,7 @@ namespace {
 
 struct Planted : lt::nn::Model {
   struct Layer : lt::nn::Module {
-    Layer() : linear(add<lt::nn::Linear>("linear", 64, 64, true, lt::nn::Init::normal(0.3f))) {}
+    Layer() : linear(add<lt::nn::Linear>("linear", {.in = 64, .out = 64, .init = lt::nn::Init::normal(0.3f)})) {}
     lt::nn::Linear& linear;
   };
   Planted() : layer(add_unit<Layer>("layer")) {}

@@ -20,7 +20,7 @@ namespace {
 
 struct Line : nn::Model {
   struct Layer : nn::Module {
-    Layer() : linear(add<nn::Linear>("linear", 4, 4, true, nn::Init::normal(0.5f))) {}
+    Layer() : linear(add<nn::Linear>("linear", {.in = 4, .out = 4, .init = nn::Init::normal(0.5f)})) {}
     nn::Linear& linear;
   };
   Line() : first(add_unit<Layer>("first")), last(add_unit<Layer>("last")) {}

@@ -8,9 +8,12 @@ namespace {
 
 struct Ffn : Module {
   explicit Ffn(const TransformerSpec& spec)
-      : up(add<Linear>("up", spec.width, spec.ffn, true, kInit, std::vector<Size>(), adapter_of(spec, "ffn.up"))),
-        down(add<Linear>("down", spec.ffn, spec.width, true, residual_init(spec), std::vector<Size>(),
-                         adapter_of(spec, "ffn.down"))) {}
+      : up(add<Linear>("up",
+                       {.in = spec.width, .out = spec.ffn, .init = kInit, .adapter = adapter_of(spec, "ffn.up")})),
+        down(add<Linear>("down", {.in = spec.ffn,
+                                  .out = spec.width,
+                                  .init = residual_init(spec),
+                                  .adapter = adapter_of(spec, "ffn.down")})) {}
 
   Tensor operator()(const Tensor& x, const Tensor& residual = {}) const {
     if (up.is_adapted() || down.is_adapted()) return down(ops::gelu(up(x)), residual);
@@ -22,9 +25,9 @@ struct Ffn : Module {
 
 struct GptBlock final : Transformer::Block {
   GptBlock(const TransformerSpec& spec, const std::string& name)
-      : norm1(add<LayerNorm>("norm1", spec.width, spec.norm_eps)),
+      : norm1(add<LayerNorm>("norm1", {.width = spec.width, .eps = spec.norm_eps})),
         attention(add<QkvAttention>("attention", spec, true)),
-        norm2(add<LayerNorm>("norm2", spec.width, spec.norm_eps)),
+        norm2(add<LayerNorm>("norm2", {.width = spec.width, .eps = spec.norm_eps})),
         ffn(add<Ffn>("ffn", spec)),
         dropout_p(spec.dropout),
         site(name) {}
@@ -46,8 +49,8 @@ struct GptBlock final : Transformer::Block {
 
 struct GptEmbed final : Transformer::Embed {
   explicit GptEmbed(const TransformerSpec& spec)
-      : wte(add<Embedding>("wte", spec.vocab, spec.width, kInit)),
-        wpe(add<Embedding>("wpe", spec.max_seq, spec.width, kInit)),
+      : wte(add<Embedding>("wte", {.count = spec.vocab, .width = spec.width, .init = kInit})),
+        wpe(add<Embedding>("wpe", {.count = spec.max_seq, .width = spec.width, .init = kInit})),
         dropout_p(spec.dropout) {}
 
   Tensor forward(const Tensor& tokens, const Transformer::Positions& positions) const override {

@@ -10,10 +10,17 @@ namespace {
 
 struct GatedFfn : Module {
   explicit GatedFfn(const TransformerSpec& spec)
-      : gate_up(add<Linear>("gate_up", spec.width, 2 * spec.ffn, false, kInit, std::vector{spec.ffn, spec.ffn},
-                            adapter_of(spec, "ffn.gate_up"))),
-        down(add<Linear>("down", spec.ffn, spec.width, false, residual_init(spec), std::vector<Size>(),
-                         adapter_of(spec, "ffn.down"))) {}
+      : gate_up(add<Linear>("gate_up", {.in = spec.width,
+                                        .out = 2 * spec.ffn,
+                                        .bias = false,
+                                        .init = kInit,
+                                        .parts = {spec.ffn, spec.ffn},
+                                        .adapter = adapter_of(spec, "ffn.gate_up")})),
+        down(add<Linear>("down", {.in = spec.ffn,
+                                  .out = spec.width,
+                                  .bias = false,
+                                  .init = residual_init(spec),
+                                  .adapter = adapter_of(spec, "ffn.down")})) {}
 
   // Returns swiglu(gate_up(norm(x))).
   Tensor gated(const RmsNorm& norm, const Tensor& x) const {
@@ -26,9 +33,9 @@ struct GatedFfn : Module {
 
 struct LlamaBlock final : Transformer::Block {
   LlamaBlock(const TransformerSpec& spec, const std::string& name)
-      : norm1(add<RmsNorm>("norm1", spec.width, spec.norm_eps)),
+      : norm1(add<RmsNorm>("norm1", {.width = spec.width, .eps = spec.norm_eps})),
         attention(add<QkvAttention>("attention", spec, false)),
-        norm2(add<RmsNorm>("norm2", spec.width, spec.norm_eps)),
+        norm2(add<RmsNorm>("norm2", {.width = spec.width, .eps = spec.norm_eps})),
         ffn(add<GatedFfn>("ffn", spec)),
         rope_base(spec.rope_base),
         rope_scaling(parse_rope_scaling(spec.rope_scaling)),
@@ -53,7 +60,8 @@ struct LlamaBlock final : Transformer::Block {
 
 struct LlamaEmbed final : Transformer::Embed {
   explicit LlamaEmbed(const TransformerSpec& spec)
-      : wte(add<Embedding>("wte", spec.vocab, spec.width, kInit)), dropout_p(spec.dropout) {}
+      : wte(add<Embedding>("wte", {.count = spec.vocab, .width = spec.width, .init = kInit})),
+        dropout_p(spec.dropout) {}
 
   Tensor forward(const Tensor& tokens, const Transformer::Positions&) const override {
     return dropout(wte(tokens), dropout_p, "embedding");

@@ -90,6 +90,24 @@ Buffer& Module::add_buffer(std::string name, const Tensor& values) {
   return *buffers_.emplace_back(std::make_unique<Buffer>(std::move(name), values));
 }
 
+void Module::require_no_path(const std::string& child) const {
+  if (path_.empty()) return;
+  throw UsageError("nn", "add(): expected children to be made in the constructor of their parent, got " + child +
+                             " after " + path_ + " became part of a unit");
+}
+
+void Module::set_path(const std::string& path) {
+  path_ = path;
+  for (const auto& [name, child] : children_) child->set_path(path + "." + name);
+}
+
+void Model::append_unit(Module& module, const std::string& name, bool is_block) {
+  module.set_path(name);
+  units_.push_back({name, &module, is_block, {}});
+  if (!is_block) return;
+  for (const NamedParameter& entry : module.parameters()) entry.parameter->put_in_block();
+}
+
 std::vector<NamedParameter> Model::all_parameters() const {
   std::vector<NamedParameter> result;
   for (const UnitInfo& unit : units_) {

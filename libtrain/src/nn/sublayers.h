@@ -39,12 +39,20 @@ struct QkvAttention : Module {
   QkvAttention(const TransformerSpec& spec, bool proj_bias)
       : heads{spec.heads, spec.kv_heads, spec.head_dim},
         window(spec.window),
-        qkv(add<Linear>("qkv", spec.width, heads.row(), spec.has_qkv_bias(), kInit, rows_of(heads),
-                        adapter_of(spec, "attention.qkv"))),
-        proj(add<Linear>("proj", spec.heads * spec.head_dim, spec.width, proj_bias, residual_init(spec),
-                         std::vector<Size>(), adapter_of(spec, "attention.proj"))),
-        q_norm(spec.has_qk_norm() ? &add<RmsNorm>("q_norm", spec.head_dim, spec.norm_eps) : nullptr),
-        k_norm(spec.has_qk_norm() ? &add<RmsNorm>("k_norm", spec.head_dim, spec.norm_eps) : nullptr) {}
+        qkv(add<Linear>("qkv", {.in = spec.width,
+                                .out = heads.row(),
+                                .bias = spec.has_qkv_bias(),
+                                .init = kInit,
+                                .parts = rows_of(heads),
+                                .adapter = adapter_of(spec, "attention.qkv")})),
+        proj(add<Linear>("proj", {.in = spec.heads * spec.head_dim,
+                                  .out = spec.width,
+                                  .bias = proj_bias,
+                                  .init = residual_init(spec),
+                                  .adapter = adapter_of(spec, "attention.proj")})),
+        q_norm(spec.has_qk_norm() ? &add<RmsNorm>("q_norm", {.width = spec.head_dim, .eps = spec.norm_eps}) : nullptr),
+        k_norm(spec.has_qk_norm() ? &add<RmsNorm>("k_norm", {.width = spec.head_dim, .eps = spec.norm_eps}) : nullptr) {
+  }
 
   // Returns the packed rows [B, T, heads.row()] of norm(x), x [B, T, width].
   template <class Norm>
@@ -83,8 +91,8 @@ inline Tensor add_residual(const Linear& linear, const Tensor& h, const Tensor& 
 template <class Norm>
 struct LmHead final : Transformer::Head {
   explicit LmHead(const TransformerSpec& spec)
-      : final_norm(add<Norm>("norm", spec.width, spec.norm_eps)),
-        lm(spec.tied() ? nullptr : &add<Embedding>("lm", spec.vocab, spec.width, kInit)) {}
+      : final_norm(add<Norm>("norm", {.width = spec.width, .eps = spec.norm_eps})),
+        lm(spec.tied() ? nullptr : &add<Embedding>("lm", {.count = spec.vocab, .width = spec.width, .init = kInit})) {}
 
   Tensor norm(const Tensor& x) const override { return final_norm(x); }
   Tensor logits(const Tensor& x, const Tensor& table) const override { return linear_of_norm(final_norm, x, table); }

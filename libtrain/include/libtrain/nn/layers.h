@@ -1,7 +1,11 @@
-// Layers: modules that hold the parameters and call the operations of ops.h.
+// Layers: modules that hold the parameters and call the operations of ops.h. Each is made from its Options, as in
+// add<nn::Linear>("up", {.in = 64, .out = 256}). The constructors throw UsageError for a size below 1. Initial weights
+// have the standard deviation of PyTorch's unless stated otherwise.
 #pragma once
 
-#include <cmath>
+#include <functional>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,29 +22,20 @@ struct Adapter {
   ops::LowRank shape = {};
 };
 
-// y = x W^T + b + residual. x is [..., in], weight [out, in], bias [out], y and residual [..., out]. If W holds several
-// matrices, `parts` lists the rows of each; the constructor throws UsageError if they do not add up to `out`.
+// y = x W^T + b + residual. x is [..., in], weight [out, in], bias [out], y and residual [..., out].
 // An adapter adds the low-rank term of ops::adapted_linear() to y. Its parameters are lora_A, whose initial values have
 // PEFT's standard deviation (Kaiming, sqrt(5)), and lora_B, initially 0.
 class Linear : public Module {
  public:
-  Linear(Size in, Size out, bool bias, Init init, std::vector<Size> parts = {}, Adapter adapter = {})
-      : weight_(add_parameter("weight", {out, in}, init)),
-        bias_(bias ? &add_parameter("bias", {out}, Init::constant(0)) : nullptr),
-        adapter_(std::move(adapter.shape)) {
-    weight_.set_matrix_rows(std::move(parts));
-    if (adapter.rank == 0) return;
-    if (adapter_.ranges.empty()) adapter_.ranges = {{0, out}};
-    std::vector<Size> rows;
-    Size adapted = 0;
-    for (const ops::RowRange& range : adapter_.ranges) rows.push_back(range.size), adapted += range.size;
-    const auto count = static_cast<Size>(rows.size());
-    lora_a_ =
-        &add_parameter("lora_A", {count * adapter.rank, in}, Init::normal(1 / std::sqrt(3 * static_cast<float>(in))));
-    lora_b_ = &add_parameter("lora_B", {adapted, adapter.rank}, Init::constant(0));
-    lora_a_->set_matrix_rows(std::vector<Size>(rows.size(), adapter.rank));
-    lora_b_->set_matrix_rows(std::move(rows));
-  }
+  struct Options {
+    Size in = 0, out = 0;                     // channels of x and of y
+    bool bias = true;                         // initially 0
+    std::optional<Init> init = std::nullopt;  // of the weight; nullopt: deviation 1 / sqrt(3 in)
+    // If W holds several matrices: the rows of each. The constructor throws UsageError if they do not add up to `out`.
+    std::vector<Size> parts = {};
+    Adapter adapter = {};
+  };
+  explicit Linear(Options options);
 
   Tensor operator()(const Tensor& x, const Tensor& residual = {}) const {
     if (!is_adapted()) return ops::linear(x, weight(), bias(), residual);
@@ -57,13 +52,45 @@ class Linear : public Module {
   ops::LowRank adapter_;
 };
 
+// A convolution over positions. x is [samples, length, in], y [samples, length, out], weight [out, kernel * in]:
+//   y[s, t, o] = bias[o] + sum over k < kernel, c < in of weight[o, k * in + c] * x[s, t + k - left, c].
+// PyTorch's weight [out, in, kernel] has the same numbers in another order. x counts as 0 outside of its positions;
+// `left` follows from the padding. The call throws UsageError for another shape, and for an x that is shorter than the
+// kernel unless it is padded.
+class Conv1d : public Module {
+ public:
+  enum class Padding {
+    none,    // left = 0; y has length - kernel + 1 positions
+    same,    // left = (kernel - 1) / 2, rounded down
+    causal,  // left = kernel - 1: a position sees itself and earlier ones
+  };
+  struct Options {
+    Size in = 0, out = 0;  // channels of x and of y
+    Size kernel = 0;       // positions that a position sees
+    Padding padding = Padding::none;
+    bool bias = true;                         // initially 0
+    std::optional<Init> init = std::nullopt;  // of the weight; nullopt: deviation 1 / sqrt(3 kernel in)
+  };
+  explicit Conv1d(const Options& options);
+
+  Tensor operator()(const Tensor& x) const;
+  const Tensor& weight() const { return weight_.tensor(); }
+
+ private:
+  Size in_, kernel_;
+  Padding padding_;
+  Parameter& weight_;
+  Parameter* bias_;  // null without one
+};
+
 // ops::layer_norm() of x [..., width]. weight [width] is initially 1, bias [width] 0.
 class LayerNorm : public Module {
  public:
-  explicit LayerNorm(Size width, float eps = 1e-5f)
-      : weight_(add_parameter("weight", {width}, Init::constant(1))),
-        bias_(add_parameter("bias", {width}, Init::constant(0))),
-        eps_(eps) {}
+  struct Options {
+    Size width = 0;
+    float eps = 1e-5f;
+  };
+  explicit LayerNorm(const Options& options);
 
   Tensor operator()(const Tensor& x) const { return ops::layer_norm(x, weight_.tensor(), bias_.tensor(), eps_); }
 
@@ -75,8 +102,11 @@ class LayerNorm : public Module {
 // ops::rms_norm() of x [..., width]. weight [width] is initially 1.
 class RmsNorm : public Module {
  public:
-  explicit RmsNorm(Size width, float eps = 1e-5f)
-      : weight_(add_parameter("weight", {width}, Init::constant(1))), eps_(eps) {}
+  struct Options {
+    Size width = 0;
+    float eps = 1e-5f;
+  };
+  explicit RmsNorm(const Options& options);
 
   Tensor operator()(const Tensor& x) const { return ops::rms_norm(x, weight_.tensor(), eps_); }
   const Tensor& weight() const { return weight_.tensor(); }
@@ -90,13 +120,71 @@ class RmsNorm : public Module {
 // A table [count, width]. The call maps i32 ids [...] in [0, count) to rows [..., width].
 class Embedding : public Module {
  public:
-  Embedding(Size count, Size width, Init init) : weight_(add_parameter("weight", {count, width}, init)) {}
+  struct Options {
+    Size count = 0, width = 0;
+    Init init = Init::normal(1);
+  };
+  explicit Embedding(const Options& options);
 
   Tensor operator()(const Tensor& ids) const { return ops::embedding(weight_.tensor(), ids); }
   const Tensor& weight() const { return weight_.tensor(); }
 
  private:
   Parameter& weight_;
+};
+
+// nn::dropout() with the module's path() as its site. So each place in a model needs a Dropout of its own. The
+// constructor throws UsageError unless p is in [0, 1), and a training step if the module is in no unit of a model.
+class Dropout : public Module {
+ public:
+  struct Options {
+    double p = 0.5;
+  };
+  explicit Dropout(const Options& options);
+
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  double p_;
+};
+
+// A chain: the result of each stage is the input of the next. Its stages are appended in the constructor of the module
+// that owns it, or in that of a derived class:
+//   mlp(add<nn::Sequential>("mlp").append<nn::Linear>({.in = 8, .out = 32}).append(ops::relu))
+class Sequential : public Module {
+ public:
+  using Function = std::function<Tensor(const Tensor&)>;
+
+  // Appends a module of type M, which must have operator()(const Tensor&) const. Arguments are as in Module::add(). Its
+  // name is the number of its stage, from 0.
+  template <class M, class... Args>
+  Sequential& append(Args&&... args) {
+    return append_module(add<M>(next_name(), std::forward<Args>(args)...));
+  }
+  template <class M>
+  Sequential& append(typename M::Options options) {
+    return append_module(add<M>(next_name(), std::move(options)));
+  }
+  // Appends a function without parameters, such as ops::relu.
+  Sequential& append(Function function) {
+    stages_.push_back(std::move(function));
+    return *this;
+  }
+
+  Tensor operator()(const Tensor& x) const {
+    Tensor y = x;
+    for (const Function& stage : stages_) y = stage(y);
+    return y;
+  }
+
+ private:
+  template <class M>
+  Sequential& append_module(const M& module) {
+    return append(Function([&module](const Tensor& x) { return module(x); }));
+  }
+  std::string next_name() const { return std::to_string(stages_.size()); }
+
+  std::vector<Function> stages_;
 };
 
 }  // namespace nn

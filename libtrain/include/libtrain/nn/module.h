@@ -86,6 +86,8 @@ class Buffer {
   Tensor tensor_;
 };
 
+class Model;
+
 class Module {
  public:
   Module() = default;
@@ -98,21 +100,38 @@ class Module {
   std::vector<NamedParameter> parameters(const std::string& prefix = "") const;
   // Returns the module's own buffers, then its children's, in the same order.
   std::vector<Buffer*> buffers() const;
+  // The name in the model, such as "blocks.3.attention"; empty until the module is part of a unit.
+  const std::string& path() const { return path_; }
 
  protected:
   Parameter& add_parameter(std::string name, const Shape& shape, Init init);
   // Copies `values` of any dtype. Throws UsageError unless they are on the CPU.
   Buffer& add_buffer(std::string name, const Tensor& values);
-  // Makes a child of type M. This module owns it.
+  // Makes a child of type M. This module owns it. Children are made in the constructor of their parent: throws
+  // UsageError if this module is already part of a model's unit.
   template <class M, class... Args>
   M& add(std::string name, Args&&... args) {
-    auto child = std::make_unique<M>(std::forward<Args>(args)...);
+    return own(std::move(name), std::make_unique<M>(std::forward<Args>(args)...));
+  }
+  // For a module with options: add<nn::Linear>("up", {.in = 4, .out = 8}).
+  template <class M>
+  M& add(std::string name, typename M::Options options) {
+    return own(std::move(name), std::make_unique<M>(std::move(options)));
+  }
+
+ private:
+  friend Model;
+  template <class M>
+  M& own(std::string name, std::unique_ptr<M> child) {
+    require_no_path(name);
     M& reference = *child;
     children_.emplace_back(std::move(name), std::move(child));
     return reference;
   }
+  void require_no_path(const std::string& child) const;
+  void set_path(const std::string& path);  // of this module; its children follow
 
- private:
+  std::string path_;
   std::vector<std::pair<std::string, std::unique_ptr<Parameter>>> parameters_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;
@@ -148,8 +167,8 @@ struct UnitInfo {
 
 // Facts about a model for plans, logs and data loaders. The defaults mean "unknown".
 struct ModelFacts {
-  std::string name;            // for the log: "gpt2 4 layers x 128"; empty: the name in the table of models, or "model"
-  std::string details;         // for plans: the complete shape; empty: same as `name`
+  std::string name = {};       // for the log: "gpt2 4 layers x 128"; empty: the name in the table of models, or "model"
+  std::string details = {};    // for plans: the complete shape; empty: same as `name`
   Size vocab = 0;              // upper bound of token ids, exclusive; 0: ids are not checked
   double flops_per_token = 0;  // FLOPs per token of training; 0: no FLOPs utilization is shown
   Size head_dim = 0;           // channels per attention head, for the estimate of attention's time
@@ -205,18 +224,22 @@ class Model : public Module {
   }
 
  protected:
+  // Makes a unit, or a block, of type M. Arguments are as in add().
   template <class M, class... Args>
   M& add_unit(std::string name, Args&&... args) {
-    M& module = add<M>(name, std::forward<Args>(args)...);
-    units_.push_back({std::move(name), &module, false, {}});
-    return module;
+    return as_unit(add<M>(name, std::forward<Args>(args)...), name, false);
+  }
+  template <class M>
+  M& add_unit(std::string name, typename M::Options options) {
+    return as_unit(add<M>(name, std::move(options)), name, false);
   }
   template <class M, class... Args>
   M& add_block(std::string name, Args&&... args) {
-    M& module = add_unit<M>(std::move(name), std::forward<Args>(args)...);
-    units_.back().is_block = true;
-    for (const NamedParameter& entry : module.parameters()) entry.parameter->put_in_block();
-    return module;
+    return as_unit(add<M>(name, std::forward<Args>(args)...), name, true);
+  }
+  template <class M>
+  M& add_block(std::string name, typename M::Options options) {
+    return as_unit(add<M>(name, std::move(options)), name, true);
   }
   // Declares that unit `user` also uses the parameters of unit `owner`, as a head that multiplies by the embedding's
   // table. Throws UsageError unless both are units and `owner` was added before `user`.
@@ -245,6 +268,12 @@ class Model : public Module {
   }
 
  private:
+  template <class M>
+  M& as_unit(M& module, const std::string& name, bool is_block) {
+    append_unit(module, name, is_block);
+    return module;
+  }
+  void append_unit(Module& module, const std::string& name, bool is_block);
   template <class Body>
   std::invoke_result_t<Body&> run_with(const Module& unit, Body body) {
     using Results = std::invoke_result_t<Body&>;
