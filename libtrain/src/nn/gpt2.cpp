@@ -116,7 +116,7 @@ const ModelFamily kGpt2{
     .name = "gpt2",
     .gated_ffn = false,
     .rotary = false,
-    .defaults = {.tie_embeddings = true, .norm_eps = 1e-5f, .rope_base = 500000, .qk_norm = false, .qkv_bias = true},
+    .defaults = {.norm_eps = 1e-5f, .rope_base = 500000, .tie_embeddings = true, .qk_norm = false, .qkv_bias = true},
     .check = check_gpt2,
     .make = [](const TransformerSpec& spec) -> std::unique_ptr<Transformer> { return std::make_unique<Gpt2>(spec); },
     .hf = {"GPT2LMHeadModel", "gpt2", kGpt2Config, {}, kGpt2Tensors}};

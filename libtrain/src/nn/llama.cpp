@@ -97,7 +97,7 @@ const ModelFamily kLlama{
     .name = "llama",
     .gated_ffn = true,
     .rotary = true,
-    .defaults = {.tie_embeddings = false, .norm_eps = 1e-5f, .rope_base = 500000, .qk_norm = false, .qkv_bias = false},
+    .defaults = {.norm_eps = 1e-5f, .rope_base = 500000, .tie_embeddings = false, .qk_norm = false, .qkv_bias = false},
     .check = nullptr,
     .make = make_llama,
     .hf = {"LlamaForCausalLM", "llama", kLlamaConfig, kLlamaOnlyConfig, kLlamaTensors}};

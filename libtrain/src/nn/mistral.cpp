@@ -16,7 +16,7 @@ const ModelFamily kMistral{
     .name = "mistral",
     .gated_ffn = true,
     .rotary = true,
-    .defaults = {.tie_embeddings = false, .norm_eps = 1e-5f, .rope_base = 10000, .qk_norm = false, .qkv_bias = false},
+    .defaults = {.norm_eps = 1e-5f, .rope_base = 10000, .tie_embeddings = false, .qk_norm = false, .qkv_bias = false},
     .check = nullptr,
     .make = make_llama,
     .hf = {"MistralForCausalLM", "mistral", kLlamaConfig, kMistralConfig, kLlamaTensors}};

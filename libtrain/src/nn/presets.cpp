@@ -11,33 +11,46 @@ namespace {
 
 constexpr const char* kLlama32 = "llama3:32,1,4,8192";
 
+TransformerSpec shape(const char* family, Size layers, Size heads, Size kv_heads, Size width, Size ffn, Size vocab,
+                      Size max_seq, bool tied) {
+  return {.family = family,
+          .layers = layers,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .width = width,
+          .ffn = ffn,
+          .vocab = vocab,
+          .max_seq = max_seq,
+          .tie_embeddings = tied};
+}
+
 }  // namespace
 
 const std::vector<Preset>& presets() {
   // clang-format off
   static const std::vector<Preset> table = {
-      // name           family  layers heads kv  width  ffn    vocab  max_seq tied
-      {"gpt2-124m",  {"gpt2",  12, 12, 12,  768,  3072,  50304, 1024, true}},
-      {"gpt2-350m",  {"gpt2",  24, 16, 16, 1024,  4096,  50304, 1024, true}},
-      {"gpt2-774m",  {"gpt2",  36, 20, 20, 1280,  5120,  50304, 1024, true}},
-      {"gpt2-1.5b",  {"gpt2",  48, 25, 25, 1600,  6400,  50304, 1024, true}},
-      {"llama-1b",   {"llama", 16, 32,  8, 2048,  8192, 128256, 8192, false}},
-      {"llama-3b",   {"llama", 28, 24,  8, 3072,  8192, 128256, 8192, false}},
-      {"llama-8b",   {"llama", 32, 32,  8, 4096, 14336, 128256, 8192, false}},
+      // name                family  layers heads kv  width  ffn    vocab  max_seq tied
+      {"gpt2-124m",  shape("gpt2",  12, 12, 12,  768,  3072,  50304, 1024, true)},
+      {"gpt2-350m",  shape("gpt2",  24, 16, 16, 1024,  4096,  50304, 1024, true)},
+      {"gpt2-774m",  shape("gpt2",  36, 20, 20, 1280,  5120,  50304, 1024, true)},
+      {"gpt2-1.5b",  shape("gpt2",  48, 25, 25, 1600,  6400,  50304, 1024, true)},
+      {"llama-1b",   shape("llama", 16, 32,  8, 2048,  8192, 128256, 8192, false)},
+      {"llama-3b",   shape("llama", 28, 24,  8, 3072,  8192, 128256, 8192, false)},
+      {"llama-8b",   shape("llama", 32, 32,  8, 4096, 14336, 128256, 8192, false)},
       // Published models: with their own positions and heads.
-      {"llama-70b",    {"llama",   80, 64, 8, 8192, 28672, 128256,   8192, false}},
+      {"llama-70b",    shape("llama",   80, 64, 8, 8192, 28672, 128256,   8192, false)},
       {"llama-3.2-1b", {.family = "llama", .layers = 16, .heads = 32, .kv_heads = 8, .width = 2048, .ffn = 8192,
-                        .vocab = 128256, .max_seq = 131072, .tie_embeddings = true, .rope_scaling = kLlama32}},
+                        .vocab = 128256, .max_seq = 131072, .rope_scaling = kLlama32, .tie_embeddings = true}},
       {"llama-3.2-3b", {.family = "llama", .layers = 28, .heads = 24, .kv_heads = 8, .width = 3072, .ffn = 8192,
-                        .vocab = 128256, .max_seq = 131072, .tie_embeddings = true, .rope_scaling = kLlama32}},
-      {"qwen3-0.6b",   {.family = "qwen3", .layers = 28, .heads = 16, .kv_heads = 8, .width = 1024, .ffn = 3072,
-                        .vocab = 151936, .max_seq = 40960, .tie_embeddings = true, .head_dim = 128}},
-      {"qwen3-8b",     {.family = "qwen3", .layers = 36, .heads = 32, .kv_heads = 8, .width = 4096, .ffn = 12288,
-                        .vocab = 151936, .max_seq = 40960, .tie_embeddings = false, .head_dim = 128}},
+                        .vocab = 128256, .max_seq = 131072, .rope_scaling = kLlama32, .tie_embeddings = true}},
+      {"qwen3-0.6b",   {.family = "qwen3", .layers = 28, .heads = 16, .kv_heads = 8, .head_dim = 128, .width = 1024,
+                        .ffn = 3072, .vocab = 151936, .max_seq = 40960, .tie_embeddings = true}},
+      {"qwen3-8b",     {.family = "qwen3", .layers = 36, .heads = 32, .kv_heads = 8, .head_dim = 128, .width = 4096,
+                        .ffn = 12288, .vocab = 151936, .max_seq = 40960, .tie_embeddings = false}},
       {"mistral-7b",   {.family = "mistral", .layers = 32, .heads = 32, .kv_heads = 8, .width = 4096, .ffn = 14336,
                         .vocab = 32000, .max_seq = 32768, .tie_embeddings = false, .window = 4096}},
-      {"gpt-tiny",   {"gpt2",   4,  4,  4,  128,   512,    256,  256, true}},
-      {"llama-tiny", {"llama",  4,  4,  2,  128,   352,    256,  256, false}},
+      {"gpt-tiny",   shape("gpt2",   4,  4,  4,  128,   512,    256,  256, true)},
+      {"llama-tiny", shape("llama",  4,  4,  2,  128,   352,    256,  256, false)},
   };
   // clang-format on
   return table;

@@ -17,7 +17,7 @@ const ModelFamily kQwen2{
     .name = "qwen2",
     .gated_ffn = true,
     .rotary = true,
-    .defaults = {.tie_embeddings = false, .norm_eps = 1e-6f, .rope_base = 1e6, .qk_norm = false, .qkv_bias = true},
+    .defaults = {.norm_eps = 1e-6f, .rope_base = 1e6, .tie_embeddings = false, .qk_norm = false, .qkv_bias = true},
     .check = nullptr,
     .make = make_llama,
     .hf = {"Qwen2ForCausalLM", "qwen2", kLlamaConfig, kQwen2Config, kLlamaTensors}};

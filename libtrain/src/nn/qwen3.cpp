@@ -18,7 +18,7 @@ const ModelFamily kQwen3{
     .name = "qwen3",
     .gated_ffn = true,
     .rotary = true,
-    .defaults = {.tie_embeddings = false, .norm_eps = 1e-6f, .rope_base = 1e6, .qk_norm = true, .qkv_bias = false},
+    .defaults = {.norm_eps = 1e-6f, .rope_base = 1e6, .tie_embeddings = false, .qk_norm = true, .qkv_bias = false},
     .check = nullptr,
     .make = make_llama,
     .hf = {"Qwen3ForCausalLM", "qwen3", kLlamaConfig, kQwen3Config, kLlamaTensors}};

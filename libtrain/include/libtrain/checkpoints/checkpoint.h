@@ -31,10 +31,10 @@ namespace LT_API checkpoint {
 
 // Identifies a training file by its content.
 struct DataFile {
-  Size source = 0;     // index in the list of data sources
-  std::string path;    // for messages
-  Size bytes = 0;      // size of the file
-  std::string digest;  // TokenFile::digest(): 16 hexadecimal digits
+  Size source = 0;          // index in the list of data sources
+  std::string path = {};    // for messages
+  Size bytes = 0;           // size of the file
+  std::string digest = {};  // TokenFile::digest(): 16 hexadecimal digits
 
   // True if source, size and digest are equal. Ignores the path.
   bool has_bytes_of(const DataFile& other) const {
@@ -44,8 +44,8 @@ struct DataFile {
 
 // The state of a run, without its tensors.
 struct RunState {
-  std::string run;            // id of the run: 1 to 64 letters, digits and dashes
-  std::string parent;         // id of the run whose checkpoint this run began from; empty: it began from no checkpoint
+  std::string run = {};       // id of the run: 1 to 64 letters, digits and dashes
+  std::string parent = {};    // id of the run whose checkpoint this run began from; empty: it began from no checkpoint
   Size step = 0;              // steps done
   Size samples = 0;           // data position: samples that all ranks together have consumed
   Size data_tokens = 0;       // tokens in all training files; 0: unknown
@@ -53,10 +53,10 @@ struct RunState {
   double loss_scale = 1;      // f16 only; 1 for other dtypes
   Size loss_scale_steps = 0;  // f16 only: steps with finite gradients since the scale changed
   Size skipped = 0;           // steps so far that updated nothing
-  std::string config;         // the complete configuration, in TOML
-  std::string config_hash;    // hash of the keys that must not change during a run
-  std::string model;          // the model's description, which export and sampling need: a JSON object
-  std::string tokenizer;      // text of tokenizer.json; empty: no tokenizer
+  std::string config = {};    // the complete configuration, in TOML
+  std::string config_hash = {};  // hash of the keys that must not change during a run
+  std::string model = {};        // the model's description, which export and sampling need: a JSON object
+  std::string tokenizer = {};    // text of tokenizer.json; empty: no tokenizer
   // The other tokenizer files of a Hugging Face folder, unchanged: content by path relative to the folder.
   std::map<std::string, std::string> tokenizer_files = {};
   // Only for a run that saves only its adapters: the base weights to which the adapters are added. `base` is their

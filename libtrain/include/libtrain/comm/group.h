@@ -59,8 +59,8 @@ struct PeerMemory {
 
 // A contiguous tensor to send to a rank or to receive from it. An empty tensor sends nothing.
 struct Message {
-  int rank;
-  Tensor values;
+  int rank = 0;
+  Tensor values = {};
 };
 
 // Collectives throw UsageError for arguments that break the rules below, and CommError if communication fails

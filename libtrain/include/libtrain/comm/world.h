@@ -46,7 +46,7 @@ struct ThreadCount {
 struct MeetingOptions {
   // Returns the folder for the file. Called only if LTRAIN_TOKEN is not set; may throw. If this function is empty,
   // LTRAIN_TOKEN is required.
-  std::function<std::string()> shared_folder;
+  std::function<std::string()> shared_folder = {};
 };
 
 // Keeps MPI initialised from init() to the destructor of the last copy. A copy that is destroyed during stack unwinding

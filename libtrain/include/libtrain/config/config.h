@@ -1,6 +1,6 @@
 // The configuration of a run: one struct per section. One table (config/config_schema.cpp) binds the members to key
-// names; docs/configuration.md explains every key. Later layers override earlier ones: defaults, TOML file, environment
-// (LTRAIN_SECTION_KEY), command line (--section.key=value).
+// names; docs/configuration.md explains every key, in the order of the members. Later layers override earlier ones:
+// defaults, TOML file, environment (LTRAIN_SECTION_KEY), command line (--section.key=value).
 #pragma once
 
 #include <cstdint>
@@ -88,10 +88,10 @@ struct TrainConfig {
 
 // Settings of the parameters whose names match.
 struct OptimGroupConfig {
-  std::string match;         // pattern of names; * matches any text
-  double lr_scale = 1;       // multiplies the learning rate
-  double weight_decay = -1;  // negative: optim.weight_decay
-  std::string optimizer;     // empty: optim.name
+  std::string match = {};      // pattern of names; * matches any text
+  double lr_scale = 1;         // multiplies the learning rate
+  double weight_decay = -1;    // negative: optim.weight_decay
+  std::string optimizer = {};  // empty: optim.name
 };
 
 struct OptimConfig {

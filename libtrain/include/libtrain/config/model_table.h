@@ -24,9 +24,9 @@ using ModelValues = std::map<std::string, ModelValue>;  // by field name
 
 // A key of [model]. Several rows may have a field of the same name if all its members are equal.
 struct ModelField {
-  std::string name;     // lower-case letters, digits and _
-  ModelValue fallback;  // default; its type is the type of the key
-  std::string help;
+  std::string name = {};     // lower-case letters, digits and _
+  ModelValue fallback = {};  // default; its type is the type of the key
+  std::string help = {};
   // Inclusive bounds of a number. A Size must also lie in [0, 2^31 - 1].
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
   std::vector<std::string> choices = {};  // allowed values of a text; empty: any text
@@ -37,9 +37,9 @@ struct ModelField {
 // A user-defined model. If `make` or `batches` returns null or throws an exception other than lt::Error, the caller
 // gets a UsageError.
 struct ModelRow {
-  std::string name;  // the value of model.family that selects it; lower-case letters, digits and _
-  std::vector<ModelField> fields;
-  std::function<std::unique_ptr<nn::Model>(const ModelValues&)> make;
+  std::string name = {};  // the value of model.family that selects it; lower-case letters, digits and _
+  std::vector<ModelField> fields = {};
+  std::function<std::unique_ptr<nn::Model>(const ModelValues&)> make = {};
   // Makes this rank's training batches. Empty: training reads the configured token files. Evaluation always reads the
   // token files of data.val.
   std::function<std::unique_ptr<BatchSource>(const ModelValues&, const BatchShape&)> batches = {};

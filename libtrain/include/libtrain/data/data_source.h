@@ -10,8 +10,8 @@
 namespace LT_API lt {
 
 struct DataSource {
-  std::vector<std::string> files;  // paths or glob patterns, read in order
-  double weight = 1;               // share of the samples, relative to other weights; above 0, at most six decimals
+  std::vector<std::string> files = {};  // paths or glob patterns, read in order
+  double weight = 1;  // share of the samples, relative to other weights; above 0, at most six decimals
 };
 inline constexpr std::size_t kMaxDataSources = 64;
 

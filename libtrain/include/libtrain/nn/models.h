@@ -16,9 +16,9 @@ namespace LT_API nn {
 
 // The keys and values that all layers have cached during generation, for B sequences.
 struct DecodeState {
-  std::vector<ops::KvCache> layers;
-  Size length = 0;  // tokens held per sequence; with `lengths`, the largest of them
-  Tensor lengths;   // i32 [B]: tokens held by each sequence, as in KvCache::lengths; undefined: `length` for all
+  std::vector<ops::KvCache> layers = {};
+  Size length = 0;      // tokens held per sequence; with `lengths`, the largest of them
+  Tensor lengths = {};  // i32 [B]: tokens held by each sequence, as in KvCache::lengths; undefined: `length` for all
 
   // Returns the state of sequence b alone, without `lengths`. It shares this state's memory.
   DecodeState row(Size b) const;

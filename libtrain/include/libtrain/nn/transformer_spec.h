@@ -14,35 +14,35 @@ namespace LT_API nn {
 
 // Low-rank adapters of projections in all blocks: W + alpha / rank * B A (Hu et al. 2021). Only adapters are trained.
 struct Lora {
-  Size rank = 0;                     // 0: the model has no adapters
-  double alpha = 0;                  // 0: same as rank
-  std::vector<std::string> targets;  // Hugging Face names of projections ("q_proj", "attn.c_proj"); empty: all
+  Size rank = 0;                          // 0: the model has no adapters
+  double alpha = 0;                       // 0: same as rank
+  std::vector<std::string> targets = {};  // Hugging Face names of projections ("q_proj", "attn.c_proj"); empty: all
 
   bool operator==(const Lora&) const = default;
 };
 
-// The shape and options of a transformer. with_defaults() completes it: a member that is zero, empty or unset gets the
-// family's default (src/nn/model_family.h).
+// The shape and options of a transformer, in the order of docs/configuration.md. with_defaults() completes it: a member
+// that is zero, empty or unset gets the family's default (src/nn/model_family.h).
 struct TransformerSpec {
   std::string family = "gpt2";
   Size layers = 0, heads = 0;  // blocks; query heads per block
   Size kv_heads = 0;           // key and value heads per block; 0: same as heads
+  Size head_dim = 0;           // channels per head; 0: width / heads
   Size width = 0;              // channels per token
   // Channels in the feed-forward network; 0: 4 width; if gated, 8/3 width rounded up to a multiple of 32.
   Size ffn = 0;
-  Size vocab = 0, max_seq = 0;                        // number of token ids; longest sequence in tokens
-  std::optional<bool> tie_embeddings = std::nullopt;  // the head uses the embedding's table
-  double dropout = 0;                                 // probability in [0, 1)
-  float norm_eps = 0;                                 // added to the variance in norms
-  double rope_base = 0;                               // base of rotary positions (Su et al. 2021)
-  Size head_dim = 0;                                  // channels per head; 0: width / heads
+  Size vocab = 0, max_seq = 0;  // number of token ids; longest sequence in tokens
+  float norm_eps = 0;           // added to the variance in norms
+  double rope_base = 0;         // base of rotary positions (Su et al. 2021)
   // Stretches rotary positions: "linear:FACTOR" or "llama3:FACTOR,LOW,HIGH,ORIGINAL" (RopeScaling); empty: no scaling.
   // All numbers are above 0 and at most 1e12. FACTOR is at least 1, LOW is below HIGH, ORIGINAL is an integer.
   std::string rope_scaling = {};
-  std::optional<bool> qk_norm = std::nullopt;   // RMSNorm of each query and key head
-  std::optional<bool> qkv_bias = std::nullopt;  // biases of queries, keys and values
-  Size window = 0;                              // keys that a query sees, including its own; 0: all up to its own
+  std::optional<bool> tie_embeddings = std::nullopt;  // the head uses the embedding's table
+  std::optional<bool> qk_norm = std::nullopt;         // RMSNorm of each query and key head
+  std::optional<bool> qkv_bias = std::nullopt;        // biases of queries, keys and values
+  Size window = 0;                                    // keys that a query sees, including its own; 0: all up to its own
   Lora lora = {};
+  double dropout = 0;  // probability in [0, 1)
 
   // Only for completed descriptions.
   bool tied() const { return tie_embeddings.value(); }

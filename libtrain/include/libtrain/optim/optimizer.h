@@ -23,28 +23,28 @@ namespace LT_API lt {
 // A flat range of parameters to update. All tensors have the same number of elements, are contiguous and lie on one
 // device.
 struct UpdateRange {
-  Tensor weights;                        // f32; bf16 without master weights (Optimizer::masters)
-  std::span<const Tensor> states;        // one for each of Optimizer::states, in that order
-  Tensor gradient;                       // f32; multiply it by StepNumbers::gradient_scale to get the clipped gradient
-  Tensor copy;                           // receives the weights in the compute dtype; undefined if `weights` has it
+  Tensor weights = {};                   // f32; bf16 without master weights (Optimizer::masters)
+  std::span<const Tensor> states = {};   // one for each of Optimizer::states, in that order
+  Tensor gradient = {};                  // f32; multiply it by StepNumbers::gradient_scale to get the clipped gradient
+  Tensor copy = {};                      // receives the weights in the compute dtype; undefined if `weights` has it
   Size decayed = 0;                      // number of leading elements with weight decay
   const StepNumbers* numbers = nullptr;  // in device memory
   // Maps the elements to parameters, for stochastic rounding; null if weights and states are f32.
   const RoundingSegments* rounding = nullptr;
-  Tensor direction;  // f32 or bf16 for a MatrixUpdate; otherwise undefined
+  Tensor direction = {};  // f32 or bf16 for a MatrixUpdate; otherwise undefined
 };
 
 // The matrices of one parameter, stacked by rows: one matrix, or several such as q, k and v.
 struct MatrixStack {
-  std::vector<Size> rows;  // of each matrix
-  Size columns;            // of every matrix
+  std::vector<Size> rows = {};  // of each matrix
+  Size columns = 0;             // of every matrix
 };
 
 // A stream that transforms matrices, and its workspace. `workspace` has at least MatrixUpdate::workspace_bytes() bytes,
 // aligned for any dtype; it is undefined if that is 0.
 struct TransformLane {
-  Stream stream;
-  Tensor workspace;
+  Stream stream = Stream();
+  Tensor workspace = {};
 };
 inline constexpr std::size_t kTransformLanes = 2;
 using TransformLanes = std::array<TransformLane, kTransformLanes>;
@@ -53,23 +53,23 @@ using TransformLanes = std::array<TransformLane, kTransformLanes>;
 // three phases: begin(), transform(), end().
 struct MatrixUpdate {
   // Reads range.gradient, updates range.states and writes range.direction. range.weights is undefined.
-  std::function<void(const UpdateRange& range)> begin;
+  std::function<void(const UpdateRange& range)> begin = {};
   // Transforms each of `directions` [rows, columns] in place; stacks[i] describes directions[i]. The bits of a result
   // must not depend on the other directions. It must enqueue all work on the lanes, and may divide the work among them.
   std::function<void(std::span<const Tensor> directions, std::span<const MatrixStack> stacks,
                      const TransformLanes& lanes)>
-      transform;
+      transform = {};
   // Returns the bytes of workspace that transform() needs on each lane, for directions of dtype `direction`.
   std::function<std::array<Size, kTransformLanes>(std::span<const MatrixStack> stacks, DType direction)>
-      workspace_bytes;
+      workspace_bytes = {};
   // Updates range.weights and range.copy by range.direction, the result of transform(). range.gradient is undefined.
-  std::function<void(const UpdateRange& range)> end;
+  std::function<void(const UpdateRange& range)> end = {};
   // Returns the FLOPs of transform() for one stack. The engine uses them to divide the stacks evenly among ranks.
-  std::function<double(const MatrixStack& stack)> flops;
+  std::function<double(const MatrixStack& stack)> flops = {};
 };
 
 struct Optimizer {
-  std::string name;
+  std::string name = {};
   std::vector<StateKind> states = {};  // tensors per parameter, f32 or bf16, initially 0
   std::vector<float> betas = {};       // at most kMaxBetas, in [0, 1); StepNumbers::bias has an entry for each
   // Updates weights, states and copy of a range by one step. It must treat all elements alike, because a range may

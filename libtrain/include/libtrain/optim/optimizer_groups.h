@@ -14,9 +14,9 @@
 namespace LT_API lt {
 
 struct OptimizerGroup {
-  std::string match;    // pattern for the complete name of a parameter; * matches any text
-  Optimizer optimizer;  // its lr and clip are ignored
-  double lr_scale = 1;  // multiplies the step's learning rate
+  std::string match = {};    // pattern for the complete name of a parameter; * matches any text
+  Optimizer optimizer = {};  // its lr and clip are ignored
+  double lr_scale = 1;       // multiplies the step's learning rate
 };
 
 // The optimizers of an engine. The Engine constructor throws UsageError if

@@ -118,8 +118,8 @@ struct GradientNorm {
 
 // Identifies the run to which an engine's checkpoints belong.
 struct RunIds {
-  std::string id;      // empty: not set yet
-  std::string parent;  // id of the run whose checkpoint this run began from; empty: it began from no checkpoint
+  std::string id = {};      // empty: not set yet
+  std::string parent = {};  // id of the run whose checkpoint this run began from; empty: it began from no checkpoint
 };
 
 class Engine {

@@ -85,7 +85,7 @@ using TapeScope = ContextMemberScope<&Context::tape>;
 
 // The gradient that a backward pass starts with: d(loss) = factor * scale[0].
 struct LossGradient {
-  LossGradient(double factor = 1, Tensor scale = {}) : factor(factor), scale(std::move(scale)) {}
+  LossGradient(double factor_ = 1, Tensor scale_ = {}) : factor(factor_), scale(std::move(scale_)) {}
   // Throws UsageError unless `scale` is undefined or holds one number of dtype `loss` on `device`.
   void require_for(DType loss, Device device) const;
   double factor;

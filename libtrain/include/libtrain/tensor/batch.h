@@ -23,7 +23,7 @@ struct BatchShape {
 // language models, inputs and targets are i32 [samples, seq], and a target is the next token or kIgnoredTarget. Other
 // models may use any shapes.
 struct Batch {
-  Tensor inputs, targets;
+  Tensor inputs = {}, targets = {};
   // i32 [samples, seq]: for each token, the position in its row at which its document begins. Undefined: each row is
   // one document.
   Tensor document_starts = {};

@@ -56,24 +56,24 @@ inline std::optional<DType> find_state_dtype(std::string_view name) {
 }
 
 struct ParameterInfo {
-  std::string name;
-  Shape shape;
+  std::string name = {};
+  Shape shape = {};
 };
 
 // Elements [begin, end) of `parameter` in one kind of state. `values` is flat and has end - begin elements, in the
 // kind's dtype or a narrower one. Saving widens narrower values.
 struct StateRange {
-  std::string parameter;
-  std::string kind;
-  Size begin, end;
-  Tensor values;
+  std::string parameter = {};
+  std::string kind = {};
+  Size begin = 0, end = 0;
+  Tensor values = {};
 };
 
 struct ShardMap {
-  std::vector<ParameterInfo> parameters;     // all parameters of the model, the same on every rank
-  std::vector<StateRange> owned;             // ranges that this rank saves; all ranks together save each element once
-  std::vector<StateRange> needed;            // ranges that this rank loads: all that it holds, replicas included
-  std::vector<StateKind> kinds = {kMaster};  // all kinds that occur, masters first; at most kMaxKinds
+  std::vector<ParameterInfo> parameters = {};  // all parameters of the model, the same on every rank
+  std::vector<StateRange> owned = {};          // ranges that this rank saves; all ranks together save each element once
+  std::vector<StateRange> needed = {};         // ranges that this rank loads: all that it holds, replicas included
+  std::vector<StateKind> kinds = {kMaster};    // all kinds that occur, masters first; at most kMaxKinds
 };
 
 }  // namespace lt

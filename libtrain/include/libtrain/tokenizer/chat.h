@@ -14,7 +14,7 @@
 namespace LT_API lt {
 
 struct ChatMessage {
-  std::string role, content;
+  std::string role = {}, content = {};
   bool is_trained = true;  // for a message of the assistant: its tokens are targets
 };
 
