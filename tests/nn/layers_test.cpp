@@ -45,9 +45,10 @@ struct Block : nn::Module {
 struct Chained final : nn::Model {
   Chained() : block(add_block<Block>("blocks.0")), head(add_unit<nn::Linear>("head", {.in = 2, .out = 1})) {}
   Tensor loss(const Batch& batch) override {
-    const Tensor x = batch.inputs;
-    const Tensor y = run(block, [=, this] { return block.mlp(x); });
-    return run(head, [=, this] { return ops::mean(head(y)); });
+    const Tensor y = run(
+        block, [this](const Tensor& x) { return block.mlp(x); }, batch.inputs);
+    return run(
+        head, [this](const Tensor& x) { return ops::mean(head(x)); }, y);
   }
   Block& block;
   nn::Linear& head;

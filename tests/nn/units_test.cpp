@@ -68,7 +68,7 @@ struct Plain final : nn::Model {
 // not by the result. `view`: a view of it does.
 struct Forked final : nn::Model {
   struct Layer : nn::Module {
-    explicit Layer(Size out) : linear(add<nn::Linear>("linear", 3, out, true, nn::Init::normal(1))) {}
+    explicit Layer(Size out) : linear(add<nn::Linear>("linear", {.in = 3, .out = out, .init = nn::Init::normal(1)})) {}
     std::pair<Tensor, Tensor> fork(const Tensor& x) const {
       const Tensor y = linear(x);
       return {ops::gelu(y), ops::tanh(y)};

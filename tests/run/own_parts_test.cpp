@@ -32,15 +32,16 @@ constexpr Size kSamples = 6;  // of a step, over all ranks
 // Fits y = 2 x_0 - x_1. Its targets are no classes.
 struct Fit : nn::Model {
   struct Layer : nn::Module {
-    Layer() : linear(add<nn::Linear>("linear", 2, 1, true, nn::Init::normal(0.5f))) {}
+    Layer() : linear(add<nn::Linear>("linear", {.in = 2, .out = 1, .init = nn::Init::normal(0.5f)})) {}
     nn::Linear& linear;
   };
   Fit() : only(add_unit<Layer>("only")) {}
   Tensor loss(const Batch& batch) override {
-    return run(only, [=, this, inputs = batch.inputs, targets = batch.targets] {
-      const Tensor error = ops::add(only.linear(inputs), ops::scale(targets, -1));
-      return ops::mean(ops::mul(error, error));
-    });
+    const auto loss_of = [this](const Tensor& inputs, const Tensor& targets) {
+      const Tensor error = only.linear(inputs) - targets;
+      return ops::mean(error * error);
+    };
+    return run(only, loss_of, batch.inputs, batch.targets);
   }
   Batch batch_on_meta(Size samples, Size) const override {
     return {Tensor::empty({samples, 2}, DType::f32, kMeta), Tensor::empty({samples, 1}, DType::f32, kMeta)};

@@ -297,14 +297,16 @@ namespace {
 // A model that is no transformer: y = W x.
 struct Linear : nn::Model {
   struct Layer : nn::Module {
-    explicit Layer(Size width) : linear(add<nn::Linear>("linear", width, 4, true, nn::Init::normal(0.5f))) {}
+    explicit Layer(Size width)
+        : linear(add<nn::Linear>("linear", {.in = width, .out = 4, .init = nn::Init::normal(0.5f)})) {}
     nn::Linear& linear;
   };
   explicit Linear(Size width = 4, const char* name = "only") : only(add_unit<Layer>(name, width)) {}
   Tensor loss(const Batch& batch) override {
-    return run(only, [=, this, inputs = batch.inputs, targets = batch.targets] {
+    const auto loss_of = [this](const Tensor& inputs, const Tensor& targets) {
       return nn::cross_entropy(only.linear(inputs), targets);
-    });
+    };
+    return run(only, loss_of, batch.inputs, batch.targets);
   }
   Layer& only;
 };

@@ -31,8 +31,8 @@ struct Model : nn::Model {
   explicit Model(const nn::Linear::Options& given)
       : layer(add_block<Layer>("layer", {.width = 4})), head(add_unit<nn::Linear>("head", given)) {}
   Tensor loss(const Batch& batch) override {
-    const Tensor x = batch.inputs;
-    return run(layer, [=, this] { return 1 - x / 2 + layer.up(x) * Size{3} - 2.0f * x; });
+    return run(
+        layer, [this](const Tensor& x) { return 1 - x / 2 + layer.up(x) * Size{3} - 2.0f * x; }, batch.inputs);
   }
   nn::ModelFacts facts(Size) const override { return {.details = "a model"}; }
   Layer& layer;
