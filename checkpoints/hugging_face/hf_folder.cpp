@@ -177,7 +177,7 @@ void HfFolder::match_tensors() {
                                   tensor.theirs, lt::to_string(tensor.their_shape())));
     }
     const auto& [file, entry] = at->second;
-    const auto refuse = [&](const std::string& expected, const std::string& actual) {
+    const auto refuse = [&file = file, &entry = entry](const std::string& expected, const std::string& actual) {
       throw DataError("checkpoint",
                       fmt::format("{}: {}: expected {}, found {}", file->name(), entry->name, expected, actual));
     };

@@ -221,7 +221,7 @@ TEST_CASE("hf import: a safetensors file whose tensors are not its bytes, each o
         "no error was thrown");
   for (const auto& [metadata, found] : std::vector<std::pair<ordered_json, std::string>>{
            {5, "number"}, {{{"format", 5}}, "an object with others"}, {ordered_json::array(), "array"}}) {
-    CHECK(with([&](auto& weights) { weights.header["__metadata__"] = metadata; }) ==
+    CHECK(with([&metadata = metadata](auto& weights) { weights.header["__metadata__"] = metadata; }) ==
           "model.safetensors: header: __metadata__: expected an object of texts, found " + found);
   }
   CHECK(with([](auto& weights) { weights.header.erase("__metadata__"); }) == "no error was thrown");

@@ -66,7 +66,9 @@ TEST_CASE("documents: attention, rope and positions are those of each document a
     const Tensor turned = ops::rope(qkv, heads, 1e4, 0, {}, starts);
     const Tensor embedded = ops::embedding_with_positions(wte, wpe, ids, 0, starts);
     for (const auto& [begin, count] : {std::pair<Size, Size>{0, 3}, {3, 1}, {4, 5}}) {
-      const auto part = [&](const Tensor& whole) { return ops::slice(whole, 1, begin, count); };
+      const auto part = [&begin = begin, &count = count](const Tensor& whole) {
+        return ops::slice(whole, 1, begin, count);
+      };
       check_equal(part(packed), naive_attention(part(qkv), heads, window), 1e-12);
       check_equal(part(turned), ops::rope(part(qkv), heads, 1e4), 1e-15);
       check_equal(part(embedded), ops::embedding_with_positions(wte, wpe, ids.narrow(1, begin, count)), 1e-15);
@@ -90,7 +92,7 @@ TEST_CASE("attention: gradients and values, grouped heads, odd lengths", "[ops]"
   for (const auto& [B, T, heads] : {Case{1, 1, {1, 1, 1}}, {2, 5, {2, 2, 3}}, {1, 9, {4, 2, 4}}, {1, 3, {6, 2, 5}}}) {
     const Tensor qkv = normal({B, T, heads.row()}, 1);
     check_equal(ops::attention(qkv, heads), naive_attention(qkv, heads), 1e-12);
-    check_gradient([&](auto& x) { return ops::attention(x[0], heads); }, {qkv});
+    check_gradient([&heads = heads](auto& x) { return ops::attention(x[0], heads); }, {qkv});
   }
   // More than one block.
   const ops::Heads heads{2, 1, 8};

@@ -46,8 +46,8 @@ TEST_CASE("adapted_linear: gradients, and values of what it is made of", "[ops]"
     check_gradient([&](auto& t) { return ops::adapted_linear(x, w, {}, {}, t[0], t[1], adapter); }, {a, b});
     std::vector<Tensor> columns;
     Size column = 0, row = 0, block = 0;
-    const auto pad = [&](Size to) {
-      if (to > column) columns.push_back(Tensor::zeros({M, to - column}, DType::f64));
+    const auto pad = [&, rows_of_x = M](Size to) {
+      if (to > column) columns.push_back(Tensor::zeros({rows_of_x, to - column}, DType::f64));
     };
     for (const ops::RowRange& range : ranges) {
       pad(range.begin);

@@ -34,7 +34,7 @@ Samples::Samples(const std::vector<DataSource>& sources, Size seq, const DataOpt
     if (given.files.empty()) {
       throw UsageError("data", "expected at least one token file, got none", "`ltrain prepare` makes them");
     }
-    Source& source = sources_.emplace_back(static_cast<Size>(files_.size()), std::vector<Size>{0});
+    Source& source = sources_.emplace_back(Source{static_cast<Size>(files_.size()), {0}});
     const std::vector<std::string> paths = expand_files(given.files);
     io::allow_descriptors(2 * paths.size());  // each may have a mask
     for (const std::string& path : paths) {

@@ -103,7 +103,7 @@ std::string config_hash(const Config& complete) {
   for (const auto& [key, value] : flatten(complete)) {
     // Open keys are left out, so that configurations without these keys have the same hash.
     const bool may_be_open = std::ranges::find(kOpenKeys, key) != std::end(kOpenKeys) ||
-                             std::ranges::any_of(nn::spec_fields(), [&](const nn::SpecField& field) {
+                             std::ranges::any_of(nn::spec_fields(), [&key = key](const nn::SpecField& field) {
                                return config::is_left_open(field) && key == config::key_of_field(field);
                              });
     const auto fallback = unset.find(key);
