@@ -103,11 +103,12 @@ struct Adder : nn::Model {
   Classifier* classifier;
 };
 
-// Sample i is a pair of numbers and their sum, a pure function of i, so every rank count sees the same batches.
-inline lt::Batch make_batch(Size first, Size count) {
+// Sample i is a pair of numbers and their sum, a pure function of i and the seed, so every rank count sees the same
+// batches.
+inline lt::Batch make_batch(Size first, Size count, Size seed = 7) {
   std::vector<std::int32_t> numbers, sums;
   for (Size i = first; i < first + count; ++i) {
-    const auto word = lt::philox_word(7, static_cast<std::uint64_t>(i));
+    const auto word = lt::philox_word(static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(i));
     const auto a = static_cast<std::int32_t>(word % kModulus),
                b = static_cast<std::int32_t>(word / kModulus % kModulus);
     numbers.push_back(a), numbers.push_back(b), sums.push_back((a + b) % static_cast<std::int32_t>(kModulus));
@@ -118,17 +119,18 @@ inline lt::Batch make_batch(Size first, Size count) {
 // This rank's pairs of each step.
 class Pairs : public lt::BatchSource {
  public:
-  explicit Pairs(const lt::BatchShape& shape) : shape_(shape) {}
+  explicit Pairs(const lt::BatchShape& shape, Size seed = 7) : shape_(shape), seed_(seed) {}
   lt::Batch next() override {
     const Size first = position_ + shape_.rank * shape_.samples();
     position_ += shape_.global_samples();
-    return make_batch(first, shape_.samples());
+    return make_batch(first, shape_.samples(), seed_);
   }
   void seek(Size samples) override { position_ = samples; }
   Size tokens() const override { return 0; }
 
  private:
   lt::BatchShape shape_;
+  Size seed_;
   Size position_ = 0;
 };
 

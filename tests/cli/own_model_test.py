@@ -113,14 +113,19 @@ class OwnProgram(Runs, program.CliTest):
                                  f"--run.dir={self.folder / 'begun'}")
         self.assertIn(f"initial weights from {self.folder / 'zero3'}", begun.stdout, begun.stderr)
         self.assertLess(self.numbers("begun")[1][0], self.numbers("zero3")[STEPS][0] * 1.1)
+        more = self.run_program("train", *PROGRAM_KEYS, f"--model.from={self.folder / 'zero3'}", "--model.freeze=pair.*", "--train.steps=62",
+                                "--batches.seed=8", f"--run.dir={self.folder / 'begun'}")
+        self.assertIn("at step 61\n", more.stdout, more.stderr)
+        self.assertIn("\nbatches.seed: 7 before, 8 now\n", more.stdout)
+        self.assertIn("\n[batches]\nseed = 8\n", (self.folder / "begun/config.toml").read_text())
         changed = self.run_program("train", *PROGRAM_KEYS, "--model.experts=5", f"--run.dir={self.folder / 'zero3'}")
         self.assertIn("model.experts: 4 there, 5 now", changed.stderr)
         self.assertEqual(changed.returncode, 2)
         folder = self.folder / "zero3"
         self.assert_error(program.run("train", f"--data.train={self.write('tokens.bin', bytes(2000))}", "--train.seq=16",
                                       "--data.format=raw16", f"--run.dir={folder}"), 2,
-                          f"[config] run.dir {folder}: expected a run of this program, found one that it cannot read: unknown key "
-                          f"model.blocks (from {folder}/config.toml:3)",
+                          f"[config] run.dir {folder}: expected a run of this program, found one that it cannot read: unknown section "
+                          f"[batches] (from {folder}/config.toml:20)",
                           "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside")
 
     def test_the_command_line_is_that_of_the_models_in_the_table(self):
@@ -129,6 +134,7 @@ class OwnProgram(Runs, program.CliTest):
             ("train", "--model.blocks=0"):
                 '[config] model.blocks: expected an integer of at least 1, got "0" (from the command line)',
             ("plan", "--model.layers=2"): "[config] unknown key model.layers (from the command line)",
+            ("train", "--batches.sede=1"): "[config] unknown key batches.sede (from the command line)",
             ("sample", "--checkpoint=x"): "[usage] unknown command sample",
             ("bench", "kernels"): "[usage] unknown command kernels: expected one of comm, step, scaling, tune, compare",
             ("plan", "--sample"): "[usage] unknown option --sample",
@@ -141,6 +147,7 @@ class OwnProgram(Runs, program.CliTest):
         for arguments, error in refused.items():
             self.assert_error(self.run_program(*arguments, environment=left if arguments[0] == "plan" else None), 2, error)
         self.assertEqual(self.run_program("--version", environment=left).returncode, 0)
+        self.assertIn("--batches.seed = 7", self.run_program("train", "--help").stdout)
         printed = self.run_program("train", "--model.experts=5", "--print-config").stdout
         self.assertTrue(printed.startswith('[model]\nfamily = "adder"\nblocks = 2\nwidth = 96\nexperts = 5\n'), printed)
         again = self.run_program("train", f"--config={self.write('run.toml', printed)}", "--print-config").stdout

@@ -1,6 +1,7 @@
-// Makes configurations from text, and returns the errors with which they are refused.
+// Makes configurations from text and the environment, and returns the errors with which they are refused.
 #pragma once
 
+#include <cstdlib>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -53,5 +54,17 @@ inline lt::Config from_file(std::string_view toml, const Pairs& pairs = {}) {
   const TempFolder folder;
   return lt::load_config(folder.write("run.toml", toml), pairs);
 }
+
+// Sets an environment variable for the length of a test.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
 
 }  // namespace lt_test

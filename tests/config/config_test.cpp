@@ -1,5 +1,4 @@
 // Configuration: layers, types, ranges, and errors that name the key and the nearest valid one.
-#include <cstdlib>
 #include <set>
 
 #include "config/config_layers.h"
@@ -23,22 +22,7 @@ using lt_test::of_file;
 using lt_test::Refusal;
 using lt_test::refusal;
 using lt_test::TempFolder;
-
-namespace {
-
-// Sets an environment variable for the length of a test.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~Variable() { ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
-
-}  // namespace
+using lt_test::Variable;
 
 TEST_CASE("config: defaults", "[config]") {
   const Config config = load_config("", {});

@@ -7,9 +7,11 @@
 #include "config/config_layers.h"
 #include "config/derive.h"
 #include "config/model_table.h"
+#include "config/origin.h"
 #include "libtrain/config/config.h"
 #include "libtrain/config/resolved.h"
 #include "libtrain/plan/plan_sample.h"
+#include "run/same_run.h"
 #include "test_main/catch.h"
 
 using lt::load_config;
@@ -20,16 +22,25 @@ using lt_test::refusal;
 
 namespace {
 
-struct Shape {
-  lt::Size width = 8, layers_of_it = 2;
+struct Sizes {
+  lt::Size width = 1, layers_of_it = 2;
+  std::string order = "first";
+};
+struct Shape : Sizes {
+  Shape() { width = 8; }
   double noise = 0.5;
   bool gated = false;
-  std::string order = "first";
+};
+struct Reader {
+  std::string folder = "images";
+  lt::Size threads = 2;
+  bool mirrored = false;
 };
 
 struct Nothing : lt::nn::Model {
   explicit Nothing(const Shape& given) : shape(given) {}
   lt::Tensor loss(const lt::Batch&) override { return {}; }
+  lt::Size default_seq() const override { return shape.layers_of_it; }
   const Shape shape;
 };
 
@@ -40,10 +51,29 @@ ModelRow row(const std::string& name) {
                               {{"width", &Shape::width, "width", 4, 64},
                                {"depth", &Shape::layers_of_it, "depth"},
                                {"noise", &Shape::noise, "noise", 0, 1},
-  lt::Size default_seq() const override { return shape.layers_of_it; }
                                {"gated", &Shape::gated, "gated"},
                                {"order", &Shape::order, "order", {"first", "last"}}},
                               make);
+}
+
+// The values that its function batches got.
+struct Read : lt::BatchSource {
+  Read(const Shape& given_shape, const Reader& given) : shape(given_shape), reader(given) {}
+  lt::Batch next() override { return {}; }
+  void seek(lt::Size) override {}
+  lt::Size tokens() const override { return 0; }
+  const Shape shape;
+  const Reader reader;
+};
+
+ModelRow row_with_batches(const std::string& name) {
+  return lt::model_row<Shape, Reader>(name, {{"width", &Shape::width, "width", 4, 64}}, make,
+                                      {{"folder", &Reader::folder, "folder"},
+                                       {"width", &Reader::threads, "threads", 1, 8},
+                                       {"mirrored", &Reader::mirrored, "mirrored"}},
+                                      [](const Shape& shape, const Reader& reader, const lt::BatchShape&) {
+                                        return std::make_unique<Read>(shape, reader);
+                                      });
 }
 
 Models table(ModelTable models) { return std::make_shared<const ModelTable>(std::move(models)); }
@@ -80,7 +110,7 @@ TEST_CASE("the fields of a row are keys with their defaults, and fill its struct
 
   ModelRow failing = row("own");
   failing.make = [](const lt::ModelValues&) { return std::unique_ptr<lt::nn::Model>(); };
-  failing.batches = [](const lt::ModelValues&, const lt::BatchShape&) {
+  failing.batches = [](const lt::ModelValues&, const lt::ModelValues&, const lt::BatchShape&) {
     return std::unique_ptr<lt::BatchSource>();
   };
   const lt::Resolved empty =
@@ -106,6 +136,19 @@ TEST_CASE("the fields of a row are keys with their defaults, and fill its struct
         "model.family: expected one of own, got \"gpt2\" (from the command line)");
 }
 
+TEST_CASE("the length of samples is the model's of the row unless it is given, and an error where neither says it") {
+  const auto seq_of = [](const std::vector<std::pair<std::string, std::string>>& keys) {
+    const lt::Config config = load_config("", keys, table({.rows = {row("own")}}));
+    return lt::resolve(config, 1, lt::DeviceType::cpu).config;
+  };
+  CHECK(seq_of({}).train.seq == 2);
+  CHECK(lt::to_toml(seq_of({{"model.depth", "7"}})).find("\nseq = 0  # = 7\n") != std::string::npos);
+  CHECK(seq_of({{"model.depth", "7"}, {"train.seq", "3"}}).train.seq == 3);
+  const auto refused = refusal([&] { seq_of({{"model.depth", "0"}}); });
+  CHECK(refused.message == "train.seq: expected the tokens of a sample, got none");
+  CHECK(refused.hint == "give train.seq, or return it from the model's default_seq(): 1 if samples are not sequences");
+}
+
 TEST_CASE("rows stand beside each other and beside transformers") {
   const Models models =
       table({.rows = {lt::model_row<Shape>("a", {{"cells", &Shape::width, "cells"}}, make)}, .transformers = true});
@@ -129,6 +172,55 @@ TEST_CASE("rows stand beside each other and beside transformers") {
   CHECK(contradiction({.rows = {row("a"), row("b")}}) == "");
 }
 
+TEST_CASE("fields of a row's batches are keys of a section of their own, which says nothing of the model") {
+  const Models models = table({.rows = {row_with_batches("own"), row("other")}});
+  const lt_test::Pairs given = {
+      {"batches.folder", ""}, {"batches.width", "3"}, {"batches.mirrored", "true"}, {"model.width", "9"}};
+  const lt::Config config = load_config("", given, models);
+  const lt::Resolved resolved = lt::resolve(config, 1, lt::DeviceType::cpu);
+  const auto batches = lt::config::own_batches(resolved, {});
+  const Read& read = dynamic_cast<const Read&>(*batches);
+  CHECK((read.reader.folder.empty() && read.reader.threads == 3 && read.reader.mirrored && read.shape.width == 9));
+
+  const std::string text = lt::to_toml(config);
+  CHECK(text.find("[batches]\nfolder = \"\"\nwidth = 3\nmirrored = true\n\n[parallel]\n") != std::string::npos);
+  CHECK(lt::to_toml(lt::config_from_toml(text, "again", models)) == text);
+  const std::string described = lt::config::model_description(*lt::make_model(resolved), resolved);
+  CHECK(described == "{\"family\":\"own\",\"width\":9}");
+  lt::run::require_same_run(resolved.config, lt::to_toml(load_config("", {{"model.width", "9"}}, models)), "there",
+                            false);
+  const std::string other_model = lt::to_toml(load_config("", {}, models));
+  CHECK(refusal([&] { lt::run::require_same_run(resolved.config, other_model, "there", false); }).message ==
+        "run.dir runs/default: there has another configuration: model.width: 8 there, 9 now");
+  CHECK(lt::run::config_hash(resolved.config) ==
+        lt::run::config_hash(
+            lt::resolve(load_config("", {{"model.width", "9"}}, models), 1, lt::DeviceType::cpu).config));
+
+  {
+    const lt_test::Variable threads("LTRAIN_BATCHES_WIDTH", "5");
+    CHECK(std::get<lt::Size>(load_config("", {}, models).batches.at("width")) == 5);
+  }
+  CHECK(message_of({{"batches.width", "9"}}, models) ==
+        "batches.width: expected an integer from 1 to 8, got \"9\" (from the command line)");
+  CHECK(refusal([&] {
+          load_config("", {{"batches.folders", "a"}}, models);
+        }) == lt_test::Refusal{"unknown key batches.folders (from the command line)", "did you mean batches.folder?"});
+  const lt::Config other = load_config("", {{"model.family", "other"}, {"batches.width", "3"}}, models);
+  CHECK(refusal([&] { lt::config::complete(other, 1, lt::DeviceType::cpu); }).message ==
+        "batches.width: expected none for model.family=other, got 3 (from the command line)");
+  CHECK(!lt::flatten(other).contains("batches.width"));
+
+  ModelRow refusing = row_with_batches("own");
+  refusing.batches = [](const auto&, const auto&, const auto&) -> std::unique_ptr<lt::BatchSource> {
+    throw lt::UsageError("batches", "folder", "a folder of images", "none");
+  };
+  const lt::Config refused = load_config("", {{"batches.folder", "x"}}, table({.rows = {refusing}}));
+  CHECK(refusal([&] {
+          lt::config::name_keys(refused,
+                                [&] { lt::config::own_batches(lt::resolve(refused, 1, lt::DeviceType::cpu), {}); });
+        }).message == "batches.folder: expected a folder of images, got none (from the command line)");
+}
+
 TEST_CASE("a table that contradicts itself is refused by the row's name") {
   CHECK(contradiction({.rows = {row("a"), row("a")}}) == "row \"a\": name: expected one that no other family has");
   CHECK(contradiction({}) == "expected a row or transformers, found none");
@@ -136,19 +228,6 @@ TEST_CASE("a table that contradicts itself is refused by the row's name") {
   CHECK(contradiction({.rows = {row("a")}, .transformers = true}) ==
         "row \"a\": field width: model.width is a key already");
   ModelRow other = row("b");
-TEST_CASE("the length of samples is the model's of the row unless it is given, and an error where neither says it") {
-  const auto seq_of = [](const std::vector<std::pair<std::string, std::string>>& keys) {
-    const lt::Config config = load_config("", keys, table({.rows = {row("own")}}));
-    return lt::resolve(config, 1, lt::DeviceType::cpu).config;
-  };
-  CHECK(seq_of({}).train.seq == 2);
-  CHECK(lt::to_toml(seq_of({{"model.depth", "7"}})).find("\nseq = 0  # = 7\n") != std::string::npos);
-  CHECK(seq_of({{"model.depth", "7"}, {"train.seq", "3"}}).train.seq == 3);
-  const auto refused = refusal([&] { seq_of({{"model.depth", "0"}}); });
-  CHECK(refused.message == "train.seq: expected the tokens of a sample, got none");
-  CHECK(refused.hint == "give train.seq, or return it from the model's default_seq(): 1 if samples are not sequences");
-}
-
   other.fields[0].fallback = lt::Size{9};
   CHECK(contradiction({.rows = {row("a"), other}}) == "row \"b\": field width: differs from that of another row");
   other.fields = {other.fields[0], other.fields[0]};
@@ -164,6 +243,18 @@ TEST_CASE("the length of samples is the model's of the row unless it is given, a
   other.fields[0].name = "Width";
   CHECK(contradiction({.rows = {other}}) ==
         "row \"b\": field \"Width\": expected a name of lower-case letters, digits and _");
+  other.fields.clear(), other.batch_fields = {{"width", lt::Size{3}, "width"}};
+  CHECK(contradiction({.rows = {other}}) == "row \"b\": batch_fields: expected none without a function batches");
+  ModelRow source = row_with_batches("c");
+  source.batch_fields[1].fallback = lt::Size{9};
+  CHECK(contradiction({.rows = {source}}) ==
+        "row \"c\": batches.width: expected an integer from 1 to 8, got 9 (its default)");
+  source.batch_fields[1].fallback = lt::Size{1};
+  CHECK(contradiction({.rows = {source, row_with_batches("d")}}) ==
+        "row \"d\": field width: differs from that of another row");
+  CHECK(contradiction({.rows = {source}, .transformers = true}) ==
+        "row \"c\": field width: model.width is a key already");
+  other.batch_fields.clear();
   other.make = nullptr, other.fields.clear();
   CHECK(contradiction({.rows = {other}}) == "row \"b\": make: expected a function, got none");
 }

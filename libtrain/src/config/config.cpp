@@ -191,6 +191,7 @@ Config default_config(const Models& models) {
   if (!models->transformers && !models->rows.empty()) config.model.family = models->rows.front().name;
   for (const ModelRow& row : models->rows) {
     for (const ModelField& field : row.fields) config.model.own.emplace(field.name, field.fallback);
+    for (const ModelField& field : row.batch_fields) config.batches.emplace(field.name, field.fallback);
   }
   return config;
 }

@@ -85,16 +85,20 @@ Rule rule_of(const ModelField& field) {
           .may_be_empty = is_text && field.choices.empty()};
 }
 
-// Adds the fields of the program's rows, each name once.
-void add_rows(std::vector<Key>& keys, const ModelTable& models) {
+ModelValues& values_of_model(Config& config) { return config.model.own; }
+ModelValues& values_of_batches(Config& config) { return config.batches; }
+
+// Adds these fields of the program's rows, each name once.
+void add_rows(std::vector<Key>& keys, const ModelTable& models, std::string_view section,
+              std::vector<ModelField> ModelRow::*fields, ModelValues& (*values)(Config&)) {
   std::set<std::string_view> added;
   for (const ModelRow& row : models.rows) {
-    for (const ModelField& field : row.fields) {
+    for (const ModelField& field : row.*fields) {
       if (!added.insert(field.name).second) continue;
-      const auto at = [&field](Config& c) {
-        return std::visit([](auto& value) -> Field { return &value; }, c.model.own.at(field.name));
+      const auto at = [&field, values](Config& c) {
+        return std::visit([](auto& value) -> Field { return &value; }, values(c).at(field.name));
       };
-      keys.push_back({"model", field.name, at, rule_of(field), field.help});
+      keys.push_back({section, field.name, at, rule_of(field), field.help});
     }
   }
 }
@@ -117,8 +121,8 @@ std::vector<Key> schema(const ModelTable& models) {
   } else if (!models.rows.empty()) {
     keys = {LT_KEY(model, family, one_of(family_names(models)), "model to train")};
   }
-  add_rows(keys, models);
-  const std::vector<Key> others = {
+  add_rows(keys, models, "model", &ModelRow::fields, values_of_model);
+  const std::vector<Key> weights_and_data = {
     LT_KEY(model, from, text_or_empty(),
            models.transformers
                ? "initial weights: a checkpoint or Hugging Face folder, whose model replaces the preset; empty: random "
@@ -141,7 +145,8 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(data, shuffle, any(), "shuffle the samples; false reads them in file order"),
     LT_KEY(data, format, named<TokenFormat>(),
            "format of token files; auto: by magic number; raw16: uint16 without a header"),
-
+  };
+  const std::vector<Key> others = {
     LT_KEY(parallel, strategy, named<Strategy>(),
            "tensors to shard over the ranks; ddp: none; zero1: optimizer state; zero2: also gradients; zero3 (FSDP): "
            "also parameters"),
@@ -246,6 +251,8 @@ std::vector<Key> schema(const ModelTable& models) {
            "if checkpoint.resume is never or a folder, move an existing run in run.dir aside; false ends with an "
            "error instead"),
   };
+  keys.insert(keys.end(), weights_and_data.begin(), weights_and_data.end());
+  add_rows(keys, models, "batches", &ModelRow::batch_fields, values_of_batches);
   keys.insert(keys.end(), others.begin(), others.end());
   return keys;
 }
@@ -259,10 +266,12 @@ std::set<std::string> built_in_families() {
 
 bool is_of_model(const Key& key, const Config& config) {
   const ModelTable& models = *config.models;
-  if (key.section != "model" || key.name == "family" || key.name == "from" || key.name == "freeze") return true;
+  if (key.section != "model" && key.section != "batches") return true;
+  if (key.section == "model" && (key.name == "family" || key.name == "from" || key.name == "freeze")) return true;
   const ModelRow* const row = own_row(config);
   const auto has = [&](const ModelRow& of) {
-    return std::ranges::find(of.fields, key.name, &ModelField::name) != of.fields.end();
+    const std::vector<ModelField>& fields = key.section == "model" ? of.fields : of.batch_fields;
+    return std::ranges::find(fields, key.name, &ModelField::name) != fields.end();
   };
   return row != nullptr ? has(*row) : std::ranges::none_of(models.rows, has);
 }

@@ -65,7 +65,7 @@ struct Key {
 std::vector<Key> schema(const ModelTable& models);
 // The names of the library's transformer families.
 std::set<std::string> built_in_families();
-// True if the configured model has the key. Keys of sections other than [model] belong to every model.
+// True if the configured model has the key. Keys of sections other than [model] and [batches] belong to every model.
 bool is_of_model(const Key& key, const Config& config);
 
 Value value_of(const ModelValue& value);

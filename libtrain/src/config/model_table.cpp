@@ -18,6 +18,8 @@
 namespace lt::config {
 namespace {
 
+using Fields = std::vector<ModelField> ModelRow::*;  // those of [model] or of [batches]
+
 [[noreturn]] void refuse(const ModelRow& row, const std::string& what) {
   throw UsageError("models", fmt::format("row \"{}\": {}", row.name, what));
 }
@@ -28,10 +30,11 @@ bool is_name(const std::string& text) {
 }
 
 // A configuration that is written must read back.
-void require_valid_fallback(const ModelRow& row, const ModelField& field) {
+void require_valid_fallback(const ModelRow& row, const ModelField& field, Fields fields) {
   const bool is_text = std::holds_alternative<std::string>(field.fallback);
   if (!is_text && !field.choices.empty()) refuse(row, fmt::format("field {}: choices are for texts", field.name));
-  const ModelTable alone{.rows = {{.name = row.name, .fields = {field}, .make = row.make}}};
+  ModelTable alone{.rows = {{.name = row.name, .fields = {}, .make = row.make}}};
+  alone.rows.front().*fields = {field};
   Config config = default_config(std::make_shared<const ModelTable>(alone));
   try {
     for (const Key& key : schema(*config.models)) {
@@ -39,6 +42,28 @@ void require_valid_fallback(const ModelRow& row, const ModelField& field) {
     }
   } catch (const UsageError& error) {
     refuse(row, error.from("its default").what());
+  }
+}
+
+using KnownFields = std::map<std::string, ModelField>;  // of the rows before, by name
+
+// `keys`: names that the section has without the rows.
+void require_valid_fields(const ModelRow& row, Fields fields, std::string_view section,
+                          const std::set<std::string>& keys, KnownFields& known) {
+  std::set<std::string> own;
+  for (const ModelField& field : row.*fields) {
+    if (!is_name(field.name)) {
+      refuse(row, fmt::format("field \"{}\": expected a name of lower-case letters, digits and _", field.name));
+    }
+    if (keys.contains(field.name)) {
+      refuse(row, fmt::format("field {}: {}.{} is a key already", field.name, section, field.name));
+    }
+    if (!own.insert(field.name).second) refuse(row, fmt::format("field {}: given twice", field.name));
+    const auto [earlier, is_new] = known.emplace(field.name, field);
+    if (!is_new && !(earlier->second == field)) {
+      refuse(row, fmt::format("field {}: differs from that of another row", field.name));
+    }
+    require_valid_fallback(row, field, fields);
   }
 }
 
@@ -57,6 +82,10 @@ auto call(const ModelRow& row, const char* what, Function&& function) {
   }
 }
 
+std::unique_ptr<nn::Model> make_of_row(const ModelRow& row, const Config& config) {
+  return call(row, "a model of its function make", [&] { return row.make(config.model.own); });
+}
+
 }  // namespace
 
 void require_valid(const ModelTable& models) {
@@ -68,30 +97,15 @@ void require_valid(const ModelTable& models) {
   for (const Key& key : schema(without)) {
     if (key.section == "model") keys.emplace(key.name);
   }
-  std::map<std::string, ModelField> fields;
+  KnownFields fields, batch_fields;
   for (const ModelRow& row : models.rows) {
     if (!is_name(row.name)) refuse(row, "name: expected lower-case letters, digits and _");
     if (!families.insert(row.name).second) refuse(row, "name: expected one that no other family has");
     if (!row.make) refuse(row, "make: expected a function, got none");
-    std::set<std::string> own;
-    for (const ModelField& field : row.fields) {
-      if (!is_name(field.name)) {
-        refuse(row, fmt::format("field \"{}\": expected a name of lower-case letters, digits and _", field.name));
-      }
-      if (keys.contains(field.name)) {
-        refuse(row, fmt::format("field {}: model.{} is a key already", field.name, field.name));
-      }
-      if (!own.insert(field.name).second) refuse(row, fmt::format("field {}: given twice", field.name));
-std::unique_ptr<nn::Model> make_of_row(const ModelRow& row, const Config& config) {
-  return call(row, "a model of its function make", [&] { return row.make(config.model.own); });
-}
-
-      const auto [known, is_new] = fields.emplace(field.name, field);
-      if (!is_new && !(known->second == field)) {
-        refuse(row, fmt::format("field {}: differs from that of another row", field.name));
-      }
-      require_valid_fallback(row, field);
-    }
+    require_valid_fields(row, &ModelRow::fields, "model", keys, fields);
+    if (!row.batches && !row.batch_fields.empty())
+      refuse(row, "batch_fields: expected none without a function batches");
+    require_valid_fields(row, &ModelRow::batch_fields, "batches", {}, batch_fields);
   }
 }
 
@@ -105,6 +119,12 @@ void require_keys_of_model(const Config& config) {
   }
 }
 
+Size default_seq(const Config& config) {
+  if (is_transformer(config)) return config.model.max_seq;
+  const ModelRow* const row = own_row(config);
+  return row == nullptr ? 0 : make_of_row(*row, config)->default_seq();
+}
+
 bool has_own_batches(const Config& config) {
   const ModelRow* const row = own_row(config);
   return row != nullptr && row->batches;
@@ -113,18 +133,14 @@ bool has_own_batches(const Config& config) {
 std::unique_ptr<BatchSource> own_batches(const Resolved& resolved, const BatchShape& shape) {
   if (!has_own_batches(resolved.config)) return nullptr;
   const ModelRow& row = *own_row(resolved.config);
-  return call(row, "a source of its function batches", [&] { return row.batches(resolved.config.model.own, shape); });
+  const Config& config = resolved.config;
+  return call(row, "a source of its function batches",
+              [&] { return row.batches(config.model.own, config.batches, shape); });
 }
 
 std::string model_name(const Resolved& resolved) {
   return resolved.transformer ? nn::model_name(*resolved.transformer) : resolved.config.model.family;
 }
-Size default_seq(const Config& config) {
-  if (is_transformer(config)) return config.model.max_seq;
-  const ModelRow* const row = own_row(config);
-  return row == nullptr ? 0 : make_of_row(*row, config)->default_seq();
-}
-
 
 nn::ModelFacts facts_of(const nn::Model& model, const Resolved& resolved) {
   nn::ModelFacts facts = model.facts(resolved.step.seq);

@@ -14,7 +14,7 @@ namespace lt::config {
 void require_valid(const ModelTable& models);
 
 bool is_transformer(const Config& config);
-// Throws UsageError if a layer set a key of [model] that the chosen model does not have.
+// Throws UsageError if a layer set a key of [model] or [batches] that the chosen model does not have.
 void require_keys_of_model(const Config& config);
 
 // The tokens of a sample if train.seq is 0. 0 if nothing says it: a transformer whose shape is not known yet, a model

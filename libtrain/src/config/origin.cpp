@@ -13,7 +13,8 @@ namespace {
 // The section whose keys have the names of a component's fields.
 constexpr struct {
   std::string_view component, section;
-} kSections[] = {{"engine", "parallel"}, {"engine", "train"}, {"model", "model"}, {"optim", "optim"}};
+} kSections[] = {
+    {"engine", "parallel"}, {"engine", "train"}, {"model", "model"}, {"batches", "batches"}, {"optim", "optim"}};
 
 // The fields whose key has another name.
 constexpr struct {

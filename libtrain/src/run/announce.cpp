@@ -96,6 +96,10 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
     if (!resolved.own_schedule && resolved.schedule.decay != Decay::constant)
       lines.back() += "; the schedule of the learning rate ends with them";
   }
+  for (const auto& [key, value] : now) {
+    if (!key.starts_with("batches.") || !before.contains(key) || before.at(key) == value) continue;
+    lines.push_back(fmt::format("{}: {} before, {} now", key, before.at(key), value));
+  }
   if (!resolved.own_schedule && is_known("optim.schedule")) {
     if (const std::string jump = jump_of_rate(earlier, resolved.schedule, run.steps_done()); !jump.empty())
       lines.push_back(jump);

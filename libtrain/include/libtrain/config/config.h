@@ -137,6 +137,7 @@ struct RunConfig {
 struct Config {
   ModelConfig model;
   DataConfig data;
+  ModelValues batches = {};  // values of the batch_fields of all ModelTable::rows, by name
   ParallelConfig parallel;
   TrainConfig train;
   OptimConfig optim;

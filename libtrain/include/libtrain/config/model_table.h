@@ -1,13 +1,13 @@
 // The models that a program offers: user-defined rows, the built-in transformers, or both. They decide which keys
-// [model] has.
+// [model] and [batches] have.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <limits>
 #include <map>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -22,7 +22,7 @@ namespace LT_API lt {
 using ModelValue = std::variant<bool, Size, double, std::string>;
 using ModelValues = std::map<std::string, ModelValue>;  // by field name
 
-// A key of [model]. Several rows may have a field of the same name if all its members are equal.
+// A key of [model] or [batches]. Several rows may have a field of the same name if all its members are equal.
 struct ModelField {
   std::string name = {};     // lower-case letters, digits and _
   ModelValue fallback = {};  // default; its type is the type of the key
@@ -40,9 +40,10 @@ struct ModelRow {
   std::string name = {};  // the value of model.family that selects it; lower-case letters, digits and _
   std::vector<ModelField> fields = {};
   std::function<std::unique_ptr<nn::Model>(const ModelValues&)> make = {};
-  // Makes this rank's training batches. Empty: training reads the configured token files. Evaluation always reads the
-  // token files of data.val.
-  std::function<std::unique_ptr<BatchSource>(const ModelValues&, const BatchShape&)> batches = {};
+  // Makes this rank's training batches, of the values of `fields` and of `batch_fields`. Empty: training reads the
+  // configured token files. Evaluation always reads the token files of data.val.
+  std::function<std::unique_ptr<BatchSource>(const ModelValues&, const ModelValues&, const BatchShape&)> batches = {};
+  std::vector<ModelField> batch_fields = {};  // keys of [batches], which a resumed run may change; only with `batches`
 };
 
 struct ModelTable {
@@ -58,26 +59,40 @@ inline const Models& transformer_models() {
   return models;
 }
 
-// A field whose value goes to a member of S: a bool, Size, double or std::string. The member's initial value is the
-// default of the key.
+// The types of members that may be keys.
+template <class T>
+concept ModelMember =
+    std::same_as<T, bool> || std::same_as<T, Size> || std::same_as<T, double> || std::same_as<T, std::string>;
+template <class Base, class S>
+concept BaseOf = std::derived_from<S, Base>;  // or S itself
+
+// A field whose value goes to a member of S or of a base of S. The member's initial value in an S is the default of the
+// key.
 template <class S>
 class MemberField {
  public:
-  template <class T>
-  requires std::is_same_v<T, bool> || std::is_same_v<T, Size> || std::is_same_v<T, double> ||
-      std::is_same_v<T, std::string>
-      MemberField(std::string name, T S::*member, std::string help,
-                  double low = -std::numeric_limits<double>::infinity(),
-                  double high = std::numeric_limits<double>::infinity())
+  template <ModelMember T, BaseOf<S> Base>
+  MemberField(std::string name, T Base::*member, std::string help,
+              double low = -std::numeric_limits<double>::infinity(),
+              double high = std::numeric_limits<double>::infinity())
       : field_{std::move(name), ModelValue(S().*member), std::move(help), low, high},
         fill_([member](S& made, const ModelValue& value) { made.*member = std::get<T>(value); }) {}
-  MemberField(std::string name, std::string S::*member, std::string help, std::vector<std::string> choices)
+  template <BaseOf<S> Base>
+  MemberField(std::string name, std::string Base::*member, std::string help, std::vector<std::string> choices)
       : MemberField(std::move(name), member, std::move(help)) {
     field_.choices = std::move(choices);
   }
 
-  const ModelField& field() const { return field_; }
-  void fill(S& made, const ModelValues& values) const { fill_(made, values.at(field_.name)); }
+  static std::vector<ModelField> keys_of(const std::vector<MemberField>& members) {
+    std::vector<ModelField> keys;
+    for (const MemberField& member : members) keys.push_back(member.field_);
+    return keys;
+  }
+  static S filled(const std::vector<MemberField>& members, const ModelValues& values) {
+    S made;
+    for (const MemberField& member : members) member.fill_(made, values.at(member.field_.name));
+    return made;
+  }
 
  private:
   ModelField field_;
@@ -89,18 +104,27 @@ template <class S>
 ModelRow model_row(std::string name, const std::vector<MemberField<S>>& fields,
                    std::function<std::unique_ptr<nn::Model>(const S&)> make,
                    std::function<std::unique_ptr<BatchSource>(const S&, const BatchShape&)> batches = {}) {
-  const auto filled = [fields](const ModelValues& values) {
-    S made;
-    for (const MemberField<S>& field : fields) field.fill(made, values);
-    return made;
-  };
-  ModelRow row;
-  row.name = std::move(name);
-  for (const MemberField<S>& field : fields) row.fields.push_back(field.field());
-  row.make = [=](const ModelValues& values) { return make(filled(values)); };
+  ModelRow row{std::move(name), MemberField<S>::keys_of(fields),
+               [=](const ModelValues& values) { return make(MemberField<S>::filled(fields, values)); }};
   if (batches) {
-    row.batches = [=](const ModelValues& values, const BatchShape& shape) { return batches(filled(values), shape); };
+    row.batches = [=](const ModelValues& values, const ModelValues&, const BatchShape& shape) {
+      return batches(MemberField<S>::filled(fields, values), shape);
+    };
   }
+  return row;
+}
+
+// Like model_row() above, with keys of [batches], whose values go to `batches` as a D.
+template <class S, class D>
+ModelRow model_row(std::string name, const std::vector<MemberField<S>>& fields,
+                   std::function<std::unique_ptr<nn::Model>(const S&)> make,
+                   const std::vector<MemberField<D>>& batch_fields,
+                   std::function<std::unique_ptr<BatchSource>(const S&, const D&, const BatchShape&)> batches) {
+  ModelRow row = model_row<S>(std::move(name), fields, std::move(make));
+  row.batch_fields = MemberField<D>::keys_of(batch_fields);
+  row.batches = [=](const ModelValues& values, const ModelValues& data, const BatchShape& shape) {
+    return batches(MemberField<S>::filled(fields, values), MemberField<D>::filled(batch_fields, data), shape);
+  };
   return row;
 }
 
