@@ -16,18 +16,18 @@ def losses_of(name, *arguments):
 
 
 class Examples(program.CliTest):
-    def test_custom_model_learns_under_every_strategy(self):
-        losses = {strategy: losses_of("custom_model", strategy, 150) for strategy in STRATEGIES}
+    def test_own_loop_learns_under_every_strategy(self):
+        losses = {strategy: losses_of("own_loop", strategy, 150) for strategy in STRATEGIES}
         for strategy in STRATEGIES:
             self.assertLess(losses[strategy][-1], 0.5 * losses[strategy][0], strategy)
             self.assertAlmostEqual(losses[strategy][-1], losses["ddp"][-1], delta=0.05)
 
-    def test_custom_optimizer_learns_under_every_strategy_and_goes_on(self):
+    def test_own_optimizer_learns_under_every_strategy_and_goes_on(self):
         text = self.write("text.txt", "All work and no play makes Jack a dull boy. " * 200)
         self.assertEqual(program.run("prepare", "--input", text, "--out", self.folder / "data").returncode, 0)
 
         def losses(strategy, folder, steps):
-            return losses_of("custom_optimizer", strategy, self.folder / "data/train.bin", self.folder / folder, steps)
+            return losses_of("own_optimizer", strategy, self.folder / "data/train.bin", self.folder / folder, steps)
         expected = losses("ddp", "whole", 12)
         self.assertLess(expected[-1], 0.8 * expected[0])
         for strategy in STRATEGIES[1:]:

@@ -53,7 +53,7 @@ class Runs:
 
 class OwnTrainer(Runs, program.CliTest):
     def train(self, strategy, folder, fault=None):
-        return program.run(strategy, self.folder / folder, STEPS, ranks=2, name="custom_run",
+        return program.run(strategy, self.folder / folder, STEPS, ranks=2, name="own_model",
                            environment={"LTRAIN_FAULT": fault} if fault else None)
 
     def planned(self, strategy, done):
@@ -71,13 +71,13 @@ class OwnTrainer(Runs, program.CliTest):
         self.assertEqual(report.returncode, 0, report.stderr)
 
     def test_options_of_a_program_are_checked_as_keys_are(self):
-        done = program.run("zero1", self.folder / "run", -1, ranks=2, name="custom_run")
+        done = program.run("zero1", self.folder / "run", -1, ranks=2, name="own_model")
         self.assert_error(done, 2, "[config] train.steps: expected an integer of at least 0, got -1")
 
 
 class OwnProgram(Runs, program.CliTest):
     def run_program(self, *arguments, ranks=1, environment=None):
-        return program.run(*arguments, ranks=ranks, name="custom_program", environment=environment)
+        return program.run(*arguments, ranks=ranks, name="own_program", environment=environment)
 
     def train(self, strategy, folder, fault=None):
         return self.run_program("train", *PROGRAM_KEYS, f"--parallel.strategy={strategy}", "--checkpoint.every=50",
@@ -93,7 +93,7 @@ class OwnProgram(Runs, program.CliTest):
 
     def look_further(self, done):
         command = json.loads((self.folder / "zero3/env.json").read_text())["command"]
-        self.assertTrue(command.startswith("custom_program train --train.steps=60"), command)
+        self.assertTrue(command.startswith("own_program train --train.steps=60"), command)
         for arguments in (("report", self.folder / "killed"), ("checkpoint", "verify", self.folder / "killed"),
                           ("plan", "--fit", "--memory=64MiB", "--ranks=4"), ("plan", "--nodes=1,2", "--gpu=h100"),
                           ("bench", "scaling", "--iterations=2")):

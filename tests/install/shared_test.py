@@ -25,7 +25,7 @@ endif()
 add_executable(app main.cpp)
 target_link_libraries(app PRIVATE libtrain::libtrain)
 """
-EXAMPLES = ("custom_model", "custom_optimizer", "custom_program", "custom_run", "first_run", "train_min")
+EXAMPLES = ("own_loop", "own_optimizer", "own_program", "own_model", "first_run", "train_min")
 
 
 class Shared(unittest.TestCase):
@@ -79,9 +79,9 @@ class Shared(unittest.TestCase):
             objects = list((self.build / f"examples/CMakeFiles/{name}.dir").rglob("*.o"))
             self.assertNotEqual(objects, [], name)
             output(options.compiler, *objects, "-o", self.folder / name, self.shared, f"-Wl,-rpath,{self.shared.parent}")
-        done = output(self.folder / "custom_program", "train", "--train.steps=3", f"--run.dir={self.folder}/run", OMP_NUM_THREADS="1")
+        done = output(self.folder / "own_program", "train", "--train.steps=3", f"--run.dir={self.folder}/run", OMP_NUM_THREADS="1")
         self.assertIn("done: 3 steps", done)
-        refused = subprocess.run([self.folder / "custom_program", "train", "--model.width=97"], capture_output=True, text=True)
+        refused = subprocess.run([self.folder / "own_program", "train", "--model.width=97"], capture_output=True, text=True)
         self.assertEqual((refused.returncode, refused.stderr), (2, "error: [config] model.width: expected an even number, got 97 (from the command line)\n"))
 
 

@@ -229,8 +229,8 @@ TEST_CASE("findings: recomputation is advised against where memory is left alone
   run.config["model.from"] = "\"\"";
   CHECK(!contains(text_of(run, "recompute"), "plan --config"));
   run.config["model.family"] = "\"adder\"";
-  run.environment.emplace_back("command", "custom_program train --train.steps=2");
-  CHECK(contains(text_of(run, "recompute"), " custom_program plan --config /runs/a/config.toml"));
+  run.environment.emplace_back("command", "own_program train --train.steps=2");
+  CHECK(contains(text_of(run, "recompute"), " own_program plan --config /runs/a/config.toml"));
   run.environment.pop_back();
   for (auto& step : run.steps) step.memory_peak_bytes = 3.9 * kGiB;
   CHECK(kinds(run) == Kinds{"compute"});

@@ -1,6 +1,6 @@
 // Trains a user-defined model with a trainer: run folder, log, checkpoints, signals and resuming work as in `ltrain
 // train`.
-//   mpirun -n 2 custom_run zero3 runs/adder 400
+//   mpirun -n 2 own_model zero3 runs/adder 400
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -35,7 +35,7 @@ int train(const lt::World& world, const char* strategy, const char* folder, lt::
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) return std::fprintf(stderr, "usage: custom_run ddp|zero1|zero2|zero3 FOLDER [STEPS]\n"), 2;
+  if (argc < 3) return std::fprintf(stderr, "usage: own_model ddp|zero1|zero2|zero3 FOLDER [STEPS]\n"), 2;
   return lt::run_program(argc, argv, [&](const lt::World& world) {
     return train(world, argv[1], argv[2], argc > 3 ? std::atol(argv[3]) : 400);
   });

@@ -1,6 +1,6 @@
 // Trains a user-defined model with an engine. The program has its own training loop, and decides what to print and
 // save.
-//   mpirun -n 2 custom_model zero3
+//   mpirun -n 2 own_loop zero3
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -1,7 +1,7 @@
 // A custom optimizer: Lion (Chen et al. 2023, "Symbolic discovery of optimization algorithms") on CPU ranks. A row
 // names the states that it keeps and defines how a step updates a range. The engine shards it under any strategy, and
 // checkpoints store its state by name.
-//   mpirun -n 2 custom_optimizer zero3 data/train.bin checkpoints
+//   mpirun -n 2 own_optimizer zero3 data/train.bin checkpoints
 #include <cstdio>
 #include <cstdlib>
 
@@ -49,7 +49,7 @@ int train(const lt::World& world, const char* strategy, const char* tokens, cons
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4) return std::fprintf(stderr, "usage: custom_optimizer STRATEGY TOKENS CHECKPOINTS [STEPS]\n"), 2;
+  if (argc < 4) return std::fprintf(stderr, "usage: own_optimizer STRATEGY TOKENS CHECKPOINTS [STEPS]\n"), 2;
   return lt::run_program(argc, argv, [&](const lt::World& world) {
     return train(world, argv[1], argv[2], argv[3], argc > 4 ? std::atol(argv[4]) : 100);
   });

@@ -1,6 +1,6 @@
 // A program for a user-defined model, with the commands, keys, files and exit codes of `ltrain`.
-//   custom_program plan --model.experts=8 --train.micro_batch=120
-//   mpirun -n 2 custom_program train --model.experts=8 --train.micro_batch=120 --train.steps=400 --optim.lr=0.003
+//   own_program plan --model.experts=8 --train.micro_batch=120
+//   mpirun -n 2 own_program train --model.experts=8 --train.micro_batch=120 --train.steps=400 --optim.lr=0.003
 #include <memory>
 
 #include "adder.h"
