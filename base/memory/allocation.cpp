@@ -9,7 +9,7 @@ namespace lt::memory {
 Allocation::Allocation(Size bytes, Device device)
     : bytes_(occupied_bytes(bytes)), device_(device), owner_(Context::current().owner) {
   if (bytes_ == 0) return;
-  if (owner_ == MemoryOwner::activations) profile::count_traffic(2 * bytes_);
+  if (owner_ == MemoryOwner::activations) profile::count_operation(bytes_);
   const Context& context = Context::current();
   if (context.blocks != nullptr && context.blocks_device == device) {
     const BlockSource::Block block = context.blocks->allocate(bytes_, owner_);

@@ -25,6 +25,7 @@ struct WorkCount {
   double attention_forward_flops = 0, attention_backward_flops = 0;
   // Bytes that all other operations read and write. Each activation is counted twice: written once and read once.
   double traffic_bytes = 0;
+  double operations = 0;  // one for each activation that an operation makes
 };
 
 // During the scope, adds this thread's work to the given count.
@@ -51,6 +52,13 @@ inline void count_attention_forward(double flops) {
 }
 inline void count_attention_backward(double flops) {
   if (WorkCount* const work = Context::current().work) work->attention_backward_flops += flops;
+}
+// Counts an operation that makes an activation of this size.
+inline void count_operation(Size bytes) {
+  WorkCount* const work = Context::current().work;
+  if (work == nullptr) return;
+  work->traffic_bytes += 2 * static_cast<double>(bytes);
+  work->operations += 1;
 }
 inline void count_traffic(Size bytes) {
   if (WorkCount* const work = Context::current().work) work->traffic_bytes += static_cast<double>(bytes);

@@ -89,6 +89,9 @@ class OwnProgram(Runs, program.CliTest):
         self.assertEqual(plan.returncode, 0, plan.stderr)
         self.assertEqual(json.loads(plan.stdout)["model"],
                          {"family": "adder", "blocks": 2, "width": 96, "experts": 4, "hidden": 48})
+        estimate = json.loads(plan.stdout)["step_ms_estimate"]
+        self.assertGreater(estimate["overhead"], 0.02)  # about a hundred operations
+        self.assertAlmostEqual(sum(estimate[part] for part in ("matmuls", "traffic", "overhead", "contention")), estimate["compute"], places=6)
         return json.loads(plan.stdout)["peak_bytes"]
 
     def look_further(self, done):
@@ -129,6 +132,8 @@ class OwnProgram(Runs, program.CliTest):
                           "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside")
 
     def test_the_command_line_is_that_of_the_models_in_the_table(self):
+        self.assertRegex(self.run_program("plan").stdout, r"\n  overhead +\d+[.]\d{3} ms +\d+ %, what operations take besides their work\n")
+        self.assertNotIn("overhead", self.run_program("plan", "--gpu=h100").stdout)
         refused = {
             ("train", "--model.width=97"): "[config] model.width: expected an even number, got 97 (from the command line)",
             ("train", "--model.blocks=0"):

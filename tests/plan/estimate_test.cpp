@@ -172,6 +172,24 @@ TEST_CASE("estimate: work beside a collective is slower", "[estimate]") {
   CHECK(time.exposed_ms() == 0);
 }
 
+TEST_CASE("estimate: operations have an overhead besides their traffic, which plans of transformers leave out",
+          "[estimate]") {
+  const DeviceModel device = round_figures(false);
+  DeviceUse use{device, {1, 1}, 2, DType::f32, 64};
+  use.operation_us = 3;
+  StepClock clock(use);
+  const profile::WorkScope counted(&clock.work());
+  const auto forward = clock.begin({Lane::compute, "forward", {}, true}, {});
+  for (int i = 0; i < 2; ++i) profile::count_operation(500'000);
+  clock.end(forward, {});
+  const StepTime time = clock.take();
+  CHECK(time.traffic_ms == Approx(1).epsilon(kTolerance));  // of 2 MB, by two cores
+  CHECK(time.overhead_ms == Approx(0.006).epsilon(kTolerance));
+  CHECK(time.compute_ms() == Approx(1.006).epsilon(kTolerance));
+  CHECK(time.breakdown_ms[static_cast<std::size_t>(Activity::forward)] == Approx(1.006).epsilon(kTolerance));
+  CHECK(planned("gpt-tiny", 1, 16, "f32", {}).step_time.overhead_ms == 0);
+}
+
 TEST_CASE("estimate: measured rates are looked up by size, and interpolated", "[estimate]") {
   MeasuredRates rates;
   rates.gpu = "one";

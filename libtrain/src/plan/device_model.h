@@ -34,6 +34,9 @@ struct DeviceModel {
 // on the host.
 inline constexpr double kCudaMib = 545, kNcclMib = 565, kNcclGathersMib = 476, kNcclPeerMib = 400;
 
+// What an operation on the CPU takes besides its work, in microseconds, as measured (docs/planning.md).
+inline constexpr double kCpuOperationUs = 0.5;
+
 // The fraction of its speed that work on a GPU loses while a collective runs. kLossToTransfer: while data move inside
 // the node, which takes memory bandwidth, and multiprocessors for sums (from measured steps on two GPUs,
 // docs/planning.md). kLossToWaiting: while a collective of several nodes waits for other ranks or for the network,

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "config/names.h"
 #include "drawing/arena_drawing.h"
@@ -76,6 +77,7 @@ auto bounds(const Plan& plan) {
       matmul_advice(plan),
       "attention: a shorter train.seq spends less of a step on it",
       traffic_advice(plan),
+      "the overhead of operations: fewer and larger ones have less",
       "work slowed by collectives beside it: a larger train.micro_batch or train.accum has fewer of them for as much "
       "work",
       exposed_advice(plan, "inside a node", false),
@@ -94,7 +96,9 @@ Json estimate_json(const Plan& plan) {
   Json json = {{"compute", time.compute_ms()}, {"exposed_comm", time.exposed_ms()},
                {"total", time.total_ms()},     {"device", plan.machine.device},
                {"cores", plan.machine.cores},  {"ranks_per_node", std::min(plan.machine.ranks_per_node, plan.ranks)}};
-  for (const Bound& bound : bounds(plan)) json[bound.name] = bound.ms;
+  for (const Bound& bound : bounds(plan)) {
+    if (bound.name != std::string_view("overhead") || bound.ms > 0) json[bound.name] = bound.ms;
+  }
   json["collectives"] = time.collectives_ms;
   json["breakdown_ms"] = breakdown;
   json["tokens_per_s"] = plan.tokens_per_s;
@@ -130,6 +134,7 @@ std::string estimate_text(const Plan& plan) {
                                     : fmt::format("{}", fmt::join(plan.machine.rates->files, ", ")));
   text += line("matmuls", time.matmuls_ms) + line("attention", time.attention_ms);
   text += line("memory traffic", time.traffic_ms);
+  if (time.overhead_ms > 0) text += line("overhead", time.overhead_ms, ", what operations take besides their work");
   if (time.contention_ms > 0) text += line("contention", time.contention_ms, ", work slowed by collectives beside it");
   const std::string hidden = fmt::format(", of {:.3f} ms that collectives take", time.collectives_ms);
   text += line("exposed", time.exposed_ms(), plan.ranks > 1 ? hidden : "");

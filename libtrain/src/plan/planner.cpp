@@ -102,6 +102,9 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
   }
   DeviceUse use{
       device, {plan.ranks, plan.machine.ranks_per_node}, machine.cores, engine.options().dtype, facts.head_dim};
+  // Those of a transformer are large, so their overhead is left out.
+  const bool is_transformer = dynamic_cast<const nn::Transformer*>(&engine.model()) != nullptr;
+  if (machine.device == "cpu" && !is_transformer) use.operation_us = kCpuOperationUs;
   if (device.overlaps) use.loss_to_transfer = kLossToTransfer, use.loss_to_waiting = kLossToWaiting;
   if (machine.rates != nullptr) {
     const DType dtype = dtype_of_rates(use.dtype, device.overlaps);

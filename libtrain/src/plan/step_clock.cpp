@@ -12,9 +12,11 @@ StepClock::StepClock(const DeviceUse& use) : use_(use) {
 void StepClock::compute() {
   const profile::WorkCount now = work_;
   const double matmuls = matmuls_ms(now), attention = attention_ms(now), traffic = traffic_ms(now);
+  const double overhead = (now.operations - counted_.operations) * use_.operation_us * 1e-3;
   counted_ = now;
   time_.matmuls_ms += matmuls, time_.attention_ms += attention, time_.traffic_ms += traffic;
-  advance(matmuls + attention + traffic);
+  time_.overhead_ms += overhead;
+  advance(matmuls + attention + traffic + overhead);
 }
 
 double StepClock::matmuls_ms(const profile::WorkCount& now) const {

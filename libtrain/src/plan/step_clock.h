@@ -24,6 +24,7 @@ struct DeviceUse {
   int cores = 1;  // cores per rank; 1 on a GPU
   DType dtype = DType::f32;
   Size head_dim = 0;
+  double operation_us = 0;  // overhead of an operation
   // The fractions of its speed that work loses while a collective runs; see kLossToTransfer and kLossToWaiting.
   double loss_to_transfer = 0, loss_to_waiting = 0;
   std::shared_ptr<const RunRates> rates = nullptr;  // if not null, its measured rates replace the device's

@@ -45,21 +45,23 @@ struct PlanMachine {
 // The time of a step, estimated from rates. Memory and traffic in a plan are exact.
 struct StepTime {
   double matmuls_ms = 0, attention_ms = 0, traffic_ms = 0;  // compute stream: matmuls, attention, memory traffic
-  double contention_ms = 0;                                 // extra time of this work due to concurrent collectives
-  double exposed_local_ms = 0, exposed_network_ms = 0;      // waits for collectives, bound by node links or network
-  double collectives_ms = 0;                                // duration of all collectives, hidden or not
-  ActivityTimes breakdown_ms{};                             // the total time by activity
+  double overhead_ms = 0;  // what operations take besides their work; only on CPUs, for models that are no transformers
+  double contention_ms = 0;                             // extra time of this work due to concurrent collectives
+  double exposed_local_ms = 0, exposed_network_ms = 0;  // waits for collectives, bound by node links or network
+  double collectives_ms = 0;                            // duration of all collectives, hidden or not
+  ActivityTimes breakdown_ms{};                         // the total time by activity
 
-  // The first six members by name, in that order; their sum is the total. The largest one bounds the step.
-  std::array<std::pair<const char*, double>, 6> parts() const {
+  // The first seven members by name, in that order; their sum is the total. The largest one bounds the step.
+  std::array<std::pair<const char*, double>, 7> parts() const {
     return {{{"matmuls", matmuls_ms},
              {"attention", attention_ms},
              {"traffic", traffic_ms},
+             {"overhead", overhead_ms},
              {"contention", contention_ms},
              {"exposed_local", exposed_local_ms},
              {"exposed_network", exposed_network_ms}}};
   }
-  double compute_ms() const { return matmuls_ms + attention_ms + traffic_ms + contention_ms; }
+  double compute_ms() const { return matmuls_ms + attention_ms + traffic_ms + overhead_ms + contention_ms; }
   double exposed_ms() const { return exposed_local_ms + exposed_network_ms; }
   double total_ms() const { return compute_ms() + exposed_ms(); }
 };
