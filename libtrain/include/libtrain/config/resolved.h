@@ -71,7 +71,7 @@ struct Resolved {
   std::function<double(Size step)> own_schedule = {};       // replaces `schedule`, except for its `steps`
   std::function<void(std::string_view line)> console = {};  // takes the console's lines; empty: standard output
 
-  double learning_rate(Size step) const { return own_schedule ? own_schedule(step) : schedule.at(step); }
+  double learning_rate(Size number) const { return own_schedule ? own_schedule(number) : schedule.at(number); }
   bool has_adapters() const { return transformer && transformer->lora.rank > 0; }
   // Number of steps of the run. If data.epochs is set, it is known only after the run has opened its files.
   Size steps() const { return schedule.steps; }
