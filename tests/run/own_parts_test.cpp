@@ -43,6 +43,7 @@ struct Fit : nn::Model {
     };
     return run(only, loss_of, batch.inputs, batch.targets);
   }
+  Size default_seq() const override { return 1; }
   Batch batch_on_meta(Size samples, Size) const override {
     return {Tensor::empty({samples, 2}, DType::f32, kMeta), Tensor::empty({samples, 1}, DType::f32, kMeta)};
   }

@@ -196,7 +196,8 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(optim, min_lr, any(), "final learning rate, unless schedule is constant; negative: lr / 10"),
     LT_KEY(optim, warmup, at_least(0), "steps of linear learning-rate warm-up"),
     LT_KEY(optim, schedule, named<Decay>(),
-           "learning-rate schedule after warm-up; wsd: constant, then a linear decay over the last tenth of the steps after warm-up"),
+           "learning-rate schedule after warm-up; wsd: constant, then a linear decay over the last tenth of the "
+           "steps after warm-up"),
     LT_KEY(optim, beta1, from_0_below_1(), "AdamW: decay of the first moment"),
     LT_KEY(optim, beta2, from_0_below_1(), "AdamW: decay of the second moment"),
     LT_KEY(optim, eps, above(0), "AdamW: epsilon added to the denominator"),

@@ -11,6 +11,7 @@
 #include "device/device_turn.h"
 #include "kernels/reduce.h"
 #include "libtrain/error.h"
+#include "optim/groups.h"
 #include "parallel/engine_impl.h"
 #include "tensor/dispatch.h"
 

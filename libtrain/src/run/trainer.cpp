@@ -143,7 +143,8 @@ Plan plan(const std::function<std::unique_ptr<nn::Model>()>& make_model, const T
           const PlanMachine& machine) {
   const auto model = make_model();
   const DeviceType device = machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda;
-  const Resolved resolved = with_own_parts(resolve(on_machine(config_of(*model, options), machine), ranks, device), options);
+  const Resolved resolved =
+      with_own_parts(resolve(on_machine(config_of(*model, options), machine), ranks, device), options);
   Plan plan;
   config::name_keys(resolved.config, [&] { plan = make_plan(*model, resolved, ranks, machine); });
   return plan;
