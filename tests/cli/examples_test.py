@@ -22,6 +22,12 @@ class Examples(program.CliTest):
             self.assertLess(losses[strategy][-1], 0.5 * losses[strategy][0], strategy)
             self.assertAlmostEqual(losses[strategy][-1], losses["ddp"][-1], delta=0.05)
 
+    def test_own_operation_has_a_gradient_and_trains_under_every_strategy(self):
+        losses = {strategy: losses_of("own_operation", strategy) for strategy in STRATEGIES}
+        for strategy in STRATEGIES:
+            self.assertEqual(losses[strategy], losses["ddp"], strategy)
+        self.assertLess(losses["ddp"][-1], 0.001)
+
     def test_own_optimizer_learns_under_every_strategy_and_goes_on(self):
         text = self.write("text.txt", "All work and no play makes Jack a dull boy. " * 200)
         self.assertEqual(program.run("prepare", "--input", text, "--out", self.folder / "data").returncode, 0)

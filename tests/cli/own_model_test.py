@@ -112,6 +112,8 @@ class OwnProgram(Runs, program.CliTest):
             done = program.run(*command, *checkpoint, arguments[-1])
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertRegex(done.stderr, r'manifest.json: model.family: expected one of gpt2, .*, got "adder"\nhint: checkpoints that a program')
+        done = program.run(self.folder / "zero3", 17, 25, name="inference")
+        self.assertRegex(done.stdout, r"\A17 \+ 25 = \d+ modulo 31 \(\d+ %\)\n\Z", done.stderr)
         begun = self.run_program("train", *PROGRAM_KEYS, f"--model.from={self.folder / 'zero3'}", "--model.freeze=pair.*",
                                  f"--run.dir={self.folder / 'begun'}")
         self.assertIn(f"initial weights from {self.folder / 'zero3'}", begun.stdout, begun.stderr)

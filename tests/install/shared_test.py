@@ -25,7 +25,7 @@ endif()
 add_executable(app main.cpp)
 target_link_libraries(app PRIVATE libtrain::libtrain)
 """
-EXAMPLES = ("own_loop", "own_optimizer", "own_program", "own_model", "first_run", "train_min")
+EXAMPLES = ("first_run", "own_model", "own_operation", "own_optimizer", "train_min", "own_loop", "inference", "own_program")
 
 
 class Shared(unittest.TestCase):

@@ -221,6 +221,27 @@ TEST_CASE("batches that are strided, empty or without values are refused, and th
   CHECK(engine.step(tokens()).loss() > 0);
 }
 
+TEST_CASE("errors name the way out: buffers for constants, with_parameters() between steps", "[parallel]") {
+  const auto hint_of = [](const auto& body) {
+    try {
+      body();
+    } catch (const UsageError& error) {
+      return error.hint();
+    }
+    return std::string("no error was thrown");
+  };
+  Pair constant(
+      [](Pair& pair, const Batch& batch) { return Pair::usual(pair, batch) + Tensor::zeros({}, DType::f32); });
+  Engine first(constant, ranks(), {}, AdamW{}, kOptions);
+  CHECK(hint_of([&] { first.step(tokens()); }) ==
+        "a constant of a model is an nn::Buffer, or is made on the device of another tensor: x.device()");
+  Pair sharded;
+  Engine second(sharded, ranks(), {.strategy = Strategy::zero3}, AdamW{}, kOptions);
+  CHECK(second.step(tokens()).loss() > 0);
+  CHECK(hint_of([&] { sharded.head.weight().to_vector<float>(); }) ==
+        "between steps, read parameters inside Engine::with_parameters()");
+}
+
 TEST_CASE("units out of order, and a model that runs outside of its engine, are refused", "[parallel]") {
   CHECK(refusal_of([](Pair& pair, const Batch& batch) {
           pair.usual(pair, batch);
