@@ -34,7 +34,7 @@ class Runs:
             planned = self.planned(strategy, done)
             self.assertEqual({row["memory_peak_bytes"] for row in self.rows(strategy)}, {planned}, strategy)
             self.assertEqual(self.numbers(strategy), self.numbers("ddp"), strategy)
-        self.assertIn("model: adder 2 mixtures, 79.2k parameters", done.stdout)
+        self.assertIn(f"model: {self.model}, ", done.stdout)
         numbers = self.numbers("zero3")
         self.assertLess(numbers[STEPS][0], 0.8 * numbers[1][0])
 
@@ -52,6 +52,8 @@ class Runs:
 
 
 class OwnTrainer(Runs, program.CliTest):
+    model = "gru, 50.6k parameters"
+
     def train(self, strategy, folder, fault=None):
         return program.run(strategy, self.folder / folder, STEPS, ranks=2, name="own_model",
                            environment={"LTRAIN_FAULT": fault} if fault else None)
@@ -67,7 +69,7 @@ class OwnTrainer(Runs, program.CliTest):
         self.assertEqual(state, {"name": "least", "text": f"{min(loss for loss, _ in self.numbers('zero3').values()):.6f}"})
         report = program.run("report", self.folder / "killed")
         page = (self.folder / "killed/report.html").read_text()
-        self.assertIn("adder 2 mixtures", page)
+        self.assertIn("gru", page)
         self.assertEqual(report.returncode, 0, report.stderr)
 
     def test_options_of_a_program_are_checked_as_keys_are(self):
@@ -76,6 +78,8 @@ class OwnTrainer(Runs, program.CliTest):
 
 
 class OwnProgram(Runs, program.CliTest):
+    model = "adder 2 mixtures, 79.2k parameters"
+
     def run_program(self, *arguments, ranks=1, environment=None):
         return program.run(*arguments, ranks=ranks, name="own_program", environment=environment)
 

@@ -81,7 +81,8 @@ void UnitOptimizer::run(const Cut& cut, const Arrays& arrays, const StepNumbers*
   range.weights = part(arrays.weights, 2), range.gradient = part(arrays.gradient, 2), range.copy = part(arrays.copy, 1);
   range.states = states;
   range.direction = part(arrays.direction, 1);
-  range.numbers = numbers == nullptr ? nullptr : numbers + cut.group;
+  static const StepNumbers no_update{.skip = 1};  // on meta, for an optimizer that reads them before it returns early
+  range.numbers = numbers == nullptr ? &no_update : numbers + cut.group;
   range.decayed = std::clamp<Size>(decayed_ - cut.begin, 0, size);
   if (cut.segments.count > 0) range.rounding = &cut.segments;
   if (arrays.gradient.defined()) {  // states change: they are read and written

@@ -45,10 +45,12 @@ void UnitSchedule::expect_forward(int unit) {
     const std::string expected = next_forward_ <= last()
                                      ? "unit " + infos_[static_cast<std::size_t>(next_forward_)].name
                                      : "the end of the pass";
-    throw UsageError("engine",
-                     "units: expected " + expected + ", got " + infos_[static_cast<std::size_t>(unit)].name +
-                         ": in a pass the units of a model run once each, in the order of units()",
-                     "with_parameters() runs functions of a model, and logits, outside of step() and evaluate()");
+    throw UsageError(
+        "engine",
+        "units: expected " + expected + ", got " + infos_[static_cast<std::size_t>(unit)].name +
+            ": in a pass the units of a model run once each, in the order of units()",
+        "loss() runs each unit once, in the order of add_unit() and add_block(); outside of a step, the model's "
+        "functions run inside with_parameters()");
   }
   ++next_forward_;
 }

@@ -57,6 +57,7 @@ class World {
   int rank() const { return info_.rank; }
   int size() const { return info_.size; }
   const LaunchInfo& info() const { return info_; }
+  // The group of all ranks for tensors on the CPU.
   const Group& group() const { return group_; }
   // True if the ranks met over MPI; false for one rank, and for ranks that met over TCP.
   bool over_mpi() const { return over_mpi_; }

@@ -256,6 +256,8 @@ class Model : public Module {
   auto run(Unit& unit, Body body, const Inputs&... inputs) {
     static_assert(detail::is_small_capture<Body>,
                   "the body of run() may capture only `this`: pass what it reads as an input");
+    static_assert(std::is_invocable_v<Body&, Unit&, const Inputs&...> || std::is_invocable_v<Body&, const Inputs&...>,
+                  "the body of run() must take the unit and all inputs, or all inputs");
     if constexpr (std::is_class_v<Body> && !std::is_empty_v<Body>) require_captures_this(unit, &body);
     if constexpr (std::is_invocable_v<Body&, Unit&, const Inputs&...>) {
       return run_with(unit, [body, &unit, kept = detail::kept(inputs...)]() mutable {
