@@ -1,6 +1,6 @@
 // Loads the weights of a trained model for inference, without an engine, and adds two numbers with them.
-//   own_program train --train.micro_batch=240 --train.steps=400 --optim.lr=0.003 --run.dir=runs/adder
-//   inference runs/adder 17 25
+//   own_program train --train.micro_batch=240 --train.steps=400 --optim.lr=0.003 --run.dir=runs/sums
+//   inference runs/sums 17 25
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -157,6 +157,8 @@ TEST_CASE("layers: default initial values, and refused options", "[nn]") {
   CHECK(refusal([] { nn::RmsNorm({}); }) == "RmsNorm: width: expected at least 1, got 0");
   CHECK(refusal([] { nn::Dropout({.p = 1}); }) == "Dropout: p: expected a number in [0, 1), got 1.000000");
   CHECK(refusal([] { Late(); }) ==
-        "add(): expected children to be made in the constructor of their parent, got 0 after late became part of a "
+        "expected parameters, buffers and children to be made in the constructor of their parent, got 0 after late "
+        "became "
+        "part of a "
         "unit");
 }

@@ -76,13 +76,18 @@ struct Forked final : nn::Model {
     Tensor join(const Tensor& a, const Tensor& b) const { return ops::mean(linear(ops::mul(a, b))); }
     nn::Linear& linear;
   };
-  enum class Way { returned, leaked, leaked_view, leaked_loss };
+  enum class Way { returned, leaked, leaked_view, leaked_loss, kept_too };
   explicit Forked(Way way_ = Way::returned)
       : way(way_), first(add_block<Layer>("first", 3)), last(add_unit<Layer>("last", 1)) {}
   Tensor loss(const Batch& batch) override {
     if (way == Way::returned) {
       const auto [a, b] = run(first, &Layer::fork, batch.inputs);
       return run(last, &Layer::join, a, b);
+    }
+    if (way == Way::kept_too) {
+      const auto keep = [this](const Tensor& x) { return kept = first.fork(x).first; };
+      const Tensor a = run(first, keep, batch.inputs);
+      return run(last, &Layer::join, a, kept);
     }
     const auto leak = [this](const Tensor& x) {
       const auto [a, b] = first.fork(x);
@@ -266,6 +271,24 @@ TEST_CASE("a tensor that leaves a body other than by its result is refused, unde
       model.set_observer(&observer);
       CHECK_THROWS_WITH(run_pass(model, batch), message);
     }
+  }
+}
+
+TEST_CASE("a result that also leaves by a member has its gradient, or is refused where it would have none", "[nn]") {
+  const Batch batch{Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}), Tensor()};
+  std::optional<Pass> expected;
+  for (const Recompute mode : kModes) {
+    Forked model(Forked::Way::kept_too);
+    model.materialize(kCpu, DType::f32, kSeed);
+    Observer observer(mode);
+    model.set_observer(&observer);
+    if (mode == Recompute::full) {
+      CHECK_THROWS_AS(run_pass(model, batch), UsageError);
+      continue;
+    }
+    const Pass pass = run_pass(model, batch);
+    if (!expected) expected = pass;
+    CHECK(pass == *expected);
   }
 }
 

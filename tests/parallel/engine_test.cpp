@@ -148,8 +148,8 @@ TEST_CASE("a parameter that no operation used keeps its value: its gradient is z
 
 TEST_CASE("gradients can be read after a step: ranges, whole, and their norms", "[parallel]") {
   const Group& group = world().group();
-  const Size rows = 12 / group.size();
-  const auto batch = regression_batch(group.rank() * rows, rows), all = regression_batch(0, 12);
+  const Size rows = 24 / group.size();
+  const auto batch = regression_batch(group.rank() * rows, rows), all = regression_batch(0, 24);
   Regression alone;
   alone.materialize(kCpu, DType::f32, EngineOptions().seed);
   Tape tape;
@@ -160,9 +160,11 @@ TEST_CASE("gradients can be read after a step: ranges, whole, and their norms", 
   std::vector<ParallelOptions> ways;
   for (const Strategy& strategy : kStrategies) ways.push_back({.strategy = strategy});
   if (group.size() == 4) ways.push_back({.strategy = Strategy::zero3, .shard_size = 2});
-  for (const ParallelOptions& way : ways) {
+  for (std::size_t i = 0; i < 2 * ways.size(); ++i) {
+    const ParallelOptions& way = ways[i / 2];
+    const Size accum = 1 + static_cast<Size>(i % 2);
     Regression model;
-    Engine engine(model, group, way, AdamW{.lr = 0.1f}, {.micro_batch = rows});
+    Engine engine(model, group, way, AdamW{.lr = 0.1f}, {.micro_batch = rows / accum, .accum = accum});
     CHECK_THROWS_WITH(engine.gradients(), "gradients: expected a step of this engine, found none");
     const StepResult result = engine.step(batch);
     Size own = 0;
@@ -173,10 +175,10 @@ TEST_CASE("gradients can be read after a step: ranges, whole, and their norms", 
     double squares = 0;
     const std::vector<GradientNorm> norms = engine.gradient_norms();
     CHECK(norms.size() == model.all_parameters().size());
-    for (std::size_t i = 0; i < norms.size(); ++i) {
-      const nn::NamedParameter entry = alone.all_parameters()[i];
-      CHECK(norms[i].parameter == entry.name);
-      squares += norms[i].norm * norms[i].norm;
+    for (std::size_t k = 0; k < norms.size(); ++k) {
+      const nn::NamedParameter entry = alone.all_parameters()[k];
+      CHECK(norms[k].parameter == entry.name);
+      squares += norms[k].norm * norms[k].norm;
       const Tensor found = engine.gradient(entry.name);
       CHECK(found.shape() == entry.parameter->shape());
       const Tensor wanted = entry.parameter->tensor().gradient();

@@ -135,8 +135,14 @@ TEST_CASE("engine: a step of another length on a rank is refused on all, and the
       "step: expected a batch of the same shapes on all ranks, inputs [2, 3, 4] f32, found on rank " +
       std::to_string(last) + " inputs [2, 5, 4] f32";
   CHECK(refused() == expected);  // both are new
+  CHECK(std::isfinite(engine.step(of_length(3)).loss()));
+  CHECK(refused() == expected);  // one is known
   for (const Size length : {3, 5}) CHECK(std::isfinite(engine.step(of_length(length)).loss()));
   CHECK(refused() == expected);  // both are known
+  engine.set_learning_rate(world().rank() == last ? 0.5 : 0.25);
+  CHECK(refusal([&] { engine.step(of_length(3)); }) ==
+        "step: expected the same learning rate on all ranks, 0.25, found on rank " + std::to_string(last) + " 0.5");
+  engine.set_learning_rate(0.25);
   CHECK(std::isfinite(engine.step(of_length(3)).loss()));
 }
 

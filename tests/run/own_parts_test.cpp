@@ -223,6 +223,8 @@ TEST_CASE("own parts: what is given twice, or is not whole, is refused", "[train
   options.evaluation.count = 1, options.data.val = {"val.bin"};
   CHECK(error_of(options) ==
         "data.val: expected its default [] with evaluation batches of the program's own, got [\"val.bin\"]");
+  options.data.val.clear();
+  CHECK(error_of(options) == "train.eval_every: expected at least 1 with evaluation batches, got 0");
   options = plain, options.evaluation.count = 1;
   CHECK(error_of(options) == "evaluation.batch: expected a function that returns the batches, got none");
   options = plain, options.train.eval_every = 1;

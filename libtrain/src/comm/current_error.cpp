@@ -6,11 +6,12 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <system_error>
 
 namespace lt::comm {
 namespace {
 
-// The library throws only Errors, so another exception comes from a function that the program has passed to it.
+// The library's other exceptions are Errors, so this one comes from a function that the program has passed to it.
 constexpr const char* kProgram = "program";
 
 }  // namespace
@@ -24,6 +25,8 @@ Error current_error() {
     return DataError("files", fmt::format("{}: {}", error.path1().string(), error.code().message()));
   } catch (const std::bad_alloc&) {
     return InternalError("internal", "out of memory");
+  } catch (const std::system_error& error) {  // a thread or a file descriptor could not be had
+    return InternalError("internal", error.what());
   } catch (const std::exception& error) {
     return Error(ExitCode::internal, kProgram, error.what());
   } catch (...) {

@@ -73,6 +73,7 @@ std::vector<NamedParameter> Module::parameters(const std::string& prefix) const 
 }
 
 Parameter& Module::add_parameter(std::string name, const Shape& shape, Init init) {
+  require_no_path(name);
   parameters_.emplace_back(std::move(name), std::make_unique<Parameter>(shape, init));
   return *parameters_.back().second;
 }
@@ -87,13 +88,15 @@ std::vector<Buffer*> Module::buffers() const {
 }
 
 Buffer& Module::add_buffer(std::string name, const Tensor& values) {
+  require_no_path(name);
   return *buffers_.emplace_back(std::make_unique<Buffer>(std::move(name), values));
 }
 
 void Module::require_no_path(const std::string& child) const {
   if (path_.empty()) return;
-  throw UsageError("nn", "add(): expected children to be made in the constructor of their parent, got " + child +
-                             " after " + path_ + " became part of a unit");
+  throw UsageError(
+      "nn", "expected parameters, buffers and children to be made in the constructor of their parent, got " + child +
+                " after " + path_ + " became part of a unit");
 }
 
 void Module::set_path(const std::string& path) {

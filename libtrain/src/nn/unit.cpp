@@ -65,7 +65,11 @@ struct UnitNode final : TapeNode {
   }
 };
 
-// Runs a body, whose results may then be used outside of it.
+// A result of a body may be used outside of it.
+void leave_body(const Tensor& result, const std::shared_ptr<const UnitBody>& body) {
+  if (tensor::TensorStorage::body(result) == body) tensor::TensorStorage::set_body(result, body->outer);
+}
+
 std::vector<Tensor> results_of(const std::function<std::vector<Tensor>()>& body,
                                const std::shared_ptr<const UnitBody>& running) {
   const ContextMemberScope<&Context::body> in_body(running);
@@ -75,7 +79,6 @@ std::vector<Tensor> results_of(const std::function<std::vector<Tensor>()>& body,
       throw UsageError("nn", "run(): expected a tensor from the body of unit " + running->unit + ", got none");
     }
     lt::detail::require_usable(result);
-    if (tensor::TensorStorage::body(result) == running) tensor::TensorStorage::set_body(result, running->outer);
   }
   return results;
 }
@@ -113,6 +116,7 @@ std::vector<Tensor> Model::run_unit(const Module& unit, const std::function<std:
     const TapeScope no_recording(nullptr);
     results = results_of(body, running);
     for (const Tensor& result : results) {
+      leave_body(result, running);
       result.require_values();  // while the unit's parameters are here
       tensor::TensorStorage::forget(result);
     }
@@ -122,7 +126,8 @@ std::vector<Tensor> Model::run_unit(const Module& unit, const std::function<std:
       const TapeScope no_recording(nullptr);
       results = results_of(body, running);
       for (Tensor& result : results) {
-        result = result.detach();
+        result = result.detach();  // the body's own tensor has no gradient
+        leave_body(result, running);
         if (is_floating(result.dtype())) result.set_result_of_operation();
         node->results.push_back(result.gradient_slot());
       }
@@ -132,7 +137,7 @@ std::vector<Tensor> Model::run_unit(const Module& unit, const std::function<std:
     } else {
       const TapeScope recording(&node->tape);
       results = results_of(body, running);
-      for (const Tensor& result : results) result.require_values();
+      for (const Tensor& result : results) leave_body(result, running), result.require_values();
       node->tape.release_values(results);
     }
     outer->push(std::move(node));

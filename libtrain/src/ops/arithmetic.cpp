@@ -8,6 +8,13 @@
 namespace lt::ops {
 namespace {
 
+// Calls kernel(stream, dtype, space, y, a, b).
+template <class Kernel>
+void run(const Tensor& y, const Tensor& a, const Tensor& b, Kernel kernel) {
+  const auto space = space_of(y.shape(), y, a, b);
+  tensor::dispatch(y.device(), [&](auto stream) { kernel(stream, y.dtype(), space, y.data(), a.data(), b.data()); });
+}
+
 struct Add final : Function {
   const char* name() const override { return "add"; }
 
@@ -15,9 +22,7 @@ struct Add final : Function {
 
   Tensor forward(const Tensor& a, const Tensor& b) {
     const Tensor y = Tensor::empty(broadcast_shape("add", a, b), a.dtype(), a.device());
-    const auto space = space_of(y.shape(), y, a, b);
-    tensor::dispatch(y.device(),
-                     [&](auto stream) { kernels::add(stream, y.dtype(), space, y.data(), a.data(), b.data()); });
+    run(y, a, b, [](auto... call) { kernels::add(call...); });
     a_ = a.gradient_slot(), b_ = b.gradient_slot();
     return y;
   }
@@ -43,9 +48,7 @@ struct Sub final : Function {
 
   Tensor forward(const Tensor& a, const Tensor& b) {
     const Tensor y = Tensor::empty(broadcast_shape("sub", a, b), a.dtype(), a.device());
-    const auto space = space_of(y.shape(), y, a, b);
-    tensor::dispatch(y.device(),
-                     [&](auto stream) { kernels::subtract(stream, y.dtype(), space, y.data(), a.data(), b.data()); });
+    run(y, a, b, [](auto... call) { kernels::subtract(call...); });
     a_ = a.gradient_slot(), b_ = b.gradient_slot();
     return y;
   }
@@ -90,9 +93,7 @@ struct Mul final : Function {
   }
 
   static void multiply(const Tensor& y, const Tensor& a, const Tensor& b) {
-    const auto space = space_of(y.shape(), y, a, b);
-    tensor::dispatch(y.device(),
-                     [&](auto stream) { kernels::mul(stream, y.dtype(), space, y.data(), a.data(), b.data(), false); });
+    run(y, a, b, [](auto... call) { kernels::mul(call..., false); });
   }
 
   void backward(const Tensor& dy) override {
@@ -104,13 +105,6 @@ struct Mul final : Function {
     }
   }
 };
-
-// Calls kernel(stream, dtype, space, y, a, b).
-template <class Kernel>
-void run(const Tensor& y, const Tensor& a, const Tensor& b, Kernel kernel) {
-  const auto space = space_of(y.shape(), y, a, b);
-  tensor::dispatch(y.device(), [&](auto stream) { kernel(stream, y.dtype(), space, y.data(), a.data(), b.data()); });
-}
 
 struct Div final : Function {
   const char* name() const override { return "div"; }

@@ -27,7 +27,8 @@ Tensor random_factors(const Shape& shape) {
 
 }  // namespace
 
-double check_gradient(const Operation& operation, const std::vector<Tensor>& inputs, double tolerance) {
+double check_gradient(const std::function<Tensor(const std::vector<Tensor>& inputs)>& operation,
+                      const std::vector<Tensor>& inputs, double tolerance) {
   std::vector<Tensor> in_f64;
   for (const Tensor& input : inputs) {
     in_f64.push_back(input);

@@ -35,8 +35,9 @@ void require_comparable(std::string_view op, std::string_view argument, const Te
 // `b` is undefined for a comparison with `number`.
 Tensor mask(const Relation& relation, const Shape& shape, const Tensor& a, const Tensor& b, double number) {
   const OperationScope operation(relation.name);
-  detail::require_values(a);
-  if (b.defined()) detail::require_values(b);
+  for (const Tensor* tensor : {&a, &b}) {
+    if (tensor->defined()) detail::require_usable(*tensor), detail::require_values(*tensor);
+  }
   const Tensor y = Tensor::empty(shape, DType::i32, a.device());
   const kernels::Strided space = space_of(shape, y, a, b.defined() ? b : a);
   tensor::dispatch(y.device(), [&](auto s) {

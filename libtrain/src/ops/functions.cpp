@@ -56,30 +56,37 @@ Tensor apply(const Tensor& x) {
 
 using kernels::NumberFunction;
 
-struct FunctionOfNumber final : Function {
-  const char* name() const override { return name_; }
+// clang-format off
+template <NumberFunction kFunction>
+constexpr const char* kNumberName = kFunction == NumberFunction::add           ? "add"
+                                    : kFunction == NumberFunction::subtract_by ? "sub"
+                                    : kFunction == NumberFunction::power       ? "pow"
+                                                                               : "div";
+// clang-format on
 
-  const char* name_ = "";
-  NumberFunction function_ = NumberFunction::add;
+template <NumberFunction kFunction>
+struct FunctionOfNumber final : Function {
+  const char* name() const override { return kNumberName<kFunction>; }
+
   double number_ = 0;
   Slot slot_;
   Saved x_;  // defined if backward needs the values
 
-  Tensor forward(const char* name, NumberFunction function, const Tensor& x, double number) {
-    name_ = name, function_ = function, number_ = number, slot_ = x.gradient_slot();
-    if (kernels::gradient_needs_input(function)) x_ = x;
+  Tensor forward(const Tensor& x, double number) {
+    number_ = number, slot_ = x.gradient_slot();
+    if (kernels::gradient_needs_input(kFunction)) x_ = x;
     const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
     tensor::dispatch(y.device(), [&](auto s) {
-      kernels::number_function_forward(s, function, y.dtype(), y.data(), x.data(), number, y.elements());
+      kernels::number_function_forward(s, kFunction, y.dtype(), y.data(), x.data(), number, y.elements());
     });
     return y;
   }
 
   void backward(const Tensor& dy) override {
-    if (function_ == NumberFunction::add) return slot_->add(dy);
+    if (kFunction == NumberFunction::add) return slot_->add(dy);
     GradientOutput dx(slot_, dy.dtype(), x_.defined() ? x_.reusable() : Tensor());
     tensor::dispatch(dy.device(), [&](auto s) {
-      kernels::number_function_backward(s, {.f = function_,
+      kernels::number_function_backward(s, {.f = kFunction,
                                             .dtype = dy.dtype(),
                                             .dx_N = dx.data(),
                                             .dy_N = dy.data(),
@@ -92,10 +99,10 @@ struct FunctionOfNumber final : Function {
   }
 };
 
-// `name`: a string literal.
-Tensor apply(const char* name, const char* argument, NumberFunction function, const Tensor& x, double number) {
-  require_float(name, argument, x);
-  return record<FunctionOfNumber>(name, function, x, number);
+template <NumberFunction kFunction>
+Tensor apply(const char* argument, const Tensor& x, double number) {
+  require_float(kNumberName<kFunction>, argument, x);
+  return record<FunctionOfNumber<kFunction>>(x, number);
 }
 
 }  // namespace
@@ -107,15 +114,15 @@ Tensor tanh(const Tensor& x) { return apply<ElementFunction::tanh>(x); }
 Tensor relu(const Tensor& x) { return apply<ElementFunction::relu>(x); }
 Tensor sigmoid(const Tensor& x) { return apply<ElementFunction::sigmoid>(x); }
 
-Tensor add(const Tensor& a, double b) { return apply("add", "a", NumberFunction::add, a, b); }
-Tensor sub(const Tensor& a, double b) { return apply("sub", "a", NumberFunction::add, a, -b); }
-Tensor sub(double a, const Tensor& b) { return apply("sub", "b", NumberFunction::subtract_by, b, a); }
-Tensor div(const Tensor& a, double b) { return apply("div", "a", NumberFunction::divide, a, b); }
-Tensor div(double a, const Tensor& b) { return apply("div", "b", NumberFunction::divide_by, b, a); }
+Tensor add(const Tensor& a, double b) { return apply<NumberFunction::add>("a", a, b); }
+Tensor sub(const Tensor& a, double b) { return apply<NumberFunction::add>("a", a, -b); }
+Tensor sub(double a, const Tensor& b) { return apply<NumberFunction::subtract_by>("b", b, a); }
+Tensor div(const Tensor& a, double b) { return apply<NumberFunction::divide>("a", a, b); }
+Tensor div(double a, const Tensor& b) { return apply<NumberFunction::divide_by>("b", b, a); }
 
 Tensor pow(const Tensor& x, double exponent) {
   if (!std::isfinite(exponent)) fail("pow", "exponent", "a finite number", std::to_string(exponent));
-  return apply("pow", "x", NumberFunction::power, x, exponent);
+  return apply<NumberFunction::power>("x", x, exponent);
 }
 
 }  // namespace lt::ops

@@ -2,10 +2,14 @@
 // run_eagerly(), train() and forward_and_backward(), in the order of this file.
 #include "libtrain/parallel/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -14,6 +18,7 @@
 #include "device/device_turn.h"
 #include "device/fault.h"
 #include "device/progress.h"
+#include "io/crc32c.h"
 #include "kernels/loss.h"
 #include "kernels/reduce.h"
 #include "libtrain/error.h"
@@ -74,14 +79,13 @@ BatchShape Engine::batch_shape() const {
 StepResult Engine::step(const Batch& batch) {
   Impl& impl = *impl_;
   const BatchShape shape = batch_shape();
+  impl.require_sound();
+  impl.require_same_steps(batch);
   impl.require_samples(batch, shape);
   impl.require_targets(batch.targets);
   if (!impl.options.device.is_meta()) device::begin_step(impl.steps + 1);
   const PhaseScope phase(Phase::step, impl.options.device);
   const device::DeviceTurn turn(impl.options.device);
-  impl.require_sound();
-  // With one set of shapes all ranks know, they need not compare again.
-  if (!impl.rehearsals.is_only(Impl::kStep.name, batch)) impl.require_same_shapes(Impl::kStep, batch);
   impl.bind_model_again();
   impl.make_ready(impl.step_slots[static_cast<std::size_t>(impl.steps_of_engine % 2)], batch);
   impl.run(Impl::kStep, batch);
@@ -328,6 +332,19 @@ void Engine::Impl::require_same_shapes(const Pass& pass, const Batch& batch) con
   throw UsageError(
       "engine", std::string(pass.name) + ": expected a batch of the same shapes on all ranks, " + found->text("none"),
       pass.hint);
+}
+
+void Engine::Impl::require_same_steps(const Batch& batch) const {
+  if (control.size() == 1) return;
+  std::uint64_t rate = 0;
+  std::memcpy(&rate, &optimizers.lr, sizeof rate);
+  const std::string mine = parallel::shapes_of(batch) + " " + std::to_string(rate);
+  const std::vector<std::string> all = control.all_gather_bytes(io::crc_text(io::crc32c(0, mine.data(), mine.size())));
+  if (std::ranges::all_of(all, [&](const std::string& other) { return other == all[0]; })) return;
+  require_same_shapes(kStep, batch);
+  const auto found = comm::first_difference({fmt::format("{:.17g}", optimizers.lr)}, control);
+  throw UsageError("engine", "step: expected the same learning rate on all ranks, " + found->text("none"),
+                   "set_learning_rate() is called on every rank, with the same number");
 }
 
 void Engine::Impl::require_samples(const Batch& batch, const BatchShape& shape) const {

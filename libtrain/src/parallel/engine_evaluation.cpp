@@ -39,6 +39,7 @@ void Engine::Impl::evaluate(const Batch& given) {
   const Batch batch = slot->on_device(given);
   ids.begin_at_sample(0, batch.inputs.dim(0));
   schedule->begin_evaluation();
+  const nn::ForwardScope context({});
   const TapeScope no_recording(nullptr);
   const Tensor all = Tensor::zeros({2 * control.size()}, DType::f32, options.device);
   const Tensor own = all.narrow(0, 2 * control.rank(), 2), counted = own.narrow(0, 1, 1);

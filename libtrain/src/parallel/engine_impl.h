@@ -108,6 +108,9 @@ struct Engine::Impl {
   void end_gathers();
   // Throws UsageError on all ranks unless their batches have the same shapes. All ranks must call it.
   void require_same_shapes(const Pass& pass, const Batch& batch) const;
+  // The same before a step, for the learning rate too, in one exchange. A rank whose shapes are known must take part,
+  // because those of another rank may be new.
+  void require_same_steps(const Batch& batch) const;
   // Throws UsageError unless the batch has as many samples as `shape`.
   void require_samples(const Batch& batch, const BatchShape& shape) const;
   // Throws UsageError inside with_parameters().

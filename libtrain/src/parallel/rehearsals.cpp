@@ -1,8 +1,6 @@
 // Keeps and compares rehearsals.
 #include "parallel/rehearsals.h"
 
-#include <iterator>
-
 #include "comm/same_calls.h"
 
 namespace lt::parallel {
@@ -16,13 +14,6 @@ std::string Rehearsals::add(const std::string& name, const Batch& batch, const R
     return std::move(found.plan);
   });
   return key;
-}
-
-bool Rehearsals::is_only(const std::string& name, const Batch& batch) const {
-  const auto first = forms_.lower_bound(name);
-  if (first == forms_.end() || first->first != plan_key(name, batch)) return false;
-  const auto second = std::next(first);
-  return second == forms_.end() || !second->first.starts_with(name);
 }
 
 std::vector<std::string> Rehearsals::compare(const Group& control, const Group* windows) {

@@ -44,8 +44,6 @@ class Rehearsals {
   // Rehearses the pass `name` for batches like `batch`, unless that is already done. Returns the key of name and
   // shapes. Not a collective. If it throws, call forget_new().
   std::string add(const std::string& name, const Batch& batch, const Rehearse& rehearse);
-  // True if the pass `name` was rehearsed for batches like `batch`, and for no others.
-  bool is_only(const std::string& name, const Batch& batch) const;
   // Forgets the passes that were added since the last compare(), so that they are rehearsed again.
   void forget_new();
   // Compares the passes that were added since the last call and returns their keys. Throws UsageError on all ranks if

@@ -77,6 +77,9 @@ void note_own_parts(Config& config, const TrainerOptions& options) {
     if (evaluation.count < 1)
       throw UsageError("train", "evaluation.count", "at least 1", std::to_string(evaluation.count));
     for (const char* const key : {"data.val", "train.eval_tokens"}) require_default(config, key, "evaluation batches");
+    if (config.train.eval_every == 0) {
+      throw UsageError("config", "train.eval_every", "at least 1 with evaluation batches", "0");
+    }
   } else if (evaluation.count != 0) {
     throw UsageError("train", "evaluation.batch", "a function that returns the batches", "none");
   }

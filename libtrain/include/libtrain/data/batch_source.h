@@ -30,8 +30,9 @@ class BatchSource {
 // A set of batches for evaluation.
 struct EvaluationBatches {
   Size count = 0;  // number of batches
-  // Returns batch `index`, from 0 to count - 1. Each batch has train.micro_batch samples. Any rank may ask for any
-  // batch, so it must depend on `index` alone. The rows must stay valid until the next call.
+  // Returns batch `index`, from 0 to count - 1. Each batch has train.micro_batch samples, in the shapes of
+  // nn::Model::batch_on_meta(); other shapes are allowed, but their memory is not planned before the run. Any rank may
+  // ask for any batch, so it must depend on `index` alone. The rows must stay valid until the next call.
   std::function<Batch(Size index)> batch = {};
 };
 

@@ -249,9 +249,10 @@ class Model : public Module {
   // run(*block, &Block::forward, x), or of `inputs` alone, such as run(head, [this](const Tensor& x) {...}, x). It may
   // run a second time for recomputation. So it takes everything it reads as an input, of which the recorded pass keeps
   // a copy (a module it keeps by reference), and it may capture only `this`.
-  // A tensor made in `body` may be used only there, unless `body` returns it. Any other use throws UsageError. run()
-  // throws UsageError if `unit` is not a unit of this model, if `body` captures something other than `this`, inside the
-  // body of another unit, and if `body` returns an undefined tensor.
+  // A tensor made in `body` may be used only there, unless `body` returns it. Any operation on it elsewhere throws
+  // UsageError, while gradients are recorded. Code outside must use the result of run(), not the body's own tensor.
+  // run() throws UsageError if `unit` is not a unit of this model, if `body` captures something other than `this`,
+  // inside the body of another unit, and if `body` returns an undefined tensor.
   template <class Unit, class Body, class... Inputs>
   auto run(Unit& unit, Body body, const Inputs&... inputs) {
     static_assert(detail::is_small_capture<Body>,

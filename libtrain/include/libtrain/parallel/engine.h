@@ -151,8 +151,8 @@ class Engine {
 
   // Runs one step: forward and backward passes of all micro-batches, reduction, clipping and update. `batch` holds this
   // rank's batch_shape().samples() rows of the global batch, contiguous, on the CPU or on the engine's device, with the
-  // same shapes on all ranks. All ranks must call it. Throws UsageError on all ranks if a rank's shapes are new and
-  // differ from the other ranks'. On a GPU, it may return before the device has finished.
+  // same shapes on all ranks. All ranks must call it. Throws UsageError on all ranks if shapes or learning rates
+  // differ between them. On a GPU, it may return before the device has finished.
   // If the loss or the norm is not finite, the step updates nothing, and f16 halves its loss scale. An id outside its
   // table throws UsageError: on the CPU in this call; on a GPU when the result is read, or in the step after the next.
   // Then no later step updates anything. After an error inside a step or an evaluation, all further calls of step(),

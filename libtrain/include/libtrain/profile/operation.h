@@ -21,8 +21,8 @@ class OperationScope {
 };
 
 // Adds FLOPs to the estimates of plans, at the rate of matmuls. For an operation that multiplies matrices by itself:
-// call it in forward() and in backward(), on every device. Plans count the bytes of an operation's tensors by
-// themselves.
+// call it in forward() and in backward(), on meta too, where plans run. Plans count the bytes of an operation's tensors
+// by themselves.
 void count_matmul_flops(double flops);
 
 }  // namespace lt

@@ -56,7 +56,8 @@ struct TrainedStep {
   double loss = 0, grad_norm = 0, lr = 0;
   double tokens_per_s = 0;  // of all ranks, by this rank's clock
   // The loss of the evaluation after this step; nullopt if the run does not evaluate here, if no target counts, or if a
-  // signal stops the run first. The next start makes up for such an evaluation, and does not report it here.
+  // signal or the program stops the run first. The next start makes up for such an evaluation, and does not report it
+  // here.
   std::optional<double> eval_loss = std::nullopt;
 };
 
@@ -94,7 +95,8 @@ class Trainer {
  public:
   // Checks the options. `world` and `model` must outlive the Trainer. options.train.seq, the tokens per sample,
   // defaults to model.default_seq(). All ranks must construct the Trainer with the same arguments. Throws UsageError
-  // for wrong options, among them a train.seq that neither says, and DataError if data or model.from cannot be read.
+  // for wrong options and if neither options nor model give train.seq, and DataError if data or model.from cannot be
+  // read.
   Trainer(const World& world, nn::Model& model, const TrainerOptions& options);
   ~Trainer();
 
@@ -104,8 +106,9 @@ class Trainer {
   // What the program keeps in the run's checkpoints, in memory and on disk, besides model and optimizer. `on_step` may
   // change it: the checkpoint of a step has the state after `on_step` of that step, on rank 0. When train() continues
   // from a checkpoint, or finds the run complete, it replaces the state on every rank by the checkpoint's, before it
-  // calls BatchSource::seek(). A run that begins keeps what the program has put in before. Throws UsageError after a
-  // step whose state breaks a rule of lt::State.
+  // calls BatchSource::seek(). A run that begins from another run's checkpoint
+  // (checkpoint.resume) takes over its state too. Another run that begins keeps what the program has put in before.
+  // Throws UsageError after a step whose state breaks a rule of lt::State.
   State& state() { return state_; }
 
   // Trains on `batches` until train.steps or train.max_minutes, and returns ExitCode::ok. If `on_step` returns false on
