@@ -142,7 +142,7 @@ TEST_CASE("the length of samples is the model's of the row unless it is given, a
     return lt::resolve(config, 1, lt::DeviceType::cpu).config;
   };
   CHECK(seq_of({}).train.seq == 2);
-  CHECK(lt::to_toml(seq_of({{"model.depth", "7"}})).find("\nseq = 0  # = 7\n") != std::string::npos);
+  CHECK(lt::to_toml(seq_of({{"model.depth", "7"}})).find("\nseq = 7\n") != std::string::npos);
   CHECK(seq_of({{"model.depth", "7"}, {"train.seq", "3"}}).train.seq == 3);
   const auto refused = refusal([&] { seq_of({{"model.depth", "0"}}); });
   CHECK(refused.message == "train.seq: expected the tokens of a sample, got none");

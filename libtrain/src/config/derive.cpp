@@ -90,8 +90,12 @@ void derive(Config& config, const char* key, T& member, const T& value) {
 
 void derive_seq(Config& config) {
   const Size seq = default_seq(config);
-  if (seq > 0) return derive(config, "train.seq", config.train.seq, seq);
-  if (is_transformer(config)) return;  // model.from says it
+  if (is_transformer(config)) {
+    if (seq > 0) derive(config, "train.seq", config.train.seq, seq);  // else model.from says it
+    return;
+  }
+  config.train.seq = seq;  // a given value for the run: the program may say another later
+  if (seq > 0) return;
   throw UsageError("config", "train.seq", "the tokens of a sample", "none",
                    "give train.seq, or return it from the model's default_seq(): 1 if samples are not sequences");
 }

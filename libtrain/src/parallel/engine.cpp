@@ -336,6 +336,7 @@ void Engine::Impl::require_same_shapes(const Pass& pass, const Batch& batch) con
 
 void Engine::Impl::require_same_steps(const Batch& batch) const {
   if (control.size() == 1) return;
+  const profile::ActivityScope activity(Activity::gather_exposed);  // a slower rank is waited for here
   std::uint64_t rate = 0;
   std::memcpy(&rate, &optimizers.lr, sizeof rate);
   const std::string mine = parallel::shapes_of(batch) + " " + std::to_string(rate);

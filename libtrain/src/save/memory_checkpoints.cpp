@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <mutex>
@@ -170,14 +171,13 @@ void MemoryCheckpoints::conclude(Shared& shared, checkpoint::MemoryCopy& slot, c
   try {
     copied.synchronize();
     if (!shared.recorded->wait_for(seal.step)) return shared.end_copying();
-    std::exception_ptr failed;
     try {  // Only rank 0's state of the program counts.
       slot.seal(seal, slot.owner().rank > 0 || program.empty() ? "" : checkpoint::state_text(program));
-    } catch (const DataError&) {
-      failed = std::current_exception();
+    } catch (const DataError& error) {  // no memory for the state: the copy of an earlier step stays
+      std::fprintf(stderr, "warning: [checkpoint] step %ld has no copy in memory: %s\n", seal.step, error.what());
     }
     shared.mirror->exchange(slot);  // also an unsealed copy, because the peers wait for it
-    shared.end_copying(failed);
+    shared.end_copying();
   } catch (...) {
     return shared.end_copying(std::current_exception());
   }

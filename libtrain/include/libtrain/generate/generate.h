@@ -133,8 +133,8 @@ LoadedModel load_model(const std::string& directory, const LoadOptions& options 
 // an average. Adapters also load their base, as in load_model(). Returns the folder that was read. Reports on standard
 // error why it skipped a step. It is no collective: each process loads a whole model of its own. Throws DataError if
 // there is nothing to load, if a parameter is missing or has another shape (it names both), if a transformer differs
-// from the saved one in another field, and if the checkpoint lacks `weights`. Throws UsageError for another dtype, and
-// if the device is missing.
+// from the saved one in more than adapters, dropout and, with rotary positions, max_seq, rope_base and rope_scaling,
+// and if the checkpoint lacks `weights`. Throws UsageError for another dtype, and if the device is missing.
 std::string load_weights(nn::Model& model, const std::string& path, Device device = kCpu, DType dtype = DType::f32,
                          const std::string& weights = kMaster);
 
