@@ -31,6 +31,15 @@ class Examples(program.CliTest):
             self.assertEqual(losses[strategy], losses["ddp"], strategy)
         self.assertLess(losses["ddp"][-1], 0.001)
 
+    def test_the_page_shows_what_the_examples_have(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        examples = "".join((root / f"examples/own_{name}.cpp").read_text() for name in ("operation", "optimizer"))
+        lines = {line.strip() for line in examples.splitlines()}
+        blocks = re.findall(r"```cpp\n(.*?)```", (root / "docs/own-operations.md").read_text(), re.DOTALL)
+        shown = [line.strip() for block in blocks if block.count("\n") > 1 for line in block.splitlines()]
+        self.assertGreater(len(shown), 60)
+        self.assertEqual([line for line in shown if line not in lines], [])
+
     def test_own_optimizer_learns_under_every_strategy_and_goes_on(self):
         text = self.write("text.txt", "All work and no play makes Jack a dull boy. " * 200)
         self.assertEqual(program.run("prepare", "--input", text, "--out", self.folder / "data").returncode, 0)
