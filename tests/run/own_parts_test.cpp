@@ -343,6 +343,7 @@ TEST_CASE("own parts: the state of rank 0 continues on every rank, from disk and
     TrainerOptions options = options_in(folder / "run", 6);
     options.checkpoint.every = in_memory ? 0 : 2;
     options.checkpoint.memory_every = in_memory ? 1 : 0;
+    Size continued_from = 0;
     const auto train_from = [&](Size end) {
       struct End {};
       Fit model;
@@ -352,7 +353,7 @@ TEST_CASE("own parts: the state of rank 0 continues on every rank, from disk and
       try {
         trainer.train(batches, [&](const TrainedStep& step) {
           std::string& seen = trainer.state()["seen"];
-          if (found.empty()) found = seen.empty() ? "none" : seen;
+          if (found.empty()) found = seen.empty() ? "none" : seen, continued_from = step.step - 1;
           if (step.step > end) throw End();
           seen = std::to_string(step.step) + " of rank " + std::to_string(world().rank());
         });
@@ -361,7 +362,10 @@ TEST_CASE("own parts: the state of rank 0 continues on every rank, from disk and
       return found;
     };
     CHECK(train_from(3) == "none");
-    CHECK(train_from(6) == (in_memory ? "3 of rank 0" : "2 of rank 0"));
+    const std::string found = train_from(6);
+    CHECK(found == std::to_string(continued_from) + " of rank 0");
+    // The copy of step 3 may still be under way when step 4 ends the run.
+    CHECK((continued_from == 2 || (in_memory && continued_from == 3)));
     for (const checkpoint::Listing& entry : checkpoint::list(folder / "run/checkpoints", false)) {
       CHECK(checkpoint::read_state(entry.path).program == State{{"seen", std::to_string(entry.step) + " of rank 0"}});
     }

@@ -128,6 +128,7 @@ TEST_CASE("loop: the program's state is that of the step, from disk and from mem
     TrainerOptions options = small_options(temp / "run", 6);
     options.checkpoint.every = in_memory ? 0 : 2;
     options.checkpoint.memory_every = in_memory ? 1 : 0;
+    Size continued_from = 0;
     const auto train = [&](Size stop_after) {
       Small model;
       Counting batches;
@@ -138,7 +139,7 @@ TEST_CASE("loop: the program's state is that of the step, from disk and from mem
       try {
         trainer.train(batches, [&](const TrainedStep& step) {
           std::string& steps = trainer.state()["steps"];
-          if (found.empty()) found = steps.empty() ? "none" : steps;
+          if (found.empty()) found = steps.empty() ? "none" : steps, continued_from = step.step - 1;
           if (step.step > stop_after) throw Stop();
           steps += std::to_string(step.step) + " ";
         });
@@ -147,7 +148,10 @@ TEST_CASE("loop: the program's state is that of the step, from disk and from mem
       return found;
     };
     CHECK(train(3) == "none");
-    CHECK(train(6) == (in_memory ? "1 2 3 " : "1 2 "));
+    const std::string found = train(6);
+    CHECK(found == (continued_from == 3 ? "1 2 3 " : "1 2 "));
+    // The copy of step 3 may still be under way when step 4 ends the run.
+    CHECK((continued_from == 2 || (in_memory && continued_from == 3)));
     for (const Size step : saved_in(temp / "run")) {
       std::string expected;
       for (Size i = 1; i <= step; ++i) expected += std::to_string(i) + " ";
