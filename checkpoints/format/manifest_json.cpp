@@ -210,7 +210,7 @@ ParameterInfo parameter_from(const Json& json) {
   return {text_of(json, "name"), Shape(std::span<const Size>(sizes))};
 }
 
-// Bytes that are not UTF-8, such as those of a SentencePiece model, are in base64.
+// Writes bytes that are not UTF-8, such as a SentencePiece model, in base64.
 std::string named_bytes_text(const std::pair<const std::string, std::string>& entry) {
   const auto& [name, bytes] = entry;
   Json json = {{"name", name}};

@@ -141,6 +141,19 @@ void load_hf_weights(nn::Model& model, const std::string& path, const WeightsOpt
   transfer.finish();
 }
 
+// Loads the newest valid checkpoint at `path`. ranges_of(candidate) makes the model ready for it and returns the ranges
+// to read. Adds a line to `passed_over` for each checkpoint that cannot be read. Throws DataError if none can.
+template <class RangesOf>
+checkpoint::Loaded load_newest(const std::string& path, std::vector<std::string>& passed_over, RangesOf ranges_of) {
+  for (const checkpoint::Listing& candidate : checkpoint::candidates(path, checkpoint::kAnyRun)) {
+    ShardMap map;
+    if (candidate.valid) map = ranges_of(candidate.path);
+    checkpoint::Loaded found = checkpoint::load_newest({candidate}, map, Group(), &passed_over);
+    if (!found.folder.empty()) return found;
+  }
+  throw checkpoint::no_valid_checkpoint(path, passed_over);
+}
+
 }  // namespace
 
 BatchLoss loss_of(nn::Transformer& model, const Batch& batch) {
@@ -164,15 +177,10 @@ namespace lt {
 LoadedModel load_model(const std::string& directory, const LoadOptions& options) {
   require_device(options.device);
   LoadedModel loaded;
-  checkpoint::Loaded found;
-  // Each candidate describes its own model.
-  for (const checkpoint::Listing& candidate : checkpoint::candidates(directory, checkpoint::kAnyRun)) {
-    ShardMap map;
-    if (candidate.valid) map = generator::make_model(loaded, candidate.path, options);
-    found = checkpoint::load_newest({candidate}, map, Group(), &loaded.passed_over);
-    if (!found.folder.empty()) break;
-  }
-  if (found.folder.empty()) throw checkpoint::no_valid_checkpoint(directory, loaded.passed_over);
+  // Each checkpoint describes its own model.
+  const checkpoint::Loaded found = generator::load_newest(directory, loaded.passed_over, [&](const std::string& step) {
+    return generator::make_model(loaded, step, options);
+  });
   const std::string where = found.folder + "/manifest.json: tokenizer";
   loaded.tokenizer_text = found.state.tokenizer;
   loaded.tokenizer_name = (loaded.tokenizer_text.empty() ? "none in " : "") + found.folder + "/manifest.json";
@@ -200,19 +208,12 @@ std::string load_weights(nn::Model& model, const std::string& path, Device devic
   }
   const nn::TransformerSpec* const spec = generator::spec_of(model);
   std::vector<std::string> notes;
-  checkpoint::Loaded found;
-  for (const checkpoint::Listing& candidate : checkpoint::candidates(path, checkpoint::kAnyRun)) {
-    ShardMap map;
-    if (candidate.valid) {
-      const checkpoint::RunState state = checkpoint::read_state(candidate.path);
-      const auto saved = generator::saved_spec(state);
-      if (spec != nullptr && saved) config::require_same_spec(*spec, *saved, candidate.path);
-      map = generator::allocate(model, spec, candidate.path, state, options);
-    }
-    found = checkpoint::load_newest({candidate}, map, Group(), &notes);
-    if (!found.folder.empty()) break;
-  }
-  if (found.folder.empty()) throw checkpoint::no_valid_checkpoint(path, notes);
+  const checkpoint::Loaded found = generator::load_newest(path, notes, [&](const std::string& step) {
+    const checkpoint::RunState state = checkpoint::read_state(step);
+    const auto saved = generator::saved_spec(state);
+    if (spec != nullptr && saved) config::require_same_spec(*spec, *saved, step);
+    return generator::allocate(model, spec, step, state, options);
+  });
   for (const std::string& note : notes) std::fprintf(stderr, "warning: [checkpoint] passed over: %s\n", note.c_str());
   return found.folder;
 }

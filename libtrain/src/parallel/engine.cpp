@@ -8,8 +8,6 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -18,7 +16,6 @@
 #include "device/device_turn.h"
 #include "device/fault.h"
 #include "device/progress.h"
-#include "io/crc32c.h"
 #include "kernels/loss.h"
 #include "kernels/reduce.h"
 #include "libtrain/error.h"
@@ -325,25 +322,31 @@ void Engine::Impl::run_graph(const Pass& pass, const Batch& batch, const std::st
   defer_late_gathers();
 }
 
-void Engine::Impl::require_same_shapes(const Pass& pass, const Batch& batch) const {
+namespace {
+
+std::string line_of_shapes(const Batch& batch) {
   const std::string shapes = parallel::shapes_of(batch);
-  const auto found = comm::first_difference({shapes.empty() ? "none" : shapes.substr(1)}, control);
-  if (!found) return;
+  return shapes.empty() ? "none" : shapes.substr(1);
+}
+
+[[noreturn]] void refuse_shapes(const char* pass, const comm::LineDifference& found, const char* hint) {
   throw UsageError(
-      "engine", std::string(pass.name) + ": expected a batch of the same shapes on all ranks, " + found->text("none"),
-      pass.hint);
+      "engine", std::string(pass) + ": expected a batch of the same shapes on all ranks, " + found.text("none"), hint);
+}
+
+}  // namespace
+
+void Engine::Impl::require_same_shapes(const Pass& pass, const Batch& batch) const {
+  const auto found = comm::first_difference({line_of_shapes(batch)}, control);
+  if (found) refuse_shapes(pass.name, *found, pass.hint);
 }
 
 void Engine::Impl::require_same_steps(const Batch& batch) const {
   if (control.size() == 1) return;
   const profile::ActivityScope activity(Activity::gather_exposed);  // a slower rank is waited for here
-  std::uint64_t rate = 0;
-  std::memcpy(&rate, &optimizers.lr, sizeof rate);
-  const std::string mine = parallel::shapes_of(batch) + " " + std::to_string(rate);
-  const std::vector<std::string> all = control.all_gather_bytes(io::crc_text(io::crc32c(0, mine.data(), mine.size())));
-  if (std::ranges::all_of(all, [&](const std::string& other) { return other == all[0]; })) return;
-  require_same_shapes(kStep, batch);
-  const auto found = comm::first_difference({fmt::format("{:.17g}", optimizers.lr)}, control);
+  const auto found = comm::first_difference({line_of_shapes(batch), fmt::format("{:.17g}", optimizers.lr)}, control);
+  if (!found) return;
+  if (found->line == 0) refuse_shapes(kStep.name, *found, kStep.hint);
   throw UsageError("engine", "step: expected the same learning rate on all ranks, " + found->text("none"),
                    "set_learning_rate() is called on every rank, with the same number");
 }

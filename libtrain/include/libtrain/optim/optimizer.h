@@ -28,7 +28,7 @@ struct UpdateRange {
   Tensor gradient = {};                  // f32; multiply it by StepNumbers::gradient_scale to get the clipped gradient
   Tensor copy = {};                      // receives the weights in the compute dtype; undefined if `weights` has it
   Size decayed = 0;                      // number of leading elements with weight decay
-  const StepNumbers* numbers = nullptr;  // in device memory; on meta, those of a step to skip
+  const StepNumbers* numbers = nullptr;  // in device memory; on meta: host memory, with skip = 1
   // Maps the elements to parameters, for stochastic rounding; null if weights and states are f32.
   const RoundingSegments* rounding = nullptr;
   Tensor direction = {};  // f32 or bf16 for a MatrixUpdate; otherwise undefined
