@@ -63,7 +63,7 @@ if [ "$gpus" -gt 0 ]; then
     capability=$(sort -V <<< "$capabilities" | head -n 1 | tr -d .)
     ranks=$gpus device="$gpus GPU(s), one rank each, in bf16"
     build=(-DLIBTRAIN_CUDA=ON "-DCMAKE_CUDA_ARCHITECTURES=$capability")
-    training=(--train.device=cuda --train.dtype=bf16)
+    training=(--train.device=cuda)
   fi
 fi
 # Whether the processor multiplies bf16: then a step takes two thirds of its time in f32.

@@ -214,13 +214,21 @@ class Plan(TrainingTest):
             self.assert_error(program.run("plan", "--model.preset=gpt-tiny", "--model.width=33", *fitting), 2,
                               "[config] model.heads: expected a divisor of width 33, got 4")
 
+    def test_the_dtype_follows_the_device(self):
+        def printed(*options):
+            return program.run("plan", "--model.preset=gpt2-124m", "--train.micro_batch=1", *options).stdout
+        self.assertEqual(printed("--gpu", "h200"), printed("--gpu", "h200", "--train.dtype=bf16"))
+        self.assertEqual(printed("--gpu", "cpu"), printed("--gpu", "cpu", "--train.dtype=f32"))
+        self.assertEqual(printed(), printed("--train.dtype=f32"))
+
     def test_nothing_fits(self):
         for options in (("--memory", "1MiB"), ("--gpu", "h100", "--memory", "1100MiB")):
-            nothing = program.run("plan", "--model.preset=gpt2-1.5b", "--train.micro_batch=4", "--fit", *options)
+            nothing = program.run("plan", "--model.preset=gpt2-1.5b", "--train.dtype=f32", "--train.micro_batch=4", "--fit", *options)
             self.assertEqual((nothing.returncode, nothing.stderr), (6, ""))
             self.assertRegex(nothing.stdout, r"nothing fits; the nearest: --parallel.strategy=ddp --parallel.recompute=full "
                              r"--train.micro_batch=1\n  takes 2\d\.\d GiB, 2\d\.\d GiB too much\n")
-            fit = program.run("plan", "--model.preset=gpt2-1.5b", "--train.micro_batch=4", "--fit", *options, "--json")
+            fit = program.run("plan", "--model.preset=gpt2-1.5b", "--train.dtype=f32", "--train.micro_batch=4", "--fit",
+                              *options, "--json")
             self.assertEqual(fit.returncode, 6)
             nearest = json.loads(fit.stdout)["nearest"]
             self.assertEqual((nearest["strategy"], nearest["micro_batch"]), ("ddp", 1))

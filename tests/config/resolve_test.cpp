@@ -187,3 +187,32 @@ TEST_CASE("resolve: every choice arrives", "[config]") {
   const Resolved adapters = resolved("[model]\npreset = \"llama-tiny\"\nlora = {rank = 2}\n");
   CHECK(adapters.optimizers.trained == std::vector<std::string>{"*.lora_A", "*.lora_B"});
 }
+
+TEST_CASE("resolve: a run saves every 30 minutes unless a key says otherwise", "[config]") {
+  const CheckpointConfig neither = resolved("").checkpoint;
+  CHECK(neither.every_minutes == 30);
+  CHECK_FALSE(neither.async.has_value());  // the run decides, by the memory of its hosts
+  CHECK(resolved("[checkpoint]\nasync = false").checkpoint.async == false);
+  for (const char* toml : {"[checkpoint]\nevery = 100", "[checkpoint]\nevery_minutes = 0"}) {
+    INFO(toml);
+    CHECK(resolved(toml).checkpoint.every_minutes == 0);
+    CHECK(resolved(toml).checkpoint.async == false);
+  }
+  CHECK(resolved("[checkpoint]\nevery_minutes = 30").checkpoint.async == false);
+  // The configuration of a run says the same to the next start.
+  const Config again = from_file(to_toml(resolved("").config), {});
+  CHECK(again.checkpoint.every_minutes < 0);
+}
+
+TEST_CASE("resolve: train.dtype=auto is bf16 on GPUs and f32 on processors", "[config]") {
+  const auto on = [](DeviceType device, const char* toml) { return resolve(from_file(toml), 1, device); };
+  CHECK(on(DeviceType::cpu, "").precision == Precision::f32);
+  CHECK(on(DeviceType::cuda, "").precision == Precision::bf16);
+  CHECK(on(DeviceType::cuda, "[train]\ndevice = \"cpu\"").precision == Precision::f32);
+  CHECK(on(DeviceType::cuda, "[train]\ntf32 = true").precision == Precision::f32);
+  CHECK(on(DeviceType::cuda, "[train]\ndtype = \"f32\"").precision == Precision::f32);
+  CHECK(on(DeviceType::cpu, "[train]\ndtype = \"bf16\"").precision == Precision::bf16);
+  // The configuration of a run, and of its checkpoints, has the value: they are read on other devices.
+  const std::string text = to_toml(on(DeviceType::cuda, "[train]\ndtype = \"auto\"").config);
+  CHECK(text.find("dtype = \"bf16\"\n") != std::string::npos);
+}

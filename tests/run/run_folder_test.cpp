@@ -50,6 +50,7 @@ TEST_CASE("room for checkpoints: as many as the saves and what is kept beside a 
   CHECK(saver::most_new_checkpoints(checkpoint, 100, 40, 4) == 4);
   checkpoint = {}, checkpoint.every_minutes = 5;
   CHECK(saver::most_new_checkpoints(checkpoint, 100, 0, 0) == 4);
+  CHECK(saver::most_new_checkpoints(checkpoint, 100, 98, 0) == 2);
 }
 
 TEST_CASE("room for checkpoints: a new run needs it for one, and all are told of what will not fit", "[train]") {

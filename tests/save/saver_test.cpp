@@ -134,6 +134,29 @@ TEST_CASE("saver: counts checkpoint.every_minutes from the end of the save befor
   CHECK(run.due_steps(saver, 6) == Steps{5});
 }
 
+TEST_CASE("saver: by minutes alone, a run takes memory for background saves when half of the time has passed",
+          "[train]") {
+  SmallRun run({.every_minutes = 30, .async = true});
+  Saver saver(run.saved());
+  run.now_s = 14 * 60;
+  CHECK(run.due_steps(saver, 1).empty());
+  CHECK(saver.save_needs_record());  // a save now, as a signal causes it, would block training
+  run.now_s = 16 * 60;
+  CHECK(run.due_steps(saver, 2).empty());
+  CHECK_FALSE(saver.save_needs_record());
+  run.now_s = 31 * 60;
+  CHECK(run.due_steps(saver, 3) == Steps{3});
+  saver.finish();
+  CHECK(run.steps_on_disk() == Steps{3});
+  // A run of a few minutes never takes it.
+  SmallRun brief({.every_minutes = 30, .async = true});
+  Saver at_end(brief.saved());
+  CHECK(brief.due_steps(at_end, 2).empty());
+  at_end.finish();
+  CHECK(at_end.save_needs_record());
+  CHECK(brief.steps_on_disk() == Steps{2});
+}
+
 TEST_CASE("saver: retries a failed save 1, 2, 4, ... steps later, then waits for the cadence", "[train]") {
   SmallRun run({.every = 64});
   const std::string file = run.folder.write("file", "");

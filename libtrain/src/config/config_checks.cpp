@@ -111,7 +111,7 @@ void require_few_groups(const Config& config) {
 }
 
 void require_bf16_without_masters(const Config& config) {
-  if (config.optim.master || compute_dtype(config.train.dtype) == DType::bf16) return;
+  if (config.optim.master || compute_dtype(config.train.dtype.value()) == DType::bf16) return;
   refuse("optim.master", "f32, unless train.dtype is bf16 or fp8", "none with " + name_of(config.train.dtype));
 }
 

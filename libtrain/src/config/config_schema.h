@@ -22,6 +22,9 @@ inline std::string key_of_field(const nn::SpecField& field) { return "model." + 
 // The default of checkpoint.dir.
 inline std::string own_checkpoints(const std::string& run_dir) { return run_dir + "/checkpoints"; }
 
+// The default of checkpoint.every_minutes if checkpoint.every is 0.
+inline constexpr double kDefaultSaveMinutes = 30;
+
 // A value as a layer gives it: a TOML type, or text that the key's type interprets.
 struct Text {
   std::string text;
@@ -36,11 +39,12 @@ using Value = std::variant<Text, bool, std::int64_t, double, std::string, std::v
                            std::vector<Table>, Unsupported>;
 
 // Points to the member of Config that holds a key's value. The pointer's type is the key's type.
-using Field = std::variant<bool*, Size*, std::uint64_t*, float*, double*, std::string*, std::vector<std::string>*,
-                           std::vector<DataSource>*, std::vector<OptimGroupConfig>*, nn::Lora*,
-                           // types with a table in names.h
-                           std::optional<bool>*, Strategy*, Recompute*, DType*, std::optional<DType>*, Precision*,
-                           CommBackend*, std::optional<DeviceType>*, Documents*, TokenFormat*, Decay*>;
+using Field =
+    std::variant<bool*, Size*, std::uint64_t*, float*, double*, std::string*, std::vector<std::string>*,
+                 std::vector<DataSource>*, std::vector<OptimGroupConfig>*, nn::Lora*,
+                 // types with a table in names.h
+                 std::optional<bool>*, Strategy*, Recompute*, DType*, std::optional<DType>*, std::optional<Precision>*,
+                 CommBackend*, std::optional<DeviceType>*, Documents*, TokenFormat*, Decay*>;
 
 // The values that a key accepts. Members that do not apply to the key's type are ignored.
 struct Rule {

@@ -106,8 +106,15 @@ void derive_from_keys(Config& config) {
   OptimConfig& optim = config.optim;
   if (train.seq == 0) derive_seq(config);
   if (optim.min_lr < 0) derive(config, "optim.min_lr", optim.min_lr, optim.lr / 10);
-  std::string& dir = config.checkpoint.dir;
-  if (dir.empty()) derive(config, "checkpoint.dir", dir, own_checkpoints(config.run.dir));
+  CheckpointConfig& checkpoint = config.checkpoint;
+  if (checkpoint.dir.empty()) derive(config, "checkpoint.dir", checkpoint.dir, own_checkpoints(config.run.dir));
+  double& minutes = checkpoint.every_minutes;
+  const bool is_default = minutes < 0 && checkpoint.every == 0;
+  if (minutes < 0) derive(config, "checkpoint.every_minutes", minutes, is_default ? kDefaultSaveMinutes : 0);
+  // Otherwise a run decides when it opens, because it depends on the memory of its hosts.
+  if (!is_default && !checkpoint.async) {
+    derive<std::optional<bool>>(config, "checkpoint.async", checkpoint.async, false);
+  }
 }
 
 // Fills in the section [model].
@@ -156,11 +163,17 @@ void fill_in_model(Config& config) {
 void fill_in(Config& config, DeviceType automatic) {
   fill_in_model(config);
   derive_from_keys(config);
-  std::optional<DeviceType>& device = config.train.device;
-  if (!device) derive<std::optional<DeviceType>>(config, "train.device", device, automatic);
-  if (!config.train.cuda_graph) {
-    derive<std::optional<bool>>(config, "train.cuda_graph", config.train.cuda_graph,
-                                device == DeviceType::cuda && config.parallel.backend != CommBackend::mpi);
+  TrainConfig& train = config.train;
+  if (!train.device) derive<std::optional<DeviceType>>(config, "train.device", train.device, automatic);
+  const bool is_on_gpu = train.device == DeviceType::cuda;
+  if (!train.cuda_graph) {
+    derive<std::optional<bool>>(config, "train.cuda_graph", train.cuda_graph,
+                                is_on_gpu && config.parallel.backend != CommBackend::mpi);
+  }
+  // Not a derived key: whoever reads the configuration of a checkpoint, on whatever device, needs the value.
+  if (!train.dtype) {
+    train.dtype = is_on_gpu && !train.tf32 ? Precision::bf16 : Precision::f32;
+    config.origins["train.dtype"] = kFromDevice;
   }
   check(config);
 }

@@ -44,6 +44,14 @@ template <>
 inline constexpr std::array kNames<Precision> = std::to_array<Named<Precision>>(
     {{"f32", Precision::f32}, {"bf16", Precision::bf16}, {"f16", Precision::f16}, {"fp8", Precision::fp8}});
 template <>
+inline constexpr std::array kNames<std::optional<Precision>> = [] {
+  std::array<Named<std::optional<Precision>>, std::size(kNames<Precision>) + 1> names{};
+  names[0] = {"auto", std::nullopt};
+  for (std::size_t i = 1; i < names.size(); ++i)
+    names[i] = {kNames<Precision>[i - 1].name, kNames<Precision>[i - 1].value};
+  return names;
+}();
+template <>
 inline constexpr std::array kNames<std::optional<DeviceType>> = std::to_array<Named<std::optional<DeviceType>>>(
     {{"auto", std::nullopt}, {"cpu", DeviceType::cpu}, {"cuda", DeviceType::cuda}});
 template <>

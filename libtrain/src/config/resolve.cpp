@@ -24,7 +24,7 @@ EngineOptions step_options(const Config& config) {
   return {.micro_batch = train.micro_batch,
           .accum = train.accum,
           .seq = train.seq,
-          .dtype = compute_dtype(train.dtype),
+          .dtype = compute_dtype(train.dtype.value()),
           .device = {train.device.value(), 0},
           .seed = train.seed,
           .cuda_graph = train.cuda_graph.value(),
@@ -103,7 +103,7 @@ Resolved resolve(const Config& given, int ranks, DeviceType automatic) {
   resolved.data = config::data_spec(config);
   resolved.parallel = config::parallel_options(config);
   resolved.backend = config.parallel.backend;
-  resolved.precision = train.dtype;
+  resolved.precision = train.dtype.value();
   resolved.step = config::step_options(config);
   resolved.optimizers = config::optimizers_of(config);
   resolved.schedule = config::schedule_of(config);

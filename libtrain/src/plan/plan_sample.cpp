@@ -28,7 +28,7 @@ Config with_dtype_of_run(Config config) {
   if (config.model.from.empty() || config.origins.contains("train.dtype")) return config;
   const std::optional<checkpoint::RunState> state = config::state_at(config.model.from);
   if (!state) return config;
-  const Precision dtype = config::config_of(*state).train.dtype;
+  const Precision dtype = config::config_of(*state).train.dtype.value_or(Precision::f32);
   config.train.dtype = dtype == Precision::fp8 ? Precision::bf16 : dtype;
   return config;
 }

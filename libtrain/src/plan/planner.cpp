@@ -140,9 +140,10 @@ void add_rates(Plan& plan) {
 }
 
 // The number of copies of a rank's state in host memory: buffers of asynchronous saves, in-memory checkpoints, and the
-// peer's in-memory checkpoints if the run has several hosts.
+// peer's in-memory checkpoints if the run has several hosts. A run with checkpoint.async=auto does without the buffers if
+// its hosts have too little memory.
 Size copies_on_host(const Resolved& resolved, const Plan& plan) {
-  Size copies = resolved.checkpoint.async ? saver::kSaveBuffers : 0;
+  Size copies = resolved.checkpoint.async.value_or(false) ? saver::kSaveBuffers : 0;
   if (resolved.checkpoint.memory_every > 0)
     copies += saver::kMemorySlots * (plan.ranks > plan.machine.ranks_per_node ? 2 : 1);
   return copies;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <string>
 
 #include "device/cgroup.h"
 #include "device/cuda.h"
@@ -19,6 +20,16 @@ Size process_resident_bytes() {
   return resident_pages * ::sysconf(_SC_PAGESIZE);
 }
 
+// 0 if the kernel does not say.
+Size available_bytes() {
+  std::ifstream info("/proc/meminfo");
+  for (std::string name, rest; info >> name; std::getline(info, rest)) {
+    Size kib = 0;
+    if (name == "MemAvailable:") return info >> kib ? kib << 10 : 0;
+  }
+  return 0;
+}
+
 }  // namespace
 
 Size system_bytes_in_use(Device device) {
@@ -30,5 +41,7 @@ Size system_memory_bytes(Device device) {
   const Size machine = static_cast<Size>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
   return std::min(machine, device::memory_limit_bytes().value_or(machine));
 }
+
+Size system_memory_available() { return std::min(available_bytes(), system_memory_bytes(kCpu)); }
 
 }  // namespace lt::recorder

@@ -10,5 +10,7 @@ namespace lt::recorder {
 Size system_bytes_in_use(Device device);
 // On the CPU, the memory of the machine, or the container's limit if smaller. On CUDA, the memory of the device.
 Size system_memory_bytes(Device device);
+// The bytes of the machine's memory that programs can still take without swapping, or the container's limit if smaller.
+Size system_memory_available();
 
 }  // namespace lt::recorder

@@ -1,5 +1,6 @@
 // Announces an open run: logs the lines at its start, writes its files and the event `start`.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -8,12 +9,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "checkpoints/format/load.h"
 #include "config/base_model.h"
 #include "config/model_table.h"
 #include "config/names.h"
 #include "config/optimizer_choices.h"
+#include "config/origin.h"
 #include "config/resolve.h"
 #include "device/cuda.h"
 #include "libtrain/checkpoints/checkpoint.h"
@@ -108,6 +111,25 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   return lines;
 }
 
+// "f32 (from the checkpoint)".
+std::string dtype_of(const Resolved& resolved) {
+  const std::string name = resolved.step.tf32 ? "f32 with matmuls in TF32" : config::name_of(resolved.precision);
+  const auto origin = resolved.config.origins.find("train.dtype");
+  const bool is_automatic = origin != resolved.config.origins.end() &&
+                            (origin->second == config::kFromDevice || origin->second == config::kFromCheckpoint);
+  return is_automatic ? fmt::format("{} ({})", name, origin->second) : name;
+}
+
+// "every 30 minutes while training continues, and at the end".
+std::string saves_of(const CheckpointConfig& policy) {
+  std::vector<std::string> times;
+  if (policy.every > 0) times.push_back(policy.every == 1 ? "every step" : fmt::format("every {} steps", policy.every));
+  if (policy.every_minutes > 0) times.push_back(fmt::format("every {:g} minutes", policy.every_minutes));
+  if (times.empty()) return "at the end only";
+  return fmt::format("{}{} and at the end", fmt::join(times, " and "),
+                     policy.async.value_or(false) ? " while training continues," : ",");
+}
+
 }  // namespace
 
 void announce(Run& run, const std::string& command) {
@@ -138,8 +160,7 @@ void announce(Run& run, const std::string& command) {
       resolved.parallel.shard_size > 0 && resolved.parallel.shard_size < run.world.size()
           ? fmt::format(", shard groups of {}", resolved.parallel.shard_size)
           : "",
-      config::name_of(resolved.parallel.recompute),
-      resolved.step.tf32 ? "f32 with matmuls in TF32" : config::name_of(resolved.precision),
+      config::name_of(resolved.parallel.recompute), dtype_of(resolved),
       resolved.parallel.deterministic ? ", deterministic" : "", static_cast<double>(plan.peak_bytes) / (1 << 30));
   if (config::has_own_optimizers(resolved.config)) {
     say("optimizer: {} of the program", resolved.config.optim.name.substr(config::kOwnOptimizers.size()));
@@ -163,7 +184,12 @@ void announce(Run& run, const std::string& command) {
   }
   if (trained < plan.parameters) say("frozen: {} of {} parameters", plan.parameters - trained, plan.parameters);
   if (const std::string memory = run.engine->peer_memory(); !memory.empty()) say("peer memory: {}", memory);
+  if (device.type == DeviceType::cuda && resolved.precision == Precision::f32 && !resolved.step.tf32) {
+    say("hint: f32 without TF32 leaves the tensor cores idle; --train.tf32=true made a step of gpt2-124m 2.6 times as "
+        "fast on an H200, --train.dtype=bf16 more");
+  }
   say("run folder: {}", resolved.run.dir);
+  say("checkpoints: {}", saves_of(resolved.checkpoint));
   say("run: {}{}", run.folder.identity.id,
       run.folder.identity.parent.empty() ? "" : ", begun from " + run.folder.identity.parent);
   if (run.folder.identity.is_new && !run.folder.identity.copied_from.empty()) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "checkpoints/format/find.h"
@@ -20,7 +21,9 @@
 #include "run/run_files.h"
 #include "run/same_data.h"
 #include "save/checkpoint_space.h"
+#include "save/engine_checkpoint.h"
 #include "save/memory_checkpoints.h"
+#include "save/state_copy.h"
 
 namespace lt::run {
 namespace {
@@ -48,6 +51,21 @@ void require_memory(const Run& run, Device device) {
   require(to_string(device), 1, recorder::system_memory_bytes(device) - taken, run.plan.peak_bytes, kSmaller);
   require("this host", ranks, recorder::system_memory_bytes(kCpu), run.plan.host_bytes,
           "--checkpoint.async=false, --checkpoint.memory_every=0");
+}
+
+// Decides checkpoint.async where it is auto: true if the copies of the state take at most half of the memory that is
+// free on each host, after what the run needs. The other half stays for the files that the run reads and writes.
+void decide_background_saves(Run& run) {
+  std::optional<bool>& async = run.resolved.checkpoint.async;
+  if (async) return;
+  const Size copies = saver::kSaveBuffers * saver::state_copy_bytes(saver::saved_state(*run.engine).owned);
+  const Size needed = run.plan.host_bytes + (run.device() == kCpu ? run.plan.peak_bytes : 0);
+  const Size free = recorder::system_memory_available() / run.world.info().local_size - needed;
+  const std::vector<int> fits = comm::gather_values(run.control, copies <= free / 2 ? 1 : 0);
+  async = std::ranges::count(fits, 0) == 0;
+  run.plan.host_bytes += *async ? copies : 0;
+  run.resolved.config.checkpoint.async = async;
+  run.resolved.config.derived.insert("checkpoint.async");
 }
 
 // Neither the samples nor their order, which depends on the number of tokens, may change within a run.
@@ -118,6 +136,7 @@ Run::Run(Resolved resolved_, const World& world, nn::Model& model, BatchSource* 
     engine->rehearse(shapes.step, shapes.evaluation);
     stage_done("rehearsal");
   });
+  decide_background_saves(*this);
   collectively(control, [&] {
     if (world.rank() == 0) folder = examine_run_folder(resolved, data.files);
   });

@@ -19,6 +19,7 @@
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
 #include "nn/spec_fields.h"
+#include "run/resolve_run.h"
 #include "run/run_signals.h"
 #include "run/training_loop.h"
 

@@ -341,12 +341,6 @@ void require_same_on_all_ranks(const Config& config, const Group& group) {
 
 }  // namespace
 
-Resolved resolve_run(const Config& given, int ranks) {
-  Resolved resolved = resolve(given, ranks);
-  config::name_keys(resolved.config, [&] { set_steps_of_epochs(resolved, ranks); });
-  return resolved;
-}
-
 ExitCode run_training(const Resolved& resolved, const World& world, const TrainingParts& parts) {
   std::optional<Restart> restart;
   collectively(world.group(), [&] {

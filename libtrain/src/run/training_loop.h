@@ -24,7 +24,4 @@ struct TrainingParts {
 // errors of train().
 ExitCode run_training(const Resolved& resolved, const World& world, const TrainingParts& parts);
 
-// Like resolve(), but also sets the number of steps from data.epochs. Throws UsageError and DataError.
-Resolved resolve_run(const Config& given, int ranks);
-
 }  // namespace lt::run

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -48,8 +47,8 @@ Size checkpoint_bytes(const Engine& engine, const Group& group) {
 
 Size most_new_checkpoints(const CheckpointConfig& config, Size steps, Size steps_done, Size present) {
   const Size last = std::max(steps - 1, steps_done);  // the last step is saved whatever the cadence
-  const Size saves =
-      config.every_minutes > 0 ? std::numeric_limits<Size>::max() : multiples(config.every, steps_done, last) + 1;
+  const Size saves = config.every_minutes > 0 ? std::max<Size>(1, steps - steps_done)
+                                              : multiples(config.every, steps_done, last) + 1;
   const Size kept_for_ever = config.every > 0 && config.keep_every > 0
                                  ? multiples(std::lcm(config.every, config.keep_every), steps_done, steps)
                                  : 0;

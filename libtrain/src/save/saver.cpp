@@ -29,7 +29,7 @@ constexpr int kMostAttempts = 8, kMostFinalAttempts = 5;
 Size back_off(int attempts) { return Size{1} << (attempts - 1); }
 
 std::unique_ptr<StateCopy> state_copy_for(const SavedRun& run) {
-  if (!run.policy.async && !run.copies_to_memory) return nullptr;
+  if (!run.policy.async.value_or(false) && !run.copies_to_memory) return nullptr;
   return std::make_unique<StateCopy>(run.engine, saved_state(run.engine).owned);
 }
 
@@ -87,7 +87,13 @@ Saver::Saver(SavedRun run)
       last_begun_(run_.newest_on_disk),
       last_saved_(run_.newest_on_disk),
       last_begin_(run_.now()) {
-  if (run_.policy.async) background_ = std::make_unique<Background>(run_, copy_->bytes());
+  const bool only_by_minutes = run_.policy.every == 0 && run_.policy.every_minutes > 0;
+  if (!only_by_minutes) begin_background();
+}
+
+void Saver::begin_background() {
+  if (run_.policy.async.value_or(false) && !background_)
+    background_ = std::make_unique<Background>(run_, copy_->bytes());
 }
 
 void Saver::begin_memory_copies() {
@@ -122,8 +128,9 @@ Saver::~Saver() { recorded_->close(); }
 
 bool Saver::is_due(Size step) {
   const Size every = run_.policy.every;
-  const bool by_minutes = minutes_are_over();  // collective, so every rank calls it at every step
-  return by_minutes || (every > 0 && step % every == 0) || (failure_ && failure_->retry_at == step);
+  const Minutes minutes = minutes_passed();  // collective, so every rank calls it at every step
+  if (minutes != Minutes::early) begin_background();
+  return minutes == Minutes::over || (every > 0 && step % every == 0) || (failure_ && failure_->retry_at == step);
 }
 
 bool Saver::has_missed() const {
@@ -137,9 +144,13 @@ double Saver::seconds_since(std::chrono::steady_clock::time_point begin) const {
 }
 
 // The ranks' clocks differ; rank 0 decides.
-bool Saver::minutes_are_over() {
-  const double minutes = run_.policy.every_minutes;
-  return minutes > 0 && comm::broadcast_value(run_.control, seconds_since(last_begin_) >= minutes * 60);
+Saver::Minutes Saver::minutes_passed() const {
+  const double limit_s = run_.policy.every_minutes * 60, seconds = seconds_since(last_begin_);
+  if (limit_s <= 0) return Minutes::early;
+  const Minutes here = seconds >= limit_s       ? Minutes::over
+                       : 2 * seconds >= limit_s ? Minutes::half_over
+                                                : Minutes::early;
+  return comm::broadcast_value(run_.control, here);
 }
 
 void Saver::save() {

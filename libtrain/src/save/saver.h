@@ -1,6 +1,7 @@
 // Decides when a run's state is saved. Retries failed saves after later steps, at growing intervals, because space may
 // be freed on a full disk. With checkpoint.async training waits only for a copy of the state, which a thread writes to
-// disk. With checkpoint.memory_every it also makes copies in memory.
+// disk. If saves are due by minutes alone, the memory for these copies is taken when half of the time has passed, so
+// that short runs do without. With checkpoint.memory_every it also makes copies in memory.
 #pragma once
 
 #include <chrono>
@@ -90,8 +91,11 @@ class Saver {
     Error error;
   };
 
+  enum class Minutes { early, half_over, over };
+
   std::shared_ptr<const State> program_state();
-  bool minutes_are_over();
+  Minutes minutes_passed() const;
+  void begin_background();
   double seconds_since(std::chrono::steady_clock::time_point begin) const;
   SaveOutcome save_now(Size step);
   void save_before_copies_go();
@@ -105,7 +109,7 @@ class Saver {
   const SavedRun run_;
   const std::shared_ptr<RecordedSteps> recorded_;  // shared with the threads
   const std::unique_ptr<StateCopy> copy_;          // null: no copies are made
-  std::unique_ptr<Background> background_;         // null: saves block training
+  std::unique_ptr<Background> background_;         // null: saves block training; equal on all ranks
   std::unique_ptr<MemoryCheckpoints> memory_;      // null: no copies in memory
   std::optional<Failure> failure_;                 // set if the newest save failed
   // The program's state after the last step that is saved or copied. Threads read it once the step is recorded.

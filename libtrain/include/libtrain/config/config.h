@@ -75,7 +75,8 @@ struct TrainConfig {
   double max_minutes = 0;                             // of training, per start; 0 disables the limit
   Size micro_batch = 8, accum = 1, global_batch = 0;  // global_batch: samples; 0: ranks x micro_batch x accum
   Size seq = 0;                                       // tokens per sample; 0: Model::default_seq()
-  Precision dtype = Precision::f32;
+  std::optional<Precision> dtype =
+      std::nullopt;  // nullopt: the checkpoint's on a resume; else bf16 on cuda, f32 on cpu
   std::optional<DeviceType> device = std::nullopt;  // nullopt: cuda if build and machine have it, else cpu
   std::uint64_t seed = 1337;
   bool deterministic = false;
@@ -107,13 +108,15 @@ struct OptimConfig {
 };
 
 struct CheckpointConfig {
-  std::string dir = {};         // empty: <run.dir>/checkpoints
-  Size every = 0;               // steps; 0: at the end only
-  double every_minutes = 0;     // 0: by steps only
-  Size keep = 3;                // number of newest checkpoints kept; at least 2
-  Size keep_every = 0;          // also keeps steps that are multiples of it; 0 disables it
-  bool best = false;            // also keeps the checkpoint with the lowest evaluation loss
-  bool async = false;           // writes while training continues
+  std::string dir = {};       // empty: <run.dir>/checkpoints
+  Size every = 0;             // steps; 0: not by steps. The last step is always saved
+  double every_minutes = -1;  // 0: not by time; negative: 30 if `every` is 0, else 0
+  Size keep = 3;              // number of newest checkpoints kept; at least 2
+  Size keep_every = 0;        // also keeps steps that are multiples of it; 0 disables it
+  bool best = false;          // also keeps the checkpoint with the lowest evaluation loss
+  // Writes while training continues. nullopt: if the default of 30 minutes applies and all hosts have memory for the
+  // copies.
+  std::optional<bool> async = std::nullopt;
   Size memory_every = 0;        // steps between copies in host memory; 0: never
   std::string resume = "auto";  // "auto", "never" or a folder: see Resume
 };

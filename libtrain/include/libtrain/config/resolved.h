@@ -1,6 +1,6 @@
 // The complete settings of a run, made from a Config: every value is decided, and has the type that the code that uses
-// it expects. Two values are decided later, when the run opens: the index of a rank's device, and the number of steps
-// if data.epochs is set.
+// it expects. Three values are decided later, when the run opens: the index of a rank's device, the number of steps if
+// data.epochs is set, and checkpoint.async if it is auto and depends on the memory of the hosts.
 #pragma once
 
 #include <functional>
