@@ -213,14 +213,14 @@ class Resume(TrainingTest):
 
     def test_a_run_keeps_the_dtype_of_its_checkpoint(self):
         self.trained("--train.dtype=bf16", steps=2)
-        for steps, options, dtype in ((3, (), "bf16 (from the checkpoint)"), (4, ("--train.dtype=f32",), "f32"),
-                                      (5, (), "f32 (from the checkpoint)")):
+        for steps, options, dtype in ((3, (), "bf16 (as in the checkpoint)"), (4, ("--train.dtype=f32",), "f32"),
+                                      (5, (), "f32 (as in the checkpoint)")):
             out = self.trained("--checkpoint.keep=9", *options, steps=steps)
             self.assertRegex(out, rf"(?m)^strategy: ddp, recompute none, {re.escape(dtype)}; ")
         bf16 = self.folder / "run/checkpoints/step-00000002"
         out = self.trained(f"--checkpoint.resume={bf16}", run="other", steps=3)
-        self.assertIn(", bf16 (from the checkpoint); ", out)
-        self.assertIn(", f32 (from the device); ", self.trained(run="new", steps=1))
+        self.assertIn(", bf16 (as in the checkpoint); ", out)
+        self.assertIn(", f32 (auto); ", self.trained(run="new", steps=1))
 
     def test_a_run_that_starts_over_says_so(self):
         self.trained("--checkpoint.every=1", steps=2)

@@ -27,6 +27,10 @@ class Save(TrainingTest):
             losses = [[row["loss_hex"] for row in self.lines(run) if "loss_hex" in row]
                       for run in (strategy, strategy + "-async")]
             self.assertEqual(*losses)
+        # By minutes alone, the ranks begin the saves during training together.
+        self.trained("--parallel.strategy=zero3", "--checkpoint.every_minutes=1e-9", "--checkpoint.keep=9",
+                     "--checkpoint.async=true", run="minutes", ranks=2)
+        self.assertEqual(self.checkpoints("zero3"), self.checkpoints("minutes"))
 
     def test_a_run_goes_on_from_an_asynchronous_save(self):
         options = ("--optim.schedule=constant", "--checkpoint.async=true")

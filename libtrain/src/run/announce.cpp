@@ -111,13 +111,13 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   return lines;
 }
 
-// "f32 (from the checkpoint)".
+// "f32 (as in the checkpoint)".
 std::string dtype_of(const Resolved& resolved) {
   const std::string name = resolved.step.tf32 ? "f32 with matmuls in TF32" : config::name_of(resolved.precision);
   const auto origin = resolved.config.origins.find("train.dtype");
-  const bool is_automatic = origin != resolved.config.origins.end() &&
-                            (origin->second == config::kFromDevice || origin->second == config::kFromCheckpoint);
-  return is_automatic ? fmt::format("{} ({})", name, origin->second) : name;
+  if (origin == resolved.config.origins.end()) return name;
+  if (origin->second == config::kFromCheckpoint) return name + " (as in the checkpoint)";
+  return origin->second == config::kFromDevice ? name + " (auto)" : name;
 }
 
 // "every 30 minutes while training continues, and at the end".
