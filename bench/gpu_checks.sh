@@ -55,7 +55,7 @@ passes() { "$@" || [ $? = 77 ]; }
 sanitize() {  # tool
   local check=(compute-sanitizer --tool "$1" --error-exitcode 9) runs=$out/run-$1 tests=("~[search]") attention=("~[cudnn]") heads=()
   local tiny=(--model.layers=2 --model.width=64 --model.heads=2 --model.ffn=128 --train.seq=32 --train.micro_batch=2
-    --train.steps=3 --train.device=cuda --data.train="$tokens")
+    --train.steps=3 --train.device=cuda --train.dtype=f32 --data.train="$tokens")
   [ "$1" != racecheck ] || tests=("~[cublas]") attention=("~[cudnn]~[hopper]")
   rm -rf "$runs"
   passes "${check[@]}" "$build/tests/kernels/kernels_cuda_test" "${tests[@]}"
