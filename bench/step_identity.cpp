@@ -46,11 +46,11 @@ std::string step_shape(const Config& config) {
 
 // Keys that another field of a row has, or that change numbers but no work.
 constexpr std::string_view kOtherKeys[] = {
-    "model.from",       "parallel.strategy",  "parallel.recompute", "train.steps",  "train.max_minutes",
-    "train.eval_every", "train.eval_tokens",  "train.sample_every", "train.seed",   "train.micro_batch",
-    "train.accum",      "train.global_batch", "optim.lr",           "optim.min_lr", "optim.warmup",
-    "optim.schedule",   "optim.beta1",        "optim.beta2",        "optim.eps",    "optim.weight_decay",
-    "optim.momentum"};
+    "model.from",           "parallel.strategy", "parallel.recompute", "train.steps",        "train.max_minutes",
+    "train.skip_nonfinite", "train.eval_every",  "train.eval_tokens",  "train.sample_every", "train.seed",
+    "train.micro_batch",    "train.accum",       "train.global_batch", "optim.lr",           "optim.min_lr",
+    "optim.warmup",         "optim.schedule",    "optim.beta1",        "optim.beta2",        "optim.eps",
+    "optim.weight_decay",   "optim.momentum"};
 
 bool counts(std::string_view key) {
   const std::string_view section = key.substr(0, key.find('.'));

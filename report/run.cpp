@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 
 #include "record/record.h"
 #include "record/short_text.h"
@@ -120,8 +122,12 @@ std::string how_to_go_on(const RunData& run, double saved, bool is_killed) {
 struct Skips {
   int count = 0;
   std::string steps;
+  std::set<std::string> reasons;
 
-  void add(double step) { steps += (count++ == 0 ? "" : ", ") + whole_text(step); }
+  void add(const Event& event) {
+    steps += (count++ == 0 ? "" : ", ") + whole_text(event.step);
+    reasons.insert(event_field(event, "reason"));
+  }
   // In words, where there are any.
   std::string text(const char* why) const {
     if (count == 0) return "";
@@ -130,12 +136,19 @@ struct Skips {
   }
 };
 
+const char* what_was_not_finite(const Skips& skips) {
+  const auto all_are = [&](const char* reason) { return skips.reasons == std::set<std::string>{reason}; };
+  return all_are("loss not finite")            ? "The loss was not finite"
+         : all_are("gradient norm not finite") ? "The gradient norm was not finite"
+                                               : "Loss or gradient was not finite";
+}
+
 // Says whether the run finished, which updates were skipped, how a run that is not at its end goes on, and its error.
 void add_status(Document& document, const RunData& run, const Summary& s) {
   Skips not_finite, without_targets;
   for (const Event& event : run.events) {
     if (event.kind != "skip") continue;
-    (event_field(event, "reason") == recorder::kNoTargetCounts ? without_targets : not_finite).add(event.step);
+    (event_field(event, "reason") == recorder::kNoTargetCounts ? without_targets : not_finite).add(event);
   }
   const auto [saved, is_on_disk] = newest_saved(run);
   const std::string reason = end_of(run);
@@ -169,7 +182,7 @@ void add_status(Document& document, const RunData& run, const Summary& s) {
   const auto add = [&](const std::string& sentence) {
     text += (text.empty() || sentence.empty() ? "" : " ") + sentence;
   };
-  if (reason != kNotFinite || not_finite.count > 1) add(not_finite.text("Loss or gradient was not finite"));
+  if (reason != kNotFinite || not_finite.count > 1) add(not_finite.text(what_was_not_finite(not_finite)));
   add(without_targets.text("No target counted"));
   add(go_on);
   if (!text.empty()) document.add(Paragraph{text});

@@ -231,6 +231,21 @@ class Train(TrainingTest):
             skipped = [row["step"] for row in self.lines(dtype) if row.get("event") == "skip"]
             self.assertTrue(skipped and max(saved, default=0) < skipped[0])
 
+    def test_train_skip_nonfinite_allows_so_many_steps_in_a_row(self):
+        once, twice = ({"LTRAIN_FAULT": faults} for faults in ("forward:0:3:nan", "forward:1:3:nan,forward:1:4:nan"))
+        refused = self.train(run="none", environment=once)
+        self.assertEqual(refused.returncode, 5, refused.stderr)
+        out = self.trained("--train.skip_nonfinite=1", run="one", environment=once)
+        self.assertIn("step     3: no update, loss not finite; 1 in a row (train.skip_nonfinite allows 1), 1 since the start\n", out)
+        skip, = (row for row in self.lines("one") if row.get("event") == "skip")
+        self.assertEqual((skip["step"], skip["in_a_row"], skip["since_start"]), (3, 1, 1))
+        self.assertEqual([row["step"] for row in self.lines("one") if row.get("loss_hex") == "nan"], [3])
+        stopped = self.train("--train.skip_nonfinite=1", run="two", ranks=2, environment=twice)
+        self.assertEqual(stopped.returncode, 5, stopped.stderr)
+        self.assertRegex(stopped.stderr, r"error: \[train\] rank 0: step 4: loss nan, gradient norm [\d.]+: expected finite numbers "
+                                         r"after 1 step in a row that had no update \(train.skip_nonfinite=1\); nothing was saved")
+        self.assertEqual(self.lines("one")[-1]["reason"], "steps")
+
     def losses_in_bf16_and_fp8(self, *options, steps):
         """The validation losses of two runs that differ in the dtype alone."""
         losses = {}
@@ -276,6 +291,13 @@ class Train(TrainingTest):
         self.assertEqual(skips[-1]["step"], skips[0]["step"] + 16)
         self.assertEqual([row["loss_scale"] for row in rows if "loss_scale" in row and "event" not in row][-1], 1)
         self.assertRegex(done.stdout, "no update, (gradients beyond f16|loss not finite) at loss scale 65536; it is halved")
+        # The search for the loss scale does not count against train.skip_nonfinite.
+        allowed = self.train("--optim.lr=1e30", "--optim.clip=0", "--train.dtype=f16", "--train.skip_nonfinite=2", run="allowed",
+                             steps=30)
+        self.assertEqual(allowed.returncode, 5, allowed.stderr)
+        skips = [row for row in self.lines("allowed") if row.get("event") == "skip"]
+        self.assertEqual([(skip.get("loss_scale"), skip.get("in_a_row")) for skip in skips],
+                         [*((2.0**n, None) for n in range(16, 0, -1)), (1, 1), (1, 2), (None, 3)])
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ TEST_CASE("config: the keys, each once, with default and help", "[config]") {
     if (key.name == "run.dir") CHECK(key.choices.empty());
   }
   CHECK(names.size() == defaults.size());
-  CHECK(names.size() == 87);
+  CHECK(names.size() == 88);
   CHECK(defaults.at("optim.lr") == "0.0003");
   CHECK(defaults.at("optim.eps") == "1e-08");
   CHECK(defaults.at("optim.min_lr") == "-1.0");

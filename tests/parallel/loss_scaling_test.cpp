@@ -112,6 +112,45 @@ TEST_CASE("a step without an update counts for none, in every dtype", "[parallel
   }
 }
 
+TEST_CASE("a step that is not finite leaves every kind of state as it was, and the steps after it too", "[parallel]") {
+  struct Case {
+    const char* name;
+    EngineOptions options;
+    OptimizerGroups optimizer;
+  };
+  const AdamW adamw{.lr = 1e-3f}, rounded{.lr = 1e-3f, .state_dtype = DType::bf16, .masters = false};
+  EngineOptions fp8 = options(DType::bf16);
+  fp8.fp8 = true;
+  const Case cases[] = {{"f32", options(DType::f32), averaged(adamw, 0.9)},
+                        {"bf16", options(DType::bf16), averaged(adamw, 0.9)},
+                        {"bf16 without masters", options(DType::bf16), averaged(rounded, 0.9)},
+                        {"muon", options(DType::bf16), {{{"*", Muon{}}, {"*", adamw}}, 1e-3f, 1}},
+                        {"fp8", fp8, averaged(adamw, 0.9)}};
+  for (const Case& c : cases) {
+    if (c.options.fp8 && test_device().type == DeviceType::cuda) continue;  // not on every GPU
+    INFO(c.name);
+    Scaled model(kSpec), usual(kSpec);
+    const ParallelOptions parallel{.strategy = Strategy::zero3, .deterministic = true};
+    Engine engine(model, ranks(), parallel, c.optimizer, c.options),
+        other(usual, ranks(), parallel, c.optimizer, c.options);
+    std::vector<float> losses, expected;
+    for (int step = 1; step <= 5; ++step) {
+      const bool is_finite = step != 2 && step != 3;
+      model.factor = is_finite ? 1 : std::nan("");
+      const std::uint64_t state = state_checksum(engine, ranks());
+      const float loss = step_of(engine).loss();
+      if (is_finite) losses.push_back(loss);
+      CHECK((state_checksum(engine, ranks()) == state) == !is_finite);
+      other.set_progress(step - 1, engine.samples_done() - engine.batch_shape().global_samples());
+      other.set_loss_scale({1, 0, engine.loss_scale().skipped});
+      if (is_finite) expected.push_back(step_of(other).loss());
+    }
+    CHECK(engine.loss_scale().skipped == 2);
+    CHECK(losses == expected);
+    CHECK(state_checksum(engine, ranks()) == state_checksum(other, ranks()));
+  }
+}
+
 TEST_CASE("an engine that is initialised again is as a new one", "[parallel]") {
   for (const DType dtype : {DType::f32, DType::f16}) {
     const auto model = nn::make_transformer(kSpec), usual = nn::make_transformer(kSpec);

@@ -43,6 +43,16 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
   CHECK(contains(status(R"({"event":"skip","step":3,"reason":"no target counts","loss_scale":1})"
                         "\n"),
                  "No target counted in 1 step, so the update was skipped: 3."));
+  const auto allowed = [](int step, const std::string& reason) {
+    return R"({"event":"skip","step":)" + std::to_string(step) + R"(,"reason":")" + reason + R"(","loss_scale":1})" +
+           "\n";
+  };
+  CHECK(contains(status(allowed(2, "loss not finite") + allowed(3, "loss not finite")),
+                 "The loss was not finite in 2 steps, so the update was skipped: 2, 3."));
+  CHECK(contains(status(allowed(2, "gradient norm not finite")),
+                 "The gradient norm was not finite in 1 step, so the update was skipped: 2."));
+  CHECK(contains(status(allowed(2, "gradient norm not finite") + allowed(3, "loss not finite")),
+                 "Loss or gradient was not finite in 2 steps, so the update was skipped: 2, 3."));
   CHECK(contains(status(kLastSkip), "The run stopped after 4 of 10 steps: loss or gradient was not finite.\n"));
   CHECK(contains(status("{\"event\":\"skip\",\"step\":4,\"reason\":\"gradients beyond f16\",\"loss_scale\":8}\n"),
                  "The record ends after 4 of 10 steps without an end event"));

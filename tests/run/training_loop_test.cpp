@@ -1,23 +1,28 @@
 // The training loop: why a run ends, what it saves and records by then, and that the next start continues.
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/run/trainer.h"
+#include "test_main/armed_fault.h"
 #include "test_main/catch.h"
 #include "test_main/temp_folder.h"
 #include "test_main/world.h"
 
 using namespace lt;
-using lt_test::TempFolder;
+using lt_test::ArmedFault, lt_test::TempFolder;
 
 namespace {
 
@@ -61,6 +66,16 @@ Trained train_small(const TrainerOptions& options, const StepCallback& on_step =
     if (on_step) on_step(step);
   });
   return trained;
+}
+
+// The message of the error that ends a run whose loss is not finite; empty: it ends without one.
+std::string non_finite_error(const TrainerOptions& options) {
+  try {
+    train_small(options);
+  } catch (const NonFiniteError& error) {
+    return error.what();
+  }
+  return "";
 }
 
 std::vector<nlohmann::json> rows_of(const std::string& run_dir) {
@@ -224,15 +239,115 @@ TEST_CASE("loop: a loss that is not finite ends the run before its state is save
   TrainerOptions options = small_options(temp / "run", 9);
   options.optim = {.lr = 1e30, .clip = 0};
   options.checkpoint.every = 1;
-  std::string message;
-  try {
-    train_small(options);
-  } catch (const NonFiniteError& error) {
-    message = error.what();
-  }
-  CHECK_THAT(message, Catch::Matchers::ContainsSubstring("expected finite numbers; step "));
+  CHECK_THAT(non_finite_error(options), Catch::Matchers::ContainsSubstring("expected finite numbers; step "));
   const std::vector<nlohmann::json> rows = rows_of(temp / "run");
   const Size last = rows.back()["step"].get<Size>();
   CHECK(rows.back()["event"] == "skip");
   CHECK(saved_in(temp / "run").back() == last - 1);
+}
+
+TEST_CASE("loop: train.skip_nonfinite steps in a row may have no update; one more ends the run", "[train]") {
+  const auto options_of = [](const std::string& folder, Size allowed) {
+    TrainerOptions options = small_options(folder, 8);
+    options.train.skip_nonfinite = allowed;
+    options.train.eval_every = 1;
+    options.evaluation.count = 1;
+    options.evaluation.batch = [](Size) {
+      Counting batches;
+      return batches.next();
+    };
+    options.optim.ema = 0.5;
+    options.checkpoint.every = 1, options.checkpoint.keep = 20, options.checkpoint.best = true;
+    return options;
+  };
+  const auto skips = [](const std::string& run_dir) {
+    std::vector<nlohmann::json> found;
+    for (const nlohmann::json& row : rows_of(run_dir)) {
+      if (row.value("event", "") == "skip") found.push_back(row);
+    }
+    return found;
+  };
+  const TempFolder temp;
+  const char* const faults = "forward:0:3:nan,backward:0:5:nan,forward:0:6:nan";
+  std::optional<ArmedFault> fault(faults);
+  CHECK_THAT(non_finite_error(options_of(temp / "none", 0)),
+             Catch::Matchers::StartsWith("step 3: loss nan, ") &&
+                 Catch::Matchers::EndsWith(": expected finite numbers; step 2 was saved last"));
+  fault.emplace(faults);
+  CHECK(train_small(options_of(temp / "none", 2)).steps == Steps{3, 4, 5, 6, 7, 8});  // a resume may change the key
+  fault.emplace(faults);
+  CHECK_THAT(non_finite_error(options_of(temp / "one", 1)),
+             Catch::Matchers::StartsWith("step 6: loss nan, ") &&
+                 Catch::Matchers::EndsWith(": expected finite numbers after 1 step in a row that had no update "
+                                           "(train.skip_nonfinite=1); step 5 was saved last"));
+  CHECK(skips(temp / "one").back() == nlohmann::json{{"event", "skip"},
+                                                     {"step", 6},
+                                                     {"reason", "non-finite loss or gradient"},
+                                                     {"in_a_row", 2},
+                                                     {"since_start", 3}});
+
+  fault.emplace(faults);
+  const Trained trained = train_small(options_of(temp / "two", 2));
+  CHECK(trained.code == ExitCode::ok);
+  CHECK(trained.steps == Steps{1, 2, 3, 4, 5, 6, 7, 8});
+  std::vector<nlohmann::json> expected;
+  for (const auto& [step, reason, in_a_row, since_start] :
+       {std::tuple{3, "loss not finite", 1, 1}, {5, "gradient norm not finite", 1, 2}, {6, "loss not finite", 2, 3}}) {
+    expected.push_back({{"event", "skip"},
+                        {"step", step},
+                        {"reason", reason},
+                        {"loss_scale", 1},
+                        {"in_a_row", in_a_row},
+                        {"since_start", since_start}});
+  }
+  CHECK(skips(temp / "two") == expected);
+  for (const nlohmann::json& row : rows_of(temp / "two")) {
+    if (row.value("event", "") == "eval") CHECK(row["loss"].is_number());
+  }
+  CHECK(saved_in(temp / "two") == Steps{1, 2, 3, 4, 5, 6, 7, 8});
+  const auto state_of = [&](Size step) {
+    return checkpoint::read_state(temp / "two/checkpoints/step-0000000" + std::to_string(step));
+  };
+  CHECK(state_of(2).skipped == 0);
+  CHECK(state_of(6).skipped == 3);
+  CHECK(state_of(6).samples == 6);
+  CHECK(state_of(6).eval_loss == state_of(4).eval_loss);
+}
+
+TEST_CASE("loop: a run that continues from a skipped step has the losses of one that did not stop", "[train]") {
+  const ArmedFault fault("forward:0:3:nan");
+  const TempFolder temp;
+  const auto options_of = [](const std::string& folder, bool async, bool in_memory) {
+    TrainerOptions options = small_options(folder, 6);
+    options.train.skip_nonfinite = 1;
+    options.optim.ema = 0.5;
+    options.checkpoint.async = async;
+    options.checkpoint.memory_every = in_memory ? 1 : 0;
+    options.checkpoint.every = in_memory ? 0 : 3;
+    return options;
+  };
+  Trained whole = train_small(options_of(temp / "whole", false, false));
+  CHECK(std::isnan(whole.losses.at(2)));
+  for (const auto& [async, in_memory] : {std::pair{false, false}, {true, false}, {false, true}}) {
+    const TrainerOptions options =
+        options_of(temp / ("parts" + std::to_string(2 * async + in_memory)), async, in_memory);
+    struct Stop {};
+    try {
+      train_small(options, [](const TrainedStep& step) {
+        if (step.step == 5) throw Stop();
+      });
+    } catch (const Stop&) {
+    }
+    const Trained rest = train_small(options);
+    REQUIRE_FALSE(rest.steps.empty());
+    const auto from = static_cast<std::size_t>(rest.steps.front() - 1);
+    CHECK(from >= 3);
+    CHECK(rest.losses ==
+          std::vector<double>(whole.losses.begin() + static_cast<std::ptrdiff_t>(from), whole.losses.end()));
+    const auto skipped = [](const std::string& folder) {
+      return checkpoint::read_state(folder + "/checkpoints/step-00000006").skipped;
+    };
+    CHECK(skipped(options.run.dir) == 1);
+    CHECK(skipped(temp / "whole") == 1);
+  }
 }

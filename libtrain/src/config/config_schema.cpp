@@ -163,6 +163,9 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(train, steps, at_least(0), "optimizer steps of the whole run; 0 saves the initial state and exits"),
     LT_KEY(train, max_minutes, at_least(0),
            "minutes of training before saving and stopping, counted from each start; 0: no limit"),
+    LT_KEY(train, skip_nonfinite, at_least(0),
+           "steps in a row that may go without an update because loss or gradient norm is not finite, before exit "
+           "code 5"),
     LT_KEY(train, micro_batch, at_least(1), "samples per forward and backward pass on each rank"),
     LT_KEY(train, accum, at_least(1), "micro-batches per step on each rank (gradient accumulation)"),
     LT_KEY(train, global_batch, at_least(0),

@@ -108,6 +108,7 @@ Resolved resolve(const Config& given, int ranks, DeviceType automatic) {
   resolved.optimizers = config::optimizers_of(config);
   resolved.schedule = config::schedule_of(config);
   resolved.max_minutes = train.max_minutes;
+  resolved.skip_nonfinite = train.skip_nonfinite;
   resolved.evaluation = {.every = train.eval_every, .tokens = train.eval_tokens};
   resolved.sample_every = train.sample_every;
   resolved.checkpoint = config.checkpoint;

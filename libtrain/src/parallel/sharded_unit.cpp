@@ -151,7 +151,11 @@ void ShardedUnit::complete_gradients() {
   }
   close_gradients();
   gradients_bound_ = false;
-  if (device::fault_makes_nan("backward")) fill(gradient_, std::numeric_limits<double>::quiet_NaN());
+  if (!device::fault_makes_nan("backward")) return;
+  // Not the gaps, which later steps do not write.
+  for (const Tensor& parameter : trained_.tensors()) {
+    fill(parameter.gradient_slot()->value, std::numeric_limits<double>::quiet_NaN());
+  }
 }
 
 void ShardedUnit::start_reduce(bool first_reduction, bool is_last) {

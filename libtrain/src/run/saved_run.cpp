@@ -51,6 +51,7 @@ saver::SavedRun saved_run(Run& run, const State& program) {
           .copies_to_memory = run.copies_to_memory(),
           .newest_on_disk = memory == nullptr ? on_disk : memory->newest_on_disk,
           .from_memory = memory == nullptr ? std::nullopt : std::optional(memory->step),
+          .may_skip = run.resolved.skip_nonfinite > 0,
           .program = program,
           .state = [&run](const LossScale& scale) { return state_of_run(run, scale); }};
 }

@@ -197,11 +197,13 @@ class TrainingLoop {
       run_.log.say(recorder::console_line(record, eta_s()));
     }
     const bool is_finite = std::isfinite(record.loss) && std::isfinite(record.grad_norm);
-    if (!is_finite && record.loss_scale <= 1) {
-      tell_program(record);
-      stop_at_non_finite(record);
+    if (is_finite) {
+      non_finite_in_a_row_ = 0;
+    } else if (record.loss_scale > 1) {
+      note_skipped_for_scale(record);
+    } else {
+      skip_non_finite(record);
     }
-    if (!is_finite) note_skipped_for_scale(record);
     if (!has_targets) note_skipped_without_targets(record);
     unconcluded_ = record;
     if (!due_.evaluates_after(record.step)) conclude_step();
@@ -242,6 +244,27 @@ class TrainingLoop {
                     {"loss_scale", std::max(record.loss_scale, 1.0f)}});
   }
 
+  // Counts a step whose loss or norm is not finite and has no loss scale above 1, which could be the cause. Ends the
+  // run at one more in a row than train.skip_nonfinite.
+  void skip_non_finite(const recorder::StepRecord& record) {
+    ++non_finite_in_a_row_, ++non_finite_;
+    const Size allowed = run_.resolved.skip_nonfinite;
+    if (non_finite_in_a_row_ > allowed) {
+      tell_program(record);
+      stop_at_non_finite(record);
+    }
+    const std::string reason = std::isfinite(record.loss) ? "gradient norm not finite" : "loss not finite";
+    run_.log.event({{"event", "skip"},
+                    {"step", record.step},
+                    {"reason", reason},
+                    {"loss_scale", 1},
+                    {"in_a_row", non_finite_in_a_row_},
+                    {"since_start", non_finite_}});
+    run_.log.say(
+        fmt::format("step {:>5}: no update, {}; {} in a row (train.skip_nonfinite allows {}), {} since the start",
+                    record.step, reason, non_finite_in_a_row_, allowed, non_finite_));
+  }
+
   void note_skipped_for_scale(const recorder::StepRecord& record) {
     const std::string reason = std::isfinite(record.loss) ? "gradients beyond f16" : "loss not finite";
     note_skipped(record, reason);
@@ -269,7 +292,11 @@ class TrainingLoop {
   }
 
   [[noreturn]] void stop_at_non_finite(const recorder::StepRecord& record) {
-    run_.log.event({{"event", "skip"}, {"step", record.step}, {"reason", "non-finite loss or gradient"}});
+    run_.log.event({{"event", "skip"},
+                    {"step", record.step},
+                    {"reason", "non-finite loss or gradient"},
+                    {"in_a_row", non_finite_in_a_row_},
+                    {"since_start", non_finite_}});
     trace_.finish();
     saver_.give_up();
     saver_.drop_memory();
@@ -278,8 +305,13 @@ class TrainingLoop {
       saved = fmt::format("step {} was saved last", last);
       hint += fmt::format(", in a new run.dir with --checkpoint.resume={}", run_.resolved.checkpoint.dir);
     }
-    NonFiniteError error(fmt::format("step {}: loss {}, gradient norm {}: expected finite numbers; {}", record.step,
-                                     std::abs(record.loss), std::abs(record.grad_norm), saved),
+    const Size skipped = non_finite_in_a_row_ - 1;
+    const std::string before = skipped == 0
+                                   ? ""
+                                   : fmt::format(" after {} in a row that had no update (train.skip_nonfinite={})",
+                                                 recorder::counted(skipped, "step"), run_.resolved.skip_nonfinite);
+    NonFiniteError error(fmt::format("step {}: loss {}, gradient norm {}: expected finite numbers{}; {}", record.step,
+                                     std::abs(record.loss), std::abs(record.grad_norm), before, saved),
                          hint);
     error.set_shared(0);
     throw error;
@@ -322,6 +354,7 @@ class TrainingLoop {
   int stop_signal_ = 0;                 // all ranks have agreed on it; 0: none
   bool is_stopped_by_program_ = false;  // on_step_ returned false on some rank; equal on all ranks
   bool said_without_targets_ = false;
+  Size non_finite_in_a_row_ = 0, non_finite_ = 0;  // steps without an update because loss or norm was not finite
 };
 
 // Throws UsageError if configurations differ. Ranks that run differently would wait for each other for ever.

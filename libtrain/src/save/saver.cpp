@@ -30,7 +30,7 @@ Size back_off(int attempts) { return Size{1} << (attempts - 1); }
 
 std::unique_ptr<StateCopy> state_copy_for(const SavedRun& run) {
   if (!run.policy.async.value_or(false) && !run.copies_to_memory) return nullptr;
-  return std::make_unique<StateCopy>(run.engine, saved_state(run.engine).owned);
+  return std::make_unique<StateCopy>(run.engine, saved_state(run.engine).owned, run.may_skip);
 }
 
 // Syncs the rows that led to a checkpoint to disk before the checkpoint. A busy disk takes a second for them, so this

@@ -36,6 +36,7 @@ struct SavedRun {
   bool copies_to_memory;            // true if it keeps copies of its state in the hosts' memory
   Size newest_on_disk;              // step of its newest valid checkpoint; -1: none
   std::optional<Size> from_memory;  // step of the copies in memory from which it continues; nullopt: none
+  bool may_skip = false;            // it continues after steps without an update in any dtype (train.skip_nonfinite)
   // The program's own state. After a step it may change until recorded() is called for the step.
   const State& program;
   // Returns the state for a checkpoint at this time, without the program's.

@@ -45,11 +45,12 @@ Size state_copy_bytes(const std::vector<StateRange>& ranges) {
   return checkpoint::payload_bytes_of(checkpoint::copy_layout(ranges));
 }
 
-StateCopy::StateCopy(Engine& engine, std::vector<StateRange> ranges)
+StateCopy::StateCopy(Engine& engine, std::vector<StateRange> ranges, bool may_skip)
     : engine_(engine),
       ranges_(std::move(ranges)),
       layout_(ranges_.size()),
       stream_(engine.options().device),
+      may_skip_(may_skip || engine.options().dtype == DType::f16 || engine.options().ignored_targets),
       first_loss_scale_(engine.loss_scale()) {
   const std::vector<std::size_t> order = order_in_copy(ranges_);
   std::vector<StateRange> in_memory;
@@ -81,10 +82,7 @@ Event StateCopy::start(void* to) const {
   return copied;
 }
 
-LossScale StateCopy::loss_scale() const {
-  const EngineOptions& options = engine_.options();
-  return options.dtype == DType::f16 || options.ignored_targets ? engine_.loss_scale() : first_loss_scale_;
-}
+LossScale StateCopy::loss_scale() const { return may_skip_ ? engine_.loss_scale() : first_loss_scale_; }
 
 std::vector<StateRange> StateCopy::ranges_in(const std::shared_ptr<void>& copy) const {
   std::vector<StateRange> ranges = ranges_;

@@ -13,8 +13,9 @@ namespace lt::saver {
 // At most one per engine, because the engine's update waits for one stream only.
 class StateCopy {
  public:
-  // Copies `ranges` of the state of `engine`, which must outlive this object.
-  StateCopy(Engine& engine, std::vector<StateRange> ranges);
+  // Copies `ranges` of the state of `engine`, which must outlive this object. `may_skip`: the run continues after a
+  // step without an update in any dtype (train.skip_nonfinite).
+  StateCopy(Engine& engine, std::vector<StateRange> ranges, bool may_skip = false);
 
   // The place of each range in a copy, and the size of a copy.
   const std::vector<checkpoint::CopyRange>& layout() const { return layout_; }
@@ -25,8 +26,8 @@ class StateCopy {
   // Copies the state after the last step to `to`, which holds bytes() bytes. On the CPU it returns when the copy is
   // complete. On a GPU the event marks completion, and the next update waits for it.
   Event start(void* to) const;
-  // The loss scale of that state, with the counts of skipped steps. In f16 and with ignored targets it waits for the
-  // last step. Other runs end at the first step without an update, so the constructor's value is still right.
+  // The loss scale of that state, with the counts of skipped steps. In f16, with ignored targets and with `may_skip` it
+  // waits for the last step. Other runs end at the first step without an update, so the constructor's value is right.
   LossScale loss_scale() const;
   // Returns the same ranges, with `copy` as the memory of their values.
   std::vector<StateRange> ranges_in(const std::shared_ptr<void>& copy) const;
@@ -41,6 +42,7 @@ class StateCopy {
   };
   std::vector<Transfer> transfers_;
   Stream stream_;
+  bool may_skip_;
   LossScale first_loss_scale_;
 };
 

@@ -73,6 +73,7 @@ enum class Precision { f32, bf16, f16, fp8 };
 struct TrainConfig {
   Size steps = 1000;
   double max_minutes = 0;                             // of training, per start; 0 disables the limit
+  Size skip_nonfinite = 0;                            // steps in a row without an update before exit code 5
   Size micro_batch = 8, accum = 1, global_batch = 0;  // global_batch: samples; 0: ranks x micro_batch x accum
   Size seq = 0;                                       // tokens per sample; 0: Model::default_seq()
   std::optional<Precision> dtype =

@@ -60,7 +60,8 @@ struct Resolved {
   EngineOptions step;  // for device index 0; each rank of a host sets its own index
   OptimizerGroups optimizers{{}, 0, 0};
   Schedule schedule;
-  double max_minutes = 0;  // minutes of training, per start; 0 disables the limit
+  double max_minutes = 0;   // minutes of training, per start; 0 disables the limit
+  Size skip_nonfinite = 0;  // steps in a row that may have no update because loss or norm is not finite
   EvaluationSpec evaluation;
   Size sample_every = 0;        // steps; 0: never
   CheckpointConfig checkpoint;  // `dir` is not empty

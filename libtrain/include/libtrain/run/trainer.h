@@ -118,7 +118,8 @@ class Trainer {
   // rank calls `on_step` after each step, in order, and after the evaluation of that step if there is one. On a GPU the
   // next step may already run; the run then stops after that one. All ranks must call train(), and only once. Throws
   // UsageError, DataError, CommError, NonFiniteError if loss or gradient norm is not finite (in f16: at loss scale 1,
-  // from which it cannot fall), and the exceptions of the program's functions.
+  // from which it cannot fall) in more than train.skip_nonfinite steps in a row, and the exceptions of the program's
+  // functions.
   ExitCode train(BatchSource& batches, const StepCallback& on_step = {});
   // Like train() above, on the files of options.data.
   ExitCode train(const StepCallback& on_step = {});
