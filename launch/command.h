@@ -51,5 +51,6 @@ CommandBody set_up_eval(CLI::App& app, const Models& models);
 CommandBody set_up_checkpoint(CLI::App& app, const Models& models);
 CommandBody set_up_report(CLI::App& app, const Models& models);
 CommandBody set_up_bench(CLI::App& app, const Models& models);
+CommandBody set_up_doctor(CLI::App& app, const Models& models);
 
 }  // namespace lt::launch

@@ -22,6 +22,8 @@ std::vector<Command> commands(const ModelTable& models) {
        all ? "measure kernels, collectives, steps and scaling; compare results"
            : "measure collectives, steps and scaling; compare results",
        true, false, true, set_up_bench, "compare"},
+      {"doctor", "show what this build and machine have, what is missing and what that costs", true, false, false,
+       set_up_doctor},
   };
   if (!models.transformers) std::erase_if(table, [](const Command& command) { return command.for_transformers; });
   return table;

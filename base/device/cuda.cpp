@@ -159,6 +159,18 @@ int compute_capability(int device) {
   return 10 * major + minor;
 }
 
+Size total_memory(int device) {
+  cudaDeviceProp properties{};
+  LT_CUDA(cudaGetDeviceProperties(&properties, device));
+  return static_cast<Size>(properties.totalGlobalMem);
+}
+
+bool can_access(int device, int other) {
+  int can = 0;
+  LT_CUDA(cudaDeviceCanAccessPeer(&can, device, other));
+  return can != 0;
+}
+
 double multiply_add_flops(int device) {
   constexpr double kLanes = 128, kFlops = 2;  // per multiprocessor, from compute capability 8.6 on, 9.0 included
   int multiprocessors = 0, kilohertz = 0;

@@ -23,6 +23,8 @@ int count();                             // number of devices, at most kMostDevi
 std::string bus_id(int device);          // unique among the devices of a host, "0000:1b:00.0"
 std::string name(int device);            // from the driver
 int compute_capability(int device);      // 90 for 9.0
+Size total_memory(int device);           // bytes; makes no context on the device
+bool can_access(int device, int other);  // true if it can read and write the other's memory
 double multiply_add_flops(int device);   // peak f32 FLOP/s of its multiprocessors, at their highest clock
 std::string driver_version();            // CUDA version that the driver supports, "13.0"; empty without a driver
 

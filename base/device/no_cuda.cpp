@@ -16,6 +16,8 @@ int count() { return 0; }
 std::string bus_id(int) { not_built(); }
 std::string name(int) { not_built(); }
 int compute_capability(int) { not_built(); }
+Size total_memory(int) { not_built(); }
+bool can_access(int, int) { not_built(); }
 double multiply_add_flops(int) { not_built(); }
 std::string driver_version() { return {}; }
 

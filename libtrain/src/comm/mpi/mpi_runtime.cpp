@@ -63,6 +63,14 @@ bool is_later_mpi_rank() {
   return false;
 }
 
+std::string mpi_library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  LT_MPI(MPI_Get_library_version(text.data(), &length));
+  const std::string whole = text.data();  // "Open MPI v4.1.4, package: ...", or several lines
+  return whole.substr(0, whole.find_first_of(",\n"));
+}
+
 void check_mpi(int code, const char* expression, const char* file, int line) {
   if (code == MPI_SUCCESS) return;
   std::array<char, MPI_MAX_ERROR_STRING> text{};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "libtrain/comm/world.h"
 
@@ -10,6 +11,9 @@ namespace lt::comm {
 // The hint for ranks that have neither MPI nor a meeting place.
 inline constexpr const char* kLaunchHint =
     "start them with mpirun -n N, srun --mpi=pmix or ltrain launch -n N, or set MASTER_ADDR and MASTER_PORT";
+
+// The library over which this program runs, "Open MPI v4.1.4". Needs no initialised MPI.
+std::string mpi_library_version();
 
 // Initialises MPI for `info.size` > 1 ranks. Releasing the last copy finalises it, except during stack unwinding or if
 // the program had initialised it itself. Throws CommError without an MPI launcher, if MPI does not see these ranks, or
