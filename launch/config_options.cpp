@@ -2,6 +2,7 @@
 #include "launch/config_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 
 namespace lt::launch {
@@ -11,11 +12,15 @@ ConfigOptions::ConfigOptions(CLI::App& app, const Models& models) : models_(mode
       ->check({[](std::string& file) { return file.empty() ? "expected a file, got \"\"" : std::string(); }, ""})
       ->option_text("FILE");
   app.add_flag("--print-config", values_->print, "print the whole configuration as TOML and exit");
-  for (const ConfigKey& key : config_keys(models)) {
+  const auto add = [&](const ConfigKey& key) {
     const auto unused = [](const CLI::results_t&) { return true; };
     app.add_option("--" + key.name, CLI::callback_t(unused), key.help)
         ->option_text("= " + key.fallback)
         ->group("[" + key.name.substr(0, key.name.find('.')) + "]");
+  };
+  for (const ConfigKey& key : config_keys(models)) {
+    add(key);
+    std::ranges::for_each(key.fields, add);
   }
   app.get_formatter()->column_width(36);
   app.footer(

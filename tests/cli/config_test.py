@@ -109,7 +109,7 @@ class Config(program.CliTest):
         file = self.write("run.toml", "[train]\nsteps = 1.5\n")
         self.assert_error(self.print_config("--config", file, "--train.steps=5"), 2, steps + f"1.5 (from {file}:2)")
         self.assert_error(self.print_config("--parallel.strategy=zero4"), 2,
-                          '[config] parallel.strategy: expected one of ddp, zero1, zero2, zero3, got "zero4" '
+                          '[config] parallel.strategy: expected one of ddp, zero1, zero2, zero3, fsdp, got "zero4" '
                           "(from the command line)")
 
     def test_errors_of_several_keys_name_the_source(self):

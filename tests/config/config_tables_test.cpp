@@ -10,7 +10,9 @@ using lt::Config;
 using lt::load_config;
 using lt_test::from_file;
 using lt_test::of_command_line;
+using lt_test::of_file;
 using lt_test::refusal;
+using lt_test::Variable;
 
 TEST_CASE("config: groups of optimizers from TOML, JSON and their own text", "[config]") {
   const std::string json = R"([{"match": "blocks.*.norm*", "weight_decay": 0}, {"match": "head*", "lr_scale": 2.5}])";
@@ -98,7 +100,7 @@ TEST_CASE("config: sources of data from TOML, JSON and their own text", "[config
   CHECK(one[0].files == std::vector<std::string>{"a.bin", "b.bin"});
   CHECK(lt::config::data_spec(Config{}).sources.empty());
   for (const auto& [text, expected] :
-       {std::pair<const char*, const char*>{"a.bin", "data.sources: expected tables, got 'a.bin'"},
+       {std::pair<const char*, const char*>{"[1]", "data.sources: expected tables, got '[1]'"},
         {"[{}]", "data.sources[0].files: expected text or a list of texts, got none"},
         {R"([{"files": []}])", "data.sources[0].files: expected text or a list of texts, got []"},
         {R"([{"files": ["a", ""]}])", R"(files: expected text or a list of texts, got ["a", ""])"},
@@ -113,6 +115,85 @@ TEST_CASE("config: sources of data from TOML, JSON and their own text", "[config
   const Config both = load_config("", {{"data.sources", json}, {"data.train", "x.bin"}});
   CHECK(refusal([&] { lt::config::complete(both, 1, lt::DeviceType::cpu); }).message ==
         "data.train: expected none with data.sources, got x.bin (from the command line)");
+}
+
+TEST_CASE("config: sources of data in the short form of a shell", "[config]") {
+  const auto sources = [](const char* text) {
+    return lt::flatten(load_config("", {{"data.sources", text}})).at("data.sources");
+  };
+  CHECK(sources("a/*.bin:0.7,b/*.bin:0.3") ==
+        R"([{files = ["a/*.bin"], weight = 0.7}, {files = ["b/*.bin"], weight = 0.3}])");
+  CHECK(sources("s3:a b.bin:2") == R"([{files = ["s3:a b.bin"], weight = 2.0}])");  // the last colon counts
+  CHECK(sources("a.bin,b.bin:1e-3") ==
+        R"([{files = ["a.bin"], weight = 1.0}, {files = ["b.bin"], weight = 0.001}])");  // 1 as in a table
+  CHECK(sources(" [{\"files\": \"a.bin\"}]") == R"([{files = ["a.bin"], weight = 1.0}])");
+  CHECK(sources("") == "[]");
+  {
+    const Variable given("LTRAIN_DATA_SOURCES", "a.bin:3");
+    CHECK(lt::flatten(load_config("", {})).at("data.sources") == R"([{files = ["a.bin"], weight = 3.0}])");
+  }
+  const Config config = load_config("", {{"data.sources", "a/*.bin:0.7,b.bin"}});
+  CHECK(lt::flatten(from_file(lt::to_toml(config))) == lt::flatten(config));
+  for (const char* text : {"a.bin:", "a.bin:x", ":1", "a.bin:1,", "a,,b", "s3:a.bin", "a:1e999"}) {
+    INFO(text);
+    const auto refused = of_command_line({{"data.sources", text}});
+    CHECK(refused.message.starts_with("data.sources: expected FILES:WEIGHT,... with weights above 0, got '"));
+    CHECK(refused.hint.starts_with("a name with a comma, or with a colon and no weight, needs JSON: '[{"));
+  }
+  CHECK(of_command_line({{"data.sources", "a:1,b:0"}}).message ==
+        "data.sources[1].weight: expected a number above 0, got 0 (from the command line)");
+  for (const char* text : {"a:nan", "a:inf", "a:-1"}) {
+    CHECK(of_command_line({{"data.sources", text}}).message.starts_with("data.sources[0].weight: expected a number"));
+  }
+  CHECK(from_file("data.sources = []").data.sources.empty());
+  CHECK(of_file("data.sources = \"a:1\"").message == "data.sources: expected tables, got another value (from F:1)");
+}
+
+TEST_CASE("config: adapters field by field, outside of files", "[config]") {
+  using Lora = lt::nn::Lora;
+  const auto lora = [](const lt_test::Pairs& pairs) { return load_config("", pairs).model.lora; };
+  const Config given =
+      load_config("", {{"model.lora.targets", "q_proj,v_proj"}, {"model.lora.rank", "16"}, {"model.lora.alpha", "8"}});
+  CHECK(given.model.lora == Lora{16, 8, {"q_proj", "v_proj"}});
+  CHECK(given.origins.at("model.lora") == "from the command line");
+  CHECK(lt::flatten(from_file(lt::to_toml(given))) == lt::flatten(given));
+  CHECK(lora({{"model.lora.rank", "4"}, {"model.lora.rank", "2"}}) == Lora{2, 0, {}});
+  CHECK(lora({{"model.lora", R"({"rank": 4, "alpha": 8})"}, {"model.lora.rank", "2"}}) == Lora{2, 8, {}});
+  CHECK(lora({{"model.lora.rank", "2"}, {"model.lora", ""}}) == Lora());
+  const std::string file = "[model.lora]\nrank = 4\nalpha = 8\ntargets = [\"q_proj\"]\n";
+  CHECK(from_file(file, {{"model.lora.rank", "2"}}).model.lora == Lora{2, 8, {"q_proj"}});
+  CHECK(from_file(file, {{"model.lora.targets", ""}}).model.lora == Lora{4, 8, {}});
+  {
+    const Variable rank("LTRAIN_MODEL_LORA_RANK", "3"), alpha("LTRAIN_MODEL_LORA_ALPHA", "5");
+    CHECK(lora({{"model.lora.alpha", "7"}}) == Lora{3, 7, {}});
+    CHECK(from_file(file).model.lora == Lora{3, 5, {"q_proj"}});
+    const Variable whole("LTRAIN_MODEL_LORA", R"({"rank": 9, "targets": ["k_proj"]})");  // comes before its fields
+    CHECK(lora({}) == Lora{3, 5, {"k_proj"}});
+  }
+  {
+    const Variable wrong("LTRAIN_MODEL_LORA_RNK", "3");
+    CHECK(of_command_line({}) ==
+          lt_test::Refusal{"unknown field model.lora.rnk (from the environment variable LTRAIN_MODEL_LORA_RNK)",
+                           "did you mean rank?"});
+  }
+  CHECK(of_command_line({{"model.lora.alpa", "3"}}) ==
+        lt_test::Refusal{"unknown field model.lora.alpa (from the command line)", "did you mean alpha?"});
+  for (const auto& [field, value, expected] :
+       {std::tuple{"rank", "0", "an integer of at least 1, got 0"},
+        {"rank", "x", "an integer of at least 1, got \"x\""},
+        {"rank", "", "an integer of at least 1, got \"\""},
+        {"alpha", "0", "a number above 0, got 0"},
+        {"alpha", "1x", "a number above 0, got \"1x\""},
+        {"targets", "a,,b", "text or a list of texts, got [\"a\", \"\", \"b\"]"}}) {
+    const std::string key = std::string("model.lora.") + field;
+    INFO(key << " = " << value);
+    // Even if the rank is given, and a later value overrides this one.
+    CHECK(of_command_line({{"model.lora.rank", "1"}, {key, value}, {key, "1"}}).message ==
+          key + ": expected " + expected + " (from the command line)");
+  }
+  CHECK(of_command_line({{"model.lora.alpha", "8"}}).message ==
+        "model.lora.rank: expected an integer of at least 1, got none (from the command line)");
+  CHECK(of_file("[model]\n\"lora.rank\" = 4\n").message == "unknown key model.lora.rank (from F:2)");  // no table
 }
 
 TEST_CASE("config: adapters from TOML, JSON and their own text", "[config]") {

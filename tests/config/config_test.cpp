@@ -102,6 +102,18 @@ TEST_CASE("config: the text reads back to the same", "[config]") {
   CHECK(lt::to_toml(Config{}).starts_with("[model]\npreset = \"gpt-tiny\"\nfamily = \"\"\nlayers = 0\n"));
 }
 
+TEST_CASE("config: fsdp is read as zero3 in every layer, and never written", "[config]") {
+  const auto name = [](const Config& config) { return lt::flatten(config).at("parallel.strategy"); };
+  CHECK(name(load_config("", {{"parallel.strategy", "fsdp"}})) == "\"zero3\"");
+  const Config config = from_file("[parallel]\nstrategy = \"fsdp\"\n");
+  CHECK(name(config) == "\"zero3\"");
+  CHECK(config.parallel.strategy == lt::Strategy::zero3);
+  CHECK(lt::to_toml(config).find("fsdp") == std::string::npos);
+  const Variable given("LTRAIN_PARALLEL_STRATEGY", "fsdp");
+  CHECK(name(load_config("", {})) == "\"zero3\"");
+  CHECK(lt::find_strategy("fsdp") == lt::Strategy::zero3);
+}
+
 TEST_CASE("config: the keys, each once, with default and help", "[config]") {
   std::set<std::string> names;
   const auto defaults = lt::flatten(Config{});
@@ -112,6 +124,7 @@ TEST_CASE("config: the keys, each once, with default and help", "[config]") {
     CHECK(!key.help.empty());
     if (key.name == "parallel.recompute") CHECK(key.choices == std::vector<std::string>{"none", "selective", "full"});
     if (key.name == "run.dir") CHECK(key.choices.empty());
+    CHECK(key.fields.size() == (key.name == "model.lora" ? 3 : 0));
   }
   CHECK(names.size() == defaults.size());
   CHECK(names.size() == 88);
@@ -174,7 +187,7 @@ TEST_CASE("config: wrong types and values, with where they came from", "[config]
   CHECK(cl("data.shuffle", "yes") == "data.shuffle: expected true or false, got \"yes\"");
   CHECK(cl("data.train", "a,,b") == "data.train: expected text or a list of texts, got \"a,,b\"");
   CHECK(cl("parallel.strategy", "zero4") ==
-        "parallel.strategy: expected one of ddp, zero1, zero2, zero3, got \"zero4\"");
+        "parallel.strategy: expected one of ddp, zero1, zero2, zero3, fsdp, got \"zero4\"");
   CHECK(cl("parallel.recompute", "") == "parallel.recompute: expected one of none, selective, full, got \"\"");
   CHECK(cl("parallel.reduce_dtype", "fp32") == "parallel.reduce_dtype: expected one of f32, bf16, got \"fp32\"");
   CHECK(cl("model.preset", "gpt3").starts_with("model.preset: expected one of gpt2-124m, "));

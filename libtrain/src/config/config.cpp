@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "config/config_lora.h"
 #include "config/config_schema.h"
 #include "config/config_toml.h"
 #include "config/model_table.h"
@@ -28,15 +29,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "LTRAIN_";
+constexpr const char* kLora = "model.lora";
 // Variables that the program reads but that are not configuration.
 constexpr std::string_view kReserved[] = {"LTRAIN_FAULT", "LTRAIN_TOKEN", "LTRAIN_RESTART", "LTRAIN_DIE_WITH_PARENT",
                                           "LTRAIN_LISTEN_FD"};
 
-std::string variable_of(const Key& key) {
-  std::string name = fmt::format("{}{}_{}", kPrefix, key.section, key.name);
-  for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return name;
+// "model.lora.rank" becomes LTRAIN_MODEL_LORA_RANK.
+std::string variable_of(const std::string& name) {
+  std::string variable = fmt::format("{}{}", kPrefix, name);
+  for (char& c : variable) c = c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return variable;
 }
+std::string variable_of(const Key& key) { return variable_of(key.full_name()); }
 
 template <class Name>
 std::vector<std::string> names_of(const std::vector<Key>& keys, Name&& name) {
@@ -67,6 +71,8 @@ class Layers {
 
   void set(const std::string& name, const Value& value, const std::string& source) {
     const Key* key = find_key(keys_, name);
+    const auto* text = std::get_if<Text>(&value);
+    if (key == nullptr && text != nullptr && set_field(name, text->text, source)) return;
     if (key == nullptr) {
       throw UsageError("config", fmt::format("unknown key {} ({})", name, source), hint_for_key(name));
     }
@@ -86,11 +92,28 @@ class Layers {
   }
 
   void set_variable(const std::string& variable, const std::string& value) {
-    const auto found = std::ranges::find(keys_, variable, variable_of);
+    const std::string source = "from the environment variable " + variable;
+    const auto found = std::ranges::find_if(keys_, [&](const Key& key) { return variable_of(key) == variable; });
     if (found == keys_.end()) {
+      const std::string of_lora = variable_of(kLora) + "_";
+      if (variable.starts_with(of_lora) &&
+          set_field(kLora + ("." + io::lower_case(variable.substr(of_lora.size()))), value, source)) {
+        return;
+      }
       throw UsageError("config", fmt::format("unknown environment variable {}", variable), hint_for_variable(variable));
     }
-    set(found->full_name(), Text{value}, "from the environment variable " + variable);
+    set(found->full_name(), Text{value}, source);
+  }
+
+  // The last call, after all layers.
+  void require_complete() {
+    const nn::Lora* const adapters = lora();
+    if (adapters == nullptr) return;
+    try {
+      require_rank(*adapters, kLora);
+    } catch (const UsageError& error) {
+      throw error.from(config_.origins.at(kLora));
+    }
   }
 
   // After the layer of `file`. If it is that of a run's folder, which may have been moved or copied, it means the run
@@ -107,6 +130,29 @@ class Layers {
   const Config& config() const { return config_; }
 
  private:
+  // The value of model.lora; null if the models have no such key.
+  nn::Lora* lora() {
+    const Key* key = find_key(keys_, kLora);
+    if (key == nullptr) return nullptr;
+    const Field field = key->field(config_);
+    auto* const* found = std::get_if<nn::Lora*>(&field);
+    return found == nullptr ? nullptr : *found;
+  }
+
+  // Sets a field of model.lora from its name "model.lora.rank". Returns false for other names.
+  bool set_field(const std::string& name, const std::string& text, const std::string& source) {
+    const std::string begin = std::string(kLora) + ".";
+    nn::Lora* const adapters = name.starts_with(begin) ? lora() : nullptr;
+    if (adapters == nullptr) return false;
+    try {
+      set_lora_field(*adapters, kLora, name.substr(begin.size()), text);
+    } catch (const UsageError& error) {
+      throw error.from(source);
+    }
+    config_.origins[kLora] = source;
+    return true;
+  }
+
   std::string hint_for_key(const std::string& name) const {
     if (is_section(keys_, name)) {
       return fmt::format("{} is a section: its keys are {}.KEY, or KEY below [{}]", name, name, name);
@@ -171,10 +217,13 @@ bool is_transformer(const Config& config) { return config.models->transformers &
 namespace lt {
 
 std::vector<ConfigKey> config_keys(const Models& models) {
-  const Config fallbacks = default_config(models);
+  Config fallbacks = default_config(models);
   std::vector<ConfigKey> made;
   for (const config::Key& key : config::schema(*models)) {
-    made.push_back({key.full_name(), config::toml_text(fallbacks, key), config::help_of(key), key.rule.choices});
+    made.push_back({key.full_name(), config::toml_text(fallbacks, key), config::help_of(key), key.rule.choices, {}});
+    if (std::holds_alternative<nn::Lora*>(key.field(fallbacks))) {
+      made.back().fields = config::lora_fields(key.full_name());
+    }
   }
   return made;
 }
@@ -205,6 +254,7 @@ Config load_config(const std::string& file, const std::vector<std::pair<std::str
   }
   config::add_environment(layers);
   for (const auto& [name, value] : command_line) layers.set(name, config::Text{value}, "from the command line");
+  layers.require_complete();
   return layers.config();
 }
 

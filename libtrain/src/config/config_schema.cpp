@@ -26,6 +26,7 @@ template <HasNames T>
 Rule named() {
   Rule rule{.low = 0, .high = 0};
   for (const Named<T>& entry : kNames<T>) rule.choices.emplace_back(entry.name);
+  for (const Named<T>& entry : kAliases<T>) rule.choices.emplace_back(entry.name);
   return rule;
 }
 Rule one_of_or_empty(std::vector<std::string> choices) {
@@ -136,7 +137,7 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(data, val, text(), "list of token files for evaluation, given like data.train"),
     LT_KEY(data, sources, any(),
            "list of {files, weight} tables, instead of data.train; on the command line or in the environment, pass "
-           "JSON"),
+           "FILES:WEIGHT,FILES:WEIGHT or JSON"),
     LT_KEY(data, documents, named<Documents>(),
            "mask: attention and targets stay within a document, which ends at an end-of-text token, and positions "
            "restart in each; cross: document boundaries are ignored"),
@@ -148,8 +149,8 @@ std::vector<Key> schema(const ModelTable& models) {
   };
   const std::vector<Key> others = {
     LT_KEY(parallel, strategy, named<Strategy>(),
-           "tensors to shard over the ranks; ddp: none; zero1: optimizer state; zero2: also gradients; zero3 (FSDP): "
-           "also parameters"),
+           "tensors to shard over the ranks; ddp: none; zero1: optimizer state; zero2: also gradients; zero3, also "
+           "named fsdp: also parameters"),
     LT_KEY(parallel, shard_size, at_least(0), "ranks per shard group; 0: all ranks; fewer: hybrid sharding (HSDP)"),
     LT_KEY(parallel, recompute, named<Recompute>(),
            "activations to recompute in the backward pass; selective: norms and activation functions; full: whole "

@@ -1,4 +1,5 @@
-// Reads sources and checks every field. data::Mixture checks the weights against each other.
+// Reads sources, given as TOML tables or as text of two forms, and checks every field. data::Mixture checks the weights
+// against each other.
 #include "config/config_sources.h"
 
 #include <fmt/format.h>
@@ -22,10 +23,32 @@ void set(DataSource& source, const TableFields& fields, const std::string& field
   }
 }
 
+[[noreturn]] void refuse_part(const std::string& key, const std::string& part) {
+  throw UsageError(
+      "config", key, "FILES:WEIGHT,... with weights above 0", "'" + part + "'",
+      fmt::format("a name with a comma, or with a colon and no weight, needs JSON: '{}'", kExampleOfSources));
+}
+
+// "code/*.bin:0.3,b.bin:0.7". The last colon of each part separates files and weight; a part without one has weight 1.
+std::vector<Table> tables_of_text(const std::string& text, const std::string& key) {
+  std::vector<Table> tables;
+  for (const std::string& part : split_at_commas(text)) {
+    const std::size_t colon = part.rfind(':');
+    const bool has_weight = colon != part.npos;
+    const auto weight = has_weight ? number_in<double>(part.substr(colon + 1)) : 1.0;
+    if (part.empty() || colon == 0 || !weight) refuse_part(key, part);
+    tables.push_back({{"files", part.substr(0, colon)}, {"weight", *weight}});
+  }
+  return tables;
+}
+
 }  // namespace
 
 std::vector<DataSource> sources_from(const Value& value, const std::string& key) {
-  const std::vector<Table> tables = tables_from(value, key, kExampleOfSources);
+  const auto* text = std::get_if<Text>(&value);
+  const bool is_short = text != nullptr && !is_json(text->text);
+  const std::vector<Table> tables =
+      is_short ? tables_of_text(text->text, key) : tables_from(value, key, kExampleOfSources);
   if (tables.size() > kMaxDataSources) {
     throw UsageError("config", key, fmt::format("at most {}", kMaxDataSources), std::to_string(tables.size()));
   }

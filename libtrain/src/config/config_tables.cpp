@@ -89,6 +89,21 @@ double number_of(const Scalar& value) {
 
 }  // namespace
 
+bool is_json(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != text.npos && (text[first] == '[' || text[first] == '{');
+}
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> parts;
+  if (text.empty()) return parts;
+  for (std::size_t begin = 0, end = 0; end != text.npos; begin = end + 1) {
+    end = text.find(',', begin);
+    parts.push_back(text.substr(begin, end == text.npos ? end : end - begin));
+  }
+  return parts;
+}
+
 std::vector<Table> tables_from(const Value& value, const std::string& key, const char* example) {
   if (const auto* text = std::get_if<Text>(&value)) {
     if (text->text.empty()) return {};

@@ -2,13 +2,30 @@
 // environment.
 #pragma once
 
+#include <charconv>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "config/config_schema.h"
 
 namespace lt::config {
+
+// Returns nullopt unless the whole text is a number of type T.
+template <class T>
+std::optional<T> number_in(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional<T>(value) : std::nullopt;
+}
+
+// The parts between the commas, which may be empty. Empty text has no parts.
+std::vector<std::string> split_at_commas(const std::string& text);
+
+// True if the text begins with [ or {, which means JSON.
+bool is_json(std::string_view text);
 
 // Both throw UsageError: "<key>: expected tables, got ...". If JSON was expected, the hint shows `example`. Empty text
 // yields an empty list or an empty table.

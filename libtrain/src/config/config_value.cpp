@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <climits>
 #include <cmath>
 #include <concepts>
@@ -15,6 +14,7 @@
 #include "config/config_lora.h"
 #include "config/config_schema.h"
 #include "config/config_sources.h"
+#include "config/config_tables.h"
 #include "config/names.h"
 #include "io/utf8.h"
 #include "libtrain/error.h"
@@ -105,13 +105,6 @@ std::string toml(const std::vector<Table>&) { return "tables"; }
 std::string toml(const Text& value) { return in_quotes(value.text); }
 std::string toml(const Unsupported& value) { return value.text; }
 
-template <class T>
-std::optional<T> number(const std::string& text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() ? std::optional<T>(value) : std::nullopt;
-}
-
 // Cuts a text at its commas, except for those in the name of a file that exists. The longest name counts.
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -140,12 +133,12 @@ std::optional<T> convert(const Rule& rule, const Value& value) {
     const auto* string = std::get_if<std::string>(&value);
     if (text != nullptr || string != nullptr) return value_named<T>(text != nullptr ? text->text : *string);
   } else if constexpr (is_integer<T>) {
-    const auto given = text != nullptr      ? number<std::int64_t>(text->text)
+    const auto given = text != nullptr      ? number_in<std::int64_t>(text->text)
                        : integer != nullptr ? std::optional(*integer)
                                             : std::nullopt;
     if (given && *given >= rule.low && *given <= highest_of<T>(rule)) return static_cast<T>(*given);
   } else if constexpr (std::is_floating_point_v<T>) {
-    if (text != nullptr) return number<T>(text->text);
+    if (text != nullptr) return number_in<T>(text->text);
     if (integer != nullptr) return static_cast<T>(*integer);
     if (const auto* given = std::get_if<double>(&value)) return static_cast<T>(*given);
   } else if constexpr (std::is_same_v<T, std::string>) {
@@ -210,7 +203,7 @@ std::string expected(const Rule& rule, const Value& value) {
   if constexpr (std::is_same_v<T, Size>) {
     const auto* text = std::get_if<Text>(&value);
     const auto* integer = std::get_if<std::int64_t>(&value);
-    const auto given = text != nullptr      ? number<double>(text->text)
+    const auto given = text != nullptr      ? number_in<double>(text->text)
                        : integer != nullptr ? std::optional(1.0 * *integer)
                                             : 0;
     if (highest_of<T>(rule) == kMaxCount && given.value_or(0) <= kMaxCount) {

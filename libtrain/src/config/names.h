@@ -80,6 +80,12 @@ inline constexpr std::array kNames<Recompute> = [] {
   return names;
 }();
 
+// Other names, which are read and never written.
+template <class T>
+inline constexpr std::array<Named<T>, 0> kAliases{};
+template <>
+inline constexpr std::array kAliases<Strategy> = std::to_array<Named<Strategy>>({{kFsdp, Strategy::zero3}});
+
 template <class T>
 concept HasNames = !std::is_same_v<const std::nullptr_t, decltype(kNames<T>)>;
 
@@ -95,6 +101,9 @@ std::string name_of(const T& value) {
 template <HasNames T>
 std::optional<T> value_named(std::string_view name) {
   for (const Named<T>& entry : kNames<T>) {
+    if (entry.name == name) return entry.value;
+  }
+  for (const Named<T>& entry : kAliases<T>) {
     if (entry.name == name) return entry.value;
   }
   return std::nullopt;

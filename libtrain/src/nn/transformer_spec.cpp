@@ -98,7 +98,7 @@ const std::vector<SpecField>& spec_fields() {
        "attention window in positions, the token's own included; 0 uses the preset's value, else no window", true},
       {"lora", &T::lora, 0, 0,
        "train only LoRA adapters, described by a {rank, alpha, targets} table; on the command line or in the "
-       "environment, pass JSON", true, false},
+       "environment, pass its fields one by one, or JSON", true, false},
       {"dropout", &T::dropout, 0, 1,
        "dropout probability in training; if unset, or 0 in the --config file: the value of the checkpoint in "
        "model.from, if any, else 0",

@@ -6,11 +6,13 @@
 namespace lt {
 
 const Strategy& find_strategy(std::string_view name) {
+  if (name == kFsdp) return Strategy::zero3;
   std::string names;
   for (const Strategy& strategy : kStrategies) {
     if (strategy.name == name) return strategy;
-    names += (names.empty() ? "" : ", ") + std::string(strategy.name);
+    names += std::string(strategy.name) + ", ";
   }
+  names += kFsdp;
   throw UsageError("engine", "strategy", "one of " + names, '"' + std::string(name) + '"');
 }
 

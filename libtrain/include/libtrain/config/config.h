@@ -163,6 +163,8 @@ struct ConfigKey {
   std::string fallback;              // default, as TOML text
   std::string help;                  // meaning, unit, choices
   std::vector<std::string> choices;  // the allowed values; empty: not restricted to a list
+  // The fields of a table that are options too: "model.lora.rank". Their fallbacks are words for people.
+  std::vector<ConfigKey> fields;
 };
 // Returns all keys, in the order of `--help`.
 std::vector<ConfigKey> config_keys(const Models& models = transformer_models());

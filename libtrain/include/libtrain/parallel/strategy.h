@@ -40,7 +40,10 @@ inline constexpr Strategy kStrategies[] = {
 inline constexpr Strategy Strategy::ddp = kStrategies[0], Strategy::zero1 = kStrategies[1],
                           Strategy::zero2 = kStrategies[2], Strategy::zero3 = kStrategies[3];
 
-// Returns the strategy of this name. Throws UsageError, with the known names, if there is none.
+// Another name of zero3, PyTorch's. It is accepted wherever a strategy's name is read, and never written.
+inline constexpr std::string_view kFsdp = "fsdp";
+
+// Returns the strategy of this name, or zero3 for kFsdp. Throws UsageError, with the known names, if there is none.
 const Strategy& find_strategy(std::string_view name);
 
 }  // namespace lt
