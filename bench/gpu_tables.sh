@@ -154,7 +154,7 @@ fp8() {
 
 comm() {
   on_gpus 2 || return 0
-  on_all "$ltrain" bench comm --device=cuda --out "$out/${gpus}x-comm.json"
+  on_all "$ltrain" bench comm --train.device=cuda --out "$out/${gpus}x-comm.json"
 }
 
 scale() {  # dtype, end of the result's name

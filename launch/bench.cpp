@@ -45,11 +45,13 @@ void prepare(bench::Options& options, const Invocation& invocation) {
   });
 }
 
-// Throws if configuration keys were given; the command line accepts them for every measurement.
-void refuse_config(const Invocation& invocation, const Models& models, const char* what) {
-  if (invocation.config.empty()) return;
-  throw UsageError("usage", "unknown option --" + invocation.config.front().first,
-                   "the options: " + models->program + " bench " + what + " --help");
+// Throws if configuration keys other than `known` were given; the command line accepts them for every measurement.
+void refuse_config(const Invocation& invocation, const Models& models, const char* what, const char* known = "") {
+  for (const auto& [key, value] : invocation.config) {
+    if (key == known) continue;
+    throw UsageError("usage", "unknown option --" + key,
+                     "the options: " + models->program + " bench " + what + " --help");
+  }
 }
 
 CommandBody set_up_kernels(CLI::App& app, const Models& models) {
@@ -115,20 +117,24 @@ CommandBody set_up_comm(CLI::App& app, const Models& models) {
   struct Values {
     bench::CommOptions options;
     std::vector<std::string> sizes;
-    std::string device = "auto";
   };
   const auto o = std::make_shared<Values>();
   add_length(app, o->options, "calls", 5, 50);
-  app.add_option("--device", o->device,
+  const auto unused = [](const CLI::results_t&) {
+    return true;
+  };  // only for the help; command_line.cpp takes the value
+  app.add_option("--train.device", CLI::callback_t(unused),
                  "device of the arrays; auto: cuda if this build supports it and the machine has a GPU, else cpu")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->option_text("auto|cpu|cuda = auto");
   add_sizes(app, o->sizes);
   return [o, models](const Invocation& invocation) {
-    refuse_config(invocation, models, "comm");
+    refuse_config(invocation, models, "comm", "train.device");
     take_sizes(o->options, o->sizes);
-    if (o->device == "auto") o->options.device = invocation.world.device();
-    if (o->device == "cuda") o->options.device = invocation.world.device(DeviceType::cuda);
+    Config config;
+    collectively(invocation.world.group(), [&] { config = load_config("", invocation.config, models); });
+    const World& world = invocation.world;
+    o->options.device = config.train.device ? world.device(*config.train.device) : world.device();
     prepare(o->options, invocation);
     bench::bench_comm(invocation.world, o->options);
     return ExitCode::ok;

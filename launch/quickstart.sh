@@ -113,12 +113,12 @@ mpirun --oversubscribe --bind-to none -n "$ranks" "$ltrain" train --config examp
 took
 
 say "5/5 sample and report"
-"$ltrain" sample --checkpoint "$run" --prompt "A wise man once said" --tokens 300 --temperature 0.7
+"$ltrain" sample "$run" --prompt "A wise man once said" --tokens 300 --temperature 0.7
 "$ltrain" report "$run"
 took
 
 say "done in $SECONDS s. Next:"
 [ "$PWD" = "$began" ] || echo "   cd $PWD"
-echo "   $ltrain sample --checkpoint $run --prompt 'The meaning of life'"
+echo "   $ltrain sample $run --prompt 'The meaning of life'"
 echo "   $ltrain plan --config examples/configs/quickstart.toml --ranks $ranks ${training[*]}"
 echo "   docs/quickstart.md"

@@ -46,11 +46,11 @@ echo "== fine-tuning on $ranks ranks: ZeRO-3, documents kept apart"
   --parallel.strategy=zero3 --record.every=50 --run.dir="$out/run" "$@"
 
 echo "== evaluation: the loss on the assistant's words"
-"${mpirun[@]}" -n "$ranks" "$ltrain" eval --checkpoint "$out/run" --data "$out/data/train.bin"
+"${mpirun[@]}" -n "$ranks" "$ltrain" eval "$out/run" --data "$out/data/train.bin"
 
 echo "== chat"
 echo "user: $question"
-answer=$("$ltrain" sample --checkpoint "$out/run" --chat chatml --prompt "$question" --tokens 64 --temperature 0 2> "$out/sample.log")
+answer=$("$ltrain" sample "$out/run" --chat chatml --prompt "$question" --tokens 64 --temperature 0 2> "$out/sample.log")
 answer=${answer#"$question"$'\n'}
 echo "assistant: $answer"
 

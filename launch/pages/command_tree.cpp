@@ -24,15 +24,16 @@ PageOption page_option(const CLI::Option& option, bool takes_config) {
   PageOption made;
   for (const std::string& name : option.get_snames()) made.names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) made.names.push_back("--" + name);
-  if (made.names.empty()) made.names.push_back(option.get_single_name());
   made.value = option.get_option_text();
   if (made.value.empty() && option.get_items_expected_max() > 0) made.value = option.get_type_name();
   made.help = option.get_description();
   made.group = option.get_group();
   made.choices = choices_of(option);
-  if (!takes_config) return made;
+  if (!takes_config || made.names.empty()) return made;
   for (const ConfigKey& key : config_keys()) {
-    if ("--" + key.name != made.names.front()) continue;
+    const auto is_it = [&](const ConfigKey& named) { return "--" + named.name == made.names.front(); };
+    made.is_key = made.is_key || std::ranges::any_of(key.fields, is_it);
+    if (!is_it(key)) continue;
     made.is_key = true;
     made.choices = key.choices;
     if (key.fallback == "true" || key.fallback == "false") made.choices = {"true", "false"};
@@ -45,7 +46,11 @@ PageCommand page_command(const CLI::App& app, const std::string& path) {
   const bool takes_config = app.get_option_no_throw("--print-config") != nullptr;
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;  // hidden
-    (option->get_positional() ? made.positionals : made.options).push_back(page_option(*option, takes_config));
+    const PageOption page = page_option(*option, takes_config);
+    if (option->nonpositional()) made.options.push_back(page);
+    if (!option->get_positional()) continue;
+    made.positionals.push_back(page);
+    made.positionals.back().names = {option->get_name(true)};
   }
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
     made.commands.push_back(page_command(*sub, path.empty() ? sub->get_name() : path + " " + sub->get_name()));

@@ -92,7 +92,8 @@ class Bench(program.CliTest):
                           '[bench] --filter: expected a part of a row\'s name, got "nothing"')
 
     def test_comm(self):
-        result = self.bench("comm", "--sizes", "1000,64KiB", ranks=3)
+        result = self.bench("comm", "--sizes", "1000,64KiB", "--train.device=cpu", ranks=3)
+        self.assertIn(" --train.device=cpu", result["command"])
         factors = {"all_gather": 2 / 3, "reduce_scatter": 2 / 3, "all_reduce": 4 / 3, "broadcast": 1}
         self.assertEqual([(row["name"], row["bytes"]) for row in result["rows"]],
                          [(name, size) for name in factors for size in (1000, 65536)])
@@ -322,7 +323,10 @@ class Bench(program.CliTest):
                               "[bench] comm: --sizes: expected multiples of 4 bytes, got 6")
         self.assert_error(program.run("bench", "rates", "--sizes", "64KiB"), 2,
                           "[usage] --sizes: expected at least two ranks, because it sets the sizes of their collectives, got 1")
-        self.assert_error(program.run("bench", "comm", "--train.seq=8", ranks=2), 2,
+        for given, source in ((("--train.device=gpu",), "command line"), ((), "environment variable LTRAIN_TRAIN_DEVICE")):
+            self.assert_error(program.run("bench", "comm", *given, ranks=2, environment=None if given else {"LTRAIN_TRAIN_DEVICE": "gpu"}),
+                              2, f'[config] train.device: expected one of auto, cpu, cuda, got "gpu" (from the {source})')
+        self.assert_error(program.run("bench", "comm", "--train.device=cpu", "--train.seq=8", ranks=2), 2,
                           "[usage] unknown option --train.seq", "the options: ltrain bench comm --help")
         self.assert_error(program.run("bench", "kernels", ranks=2), 2, "[bench] kernels: expected one rank, got 2")
         self.assert_error(program.run("bench", "tune", ranks=2), 2, "[bench] tune: expected one rank, got 2")

@@ -63,6 +63,7 @@ class Commands(TrainingTest):
         self.assertEqual(last.stdout, evaluated.stdout)
         shared = program.run("eval", "--checkpoint", run, "--data", val, ranks=2)
         self.assertEqual(shared.stdout, evaluated.stdout)
+        self.check_folders(run, val, evaluated.stdout)
         self.check_choices(run)
         questions = self.write("questions.jsonl", '{"question": "The qui", "choices": ["ck", "\\u00e9\\u00e9"], "answer": 0}\n\n'
                                '{"question": "x", "choices": ["ck", "\\u00e9\\u00e9"], "answer": 1}\n')
@@ -110,6 +111,23 @@ class Commands(TrainingTest):
         self.assertIn("rank-00001.h5", broken.stdout)
         self.assertEqual(broken.stderr, f"error: [checkpoint] {run}: expected every byte as it was written, found 1 problem\n")
         self.assertEqual(program.run("eval", "--checkpoint", run, "--data", val).returncode, 3)
+
+    def check_folders(self, run, val, told):
+        """The folder is an argument, in any place, or --checkpoint, but not both."""
+        for folder in (run, run / "checkpoints", run / "checkpoints/step-00000040"):
+            self.assertEqual(program.run("eval", folder, "--data", val).stdout, told)
+            for command in ("list", "inspect", "verify"):
+                self.assertEqual(program.run("checkpoint", command, folder).returncode, 0, (command, folder))
+        self.assertEqual(program.run("eval", "--data", val, run).stdout, told)
+        sample = program.run("sample", run, "--prompt", "x", "--tokens", 1, "--temperature", 0)
+        self.assertEqual((sample.returncode, len(sample.stdout)), (0, 3), sample.stderr)
+        for command in (("sample", "--prompt", "x"), ("eval", "--data", val)):
+            hint = f"ltrain {command[0]} --help"
+            self.assert_error(program.run(*command), 2, "[usage] --checkpoint: expected a value, got none", hint)
+            self.assert_error(program.run(*command[:1], run, *command[1:], "--checkpoint", run), 2,
+                              "[usage] --checkpoint: expected one value, got 2", hint)
+            self.assert_error(program.run(*command, "--checkpoint", run, run), 2,
+                              f"[usage] expected no further argument, got {run}", hint)
 
     def check_consoles(self, run):
         """A console that cannot be written to ends no command whose result is in files."""

@@ -1,6 +1,7 @@
 """Configuration from all sources, tested with `ltrain train --print-config`: precedence of the layers, round trip,
 errors, and one message for all ranks."""
 
+import json
 import pathlib
 import re
 
@@ -51,6 +52,21 @@ class Config(program.CliTest):
         self.assertEqual(config["train.deterministic"], "false")
         self.assertEqual(config["run.name"], '"a b"')
         self.assertEqual(config["data.shuffle"], "false")
+
+    def test_short_forms(self):
+        config = self.config("--parallel.strategy", "fsdp", "--model.lora.rank=16", "--model.lora.targets", "c_attn,c_proj",
+                             "--data.sources=a/*.bin:0.7,b/*.bin:0.3", environment={"LTRAIN_MODEL_LORA_ALPHA": "8"})
+        self.assertEqual(config["parallel.strategy"], '"zero3"')
+        self.assertEqual(config["model.lora"], '{rank = 16, alpha = 8.0, targets = ["c_attn", "c_proj"]}')
+        self.assertEqual(config["data.sources"],
+                         '[{files = ["a/*.bin"], weight = 0.7}, {files = ["b/*.bin"], weight = 0.3}]')
+        help_text = program.run("train", "--help").stdout
+        for option in ("--model.lora.rank", "--model.lora.alpha", "--model.lora.targets", "(ddp, zero1, zero2, zero3, fsdp)"):
+            self.assertIn(option, help_text)
+        plan = program.run("plan", "--parallel.strategy=fsdp", "--ranks", "2", "--json")
+        self.assertEqual(json.loads(plan.stdout)["strategy"], "zero3")
+        self.assert_error(self.print_config("--lora-rank=8"), 2, "[usage] unknown option --lora-rank",
+                          "did you mean --model.lora.rank?")
 
     def test_the_document_has_every_key_with_its_default(self):
         documented, section = {}, None

@@ -59,9 +59,18 @@ class Pages(unittest.TestCase):
                     self.assertEqual(sorted(name.rstrip("=") for name in offered), sorted(names))
                     self.assertEqual(self.complete(" ".join(["ltrain", *path, ""])), subs)
 
+    def test_the_folder_of_a_run_is_an_argument(self):
+        for command in ("eval", "sample"):
+            page = (self.folder / f"man/ltrain-{command}.1").read_text()
+            self.assertIn(f"\\fBltrain {command}\\fR [OPTIONS] DIR\n", page)
+            self.assertIn(".SH ARGUMENTS\n.TP\n\\fBDIR\\fR (required)\n", page)
+
     def test_bash_completes_values(self):
         self.assertEqual(self.complete("ltrain checkpoint e"), ["export"])
         self.assertEqual(self.complete("ltrain train --parallel.strategy=ze"), ["zero1", "zero2", "zero3"])
+        self.assertEqual(self.complete("ltrain train --model.lora."),
+                         ["--model.lora.rank=", "--model.lora.alpha=", "--model.lora.targets="])
+        self.assertEqual(self.complete("ltrain bench comm --train.device "), ["auto", "cpu", "cuda"])
         self.assertEqual(self.complete("ltrain train --parallel.recompute="), ["none", "selective", "full"])
         self.assertEqual(self.complete("ltrain train --data.shuffle "), ["true", "false"])
         self.assertEqual(self.complete("ltrain sample --weights "), ["master", "ema"])
