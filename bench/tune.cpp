@@ -39,7 +39,7 @@ void require_searchable(const Resolved& resolved, const World& world) {
 }
 
 // Prints and returns the matmuls that were searched.
-Json search(const Resolved& resolved, const World& world, EngineOptions step) {
+Json search(const Resolved& resolved, const World& world, EngineOptions step, const ShowProgress& progress) {
   step.cuda_graph = false;  // a captured matmul runs only once
   Training training(resolved, world.group(), step);
   training.time_steps(2);  // chooses as runs do
@@ -47,11 +47,14 @@ Json search(const Resolved& resolved, const World& world, EngineOptions step) {
   kernels::search_matmuls(
       step.device, [&] { training.time_steps(1); },
       [&](const kernels::SearchedMatmul& matmul) {
+        progress.hide();
         if (matmuls.empty()) print_header(kMatmulColumns);
         Json& row = matmuls.emplace_back(
             Json{{"name", matmul.name}, {"present_ms", matmul.present_ms}, {"found_ms", matmul.found_ms}});
         print_cells(kMatmulColumns, {matmul.name, fixed(row["present_ms"], 4), fixed(row["found_ms"], 4)});
+        progress.show(" matmuls", static_cast<Size>(matmuls.size()), matmul.in_all);
       });
+  progress.hide();
   return matmuls;
 }
 
@@ -81,7 +84,7 @@ std::string outcome(bool is_faster, const std::string& kept_in) {
 
 }  // namespace
 
-void bench_tune(const Config& given, const World& world, const Options& options) {
+void bench_tune(const Config& given, const World& world, const Options& options, const ShowProgress& progress) {
   const Resolved resolved = resolve(given, world.size());
   require_searchable(resolved, world);
   const Json identity = step_identity(resolved, world.size(), config::name_of(resolved.parallel.strategy));
@@ -89,19 +92,24 @@ void bench_tune(const Config& given, const World& world, const Options& options)
   Json result = new_result("tune", world, options, step.device);
   result.update(Json{{"model", config::model_name(resolved)},
                      {"dtype", config::name_of(resolved.precision)},
-                     {"matmuls", search(resolved, world, step)},
+                     {"matmuls", search(resolved, world, step, progress)},
                      {"kept_in", nullptr}});
   save_result(result, Json::array(), options.out);
 
   Timed present{Algorithms::present, "present"}, found{Algorithms::found, "found"};
+  const Size of_round = options.warmup + options.iterations, steps = 2 * kRounds * of_round;
+  Size done = 0;
+  progress.show(" steps", done, steps);
   for (int round = 0; round < kRounds; ++round) {
     for (Timed* const timed : {&present, &found}) {
       kernels::use_matmuls(step.device, timed->which);
       Training training(resolved, world.group(), step);
       training.step_ms(options.warmup);
       timed->rounds.push_back(training.step_ms(options.iterations));
+      progress.show(" steps", done += of_round, steps);
     }
   }
+  progress.hide();
   Json rows = Json::array();
   for (const Timed* const timed : {&present, &found}) {
     Json& row = rows.emplace_back(identity);

@@ -4,6 +4,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "bench/comm.h"
 #include "bench/compare.h"
@@ -18,6 +20,7 @@
 #include "launch/config_options.h"
 #include "launch/numbers.h"
 #include "launch/output_file.h"
+#include "launch/progress_line.h"
 #include "libtrain/error.h"
 
 namespace lt::launch {
@@ -180,6 +183,19 @@ CommandBody set_up_of_steps(CLI::App& app, const Models& models) {
   };
 }
 
+void tune(const Config& config, const World& world, const bench::Options& options) {
+  std::optional<ProgressLine> line;
+  std::string of_line;
+  const auto show = [&](const char* unit, Size done, Size total) {
+    if (!line || of_line != unit) line.emplace("bench tune", of_line = unit);
+    line->show(done, total);
+  };
+  const auto hide = [&] {
+    if (line) line->hide();
+  };
+  bench::bench_tune(config, world, options, {show, hide});
+}
+
 CommandBody set_up_compare(CLI::App& app, const Models& models) {
   struct Values {
     std::string a, b;
@@ -218,7 +234,7 @@ CommandBody set_up_bench(CLI::App& app, const Models& models) {
       {"scaling", "time training steps on 1, 2, 4, ... ranks, up to all, with each strategy",
        set_up_of_steps<bench::bench_scaling, 50>},
       {"tune", "search for faster matmul algorithms on a GPU and save them for later runs; runs on one rank",
-       set_up_of_steps<bench::bench_tune, 30>},
+       set_up_of_steps<tune, 30>},
       {"compare", "compare two results and list rows that differ by more than noise", set_up_compare},
   };
   const auto runs = std::make_shared<std::map<const CLI::App*, CommandBody>>();

@@ -16,6 +16,7 @@
 #include "io/print_note.h"
 #include "launch/command.h"
 #include "launch/model_options.h"
+#include "launch/progress_line.h"
 #include "libtrain/error.h"
 #include "record/short_text.h"
 #include "save/run_identity.h"
@@ -24,9 +25,18 @@
 namespace lt::launch {
 namespace {
 
-std::string newest(const std::string& path) {
+// Runs `body` with a function that shows the bytes that are done, and removes the line after it.
+template <class Body>
+auto with_progress(const char* command, const char* what, Body&& body) {
+  ProgressLine line(command, "B", what);
+  return body([&](Size done, Size total) { line.show(done, total); });
+}
+
+// `command` is shown with the progress: every byte of the checkpoint is verified.
+std::string newest(const std::string& path, const char* command) {
   std::vector<std::string> notes;
-  const std::string found = checkpoint::newest(path, &notes);
+  const std::string found = with_progress(
+      command, " verified", [&](const OnProgress& show) { return checkpoint::newest(path, &notes, show); });
   for (const std::string& note : notes) io::print_note("passed over: {}\n", note);
   return found;
 }
@@ -43,7 +53,7 @@ ExitCode list(const std::string& path) {
 }
 
 ExitCode inspect(const std::string& path) {
-  const std::string folder = newest(path);
+  const std::string folder = newest(path, "checkpoint inspect");
   const checkpoint::RunState state = checkpoint::read_state(folder);
   const auto parameters = checkpoint::read_parameters(folder);
   Size total = 0;
@@ -68,7 +78,8 @@ ExitCode inspect(const std::string& path) {
 }
 
 ExitCode verify(const std::string& path) {
-  const auto problems = checkpoint::verify(path);
+  const auto problems =
+      with_progress("checkpoint verify", "", [&](const OnProgress& show) { return checkpoint::verify(path, show); });
   for (const std::string& problem : problems) fmt::print("{}\n", problem);
   if (!problems.empty()) {
     throw DataError("checkpoint", fmt::format("{}: expected every byte as it was written, found {}", path,
@@ -153,11 +164,14 @@ CommandBody set_up_checkpoint(CLI::App& app, const Models& models) {
     CLI::App* to =
         add("export", "write the newest valid checkpoint in Hugging Face format", [](const Options& options) {
           io::outlive_readers();
-          const std::string folder = newest(options.path);
+          const std::string folder = newest(options.path, "checkpoint export");
           const DType dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
-          const checkpoint::HfExportOptions chosen{.weights = options.weights, .dtype = dtype, .base = options.base};
-          options.adapter ? checkpoint::export_adapters(folder, options.out, chosen)
-                          : checkpoint::export_hf(folder, options.out, chosen);
+          with_progress("checkpoint export", " written", [&](const OnProgress& show) {
+            const checkpoint::HfExportOptions chosen{
+                .weights = options.weights, .dtype = dtype, .base = options.base, .on_progress = show};
+            options.adapter ? checkpoint::export_adapters(folder, options.out, chosen)
+                            : checkpoint::export_hf(folder, options.out, chosen);
+          });
           options.adapter ? warn_of_positions(folder, options.base, options.out) : warn_of_bytes(folder, options.out);
           io::print_done("{}: exported {}\n", options.out, folder);
           return ExitCode::ok;
@@ -176,7 +190,9 @@ CommandBody set_up_checkpoint(CLI::App& app, const Models& models) {
           io::outlive_readers();
           constexpr Size kWeightsAtOnce = Size{256} << 20;
           std::vector<std::string> notes;
-          const std::string made = checkpoint::import_hf(options.path, options.out, kWeightsAtOnce, &notes);
+          const std::string made = with_progress("checkpoint import", "", [&](const OnProgress& show) {
+            return checkpoint::import_hf(options.path, options.out, kWeightsAtOnce, &notes, show);
+          });
           for (const std::string& note : notes) {
             io::print_note(
                 "warning: [tokenizer] {}: its files are kept for export; sample and eval need --tokenizer FILE.json\n",

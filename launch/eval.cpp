@@ -5,16 +5,28 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "launch/command.h"
 #include "launch/model_options.h"
 #include "launch/numbers.h"
+#include "launch/progress_line.h"
 #include "libtrain/error.h"
 #include "libtrain/run/evaluate.h"
 #include "record/short_text.h"
 
 namespace lt::launch {
 namespace {
+
+// Runs `body` with a function that shows on rank 0 how much is done, and removes the line after it.
+template <class Body>
+auto with_progress(bool is_first, const char* unit, Body&& body) {
+  std::optional<ProgressLine> line;
+  if (is_first) line.emplace("eval", unit);
+  return body([&](Size done, Size total) {
+    if (line) line->show(done, total);
+  });
+}
 
 // The fields of the evaluation's errors are options of this command.
 template <class Body>
@@ -90,13 +102,15 @@ CommandBody set_up_eval(CLI::App& app, const Models&) {
     collectively(group, [&] { loaded = load_model(o->model, invocation.world); });
     if (!o->data.empty()) {
       const TokenFormat format = o->format == "raw16" ? TokenFormat::raw16 : TokenFormat::automatic;
-      const EvaluationResult result =
-          in_words_of_options([&] { return evaluate_files(loaded, o->data, o->seq, 8, format, group); });
+      const EvaluationResult result = with_progress(is_first, " tokens", [&](auto&& show) {
+        return in_words_of_options([&] { return evaluate_files(loaded, o->data, o->seq, 8, format, group, show); });
+      });
       if (is_first) print(result, loaded.directory);
       require_finite(result.loss);
     }
     if (!o->choices.empty()) {
-      const ChoicesResult result = evaluate_choices(loaded, o->choices, group);
+      const ChoicesResult result = with_progress(
+          is_first, " questions", [&](auto&& show) { return evaluate_choices(loaded, o->choices, group, show); });
       if (is_first) print(result, loaded.directory);
     }
     return ExitCode::ok;

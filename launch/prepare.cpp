@@ -59,9 +59,13 @@ CommandBody set_up_prepare(CLI::App& app, const Models&) {
     device::arm_fault(0);
     PrepareResult result;
     {
-      ProgressLine line;
+      ProgressLine line("prepare", "B", " of text", ProgressLine::Elsewhere::lines);
       PrepareOptions shown = *options;
-      shown.on_progress = [&](const PrepareProgress& progress) { line.show(progress); };
+      shown.on_progress = [&, is_first = true](const PrepareProgress& progress) mutable {
+        if (is_first && progress.resumed) io::print_note("prepare: continues what an earlier run has done\n");
+        is_first = false;
+        line.show({progress.text_bytes, progress.stored_bytes, progress.stored_in_all});
+      };
       result = prepare(shown);
     }
     io::print_done("{}: {}, {} from {} ({} of {})\n", options->out,

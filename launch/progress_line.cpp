@@ -1,4 +1,4 @@
-// Formats and prints the progress of `prepare`.
+// Formats and prints the progress of commands.
 #include "launch/progress_line.h"
 
 #include <fmt/format.h>
@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "io/print_note.h"
 #include "record/short_text.h"
@@ -17,36 +18,46 @@ constexpr std::chrono::seconds kSilence{3}, kOnTerminal{1}, kElsewhere{30};
 
 }  // namespace
 
-std::string progress_text(const PrepareProgress& first, const PrepareProgress& now, double seconds) {
-  const auto bytes = static_cast<double>(now.text_bytes);
-  std::string text =
-      fmt::format("{}B of text, {}B/s", recorder::short_count(bytes), recorder::short_count(bytes / seconds));
-  const Size done = now.stored_bytes - first.stored_bytes;
-  if (!now.stored_in_all || done <= 0) return text;
-  const Size left = *now.stored_in_all - now.stored_bytes;
-  return text + fmt::format(", {}%, {} left", 100 * now.stored_bytes / std::max<Size>(*now.stored_in_all, 1),
+std::string progress_text(const std::string& unit, const std::string& what, const Progress& first, const Progress& now,
+                          double seconds) {
+  const double rate = static_cast<double>(now.amount - first.amount) / seconds;
+  std::string text = fmt::format("{}{}{}, {}{}/s", recorder::short_count(static_cast<double>(now.amount)), unit, what,
+                                 rate < 10 ? fmt::format("{:.2g}", rate) : recorder::short_count(rate), unit);
+  const Size done = now.done - first.done;
+  if (!now.total || done <= 0) return text;
+  const Size left = std::max<Size>(*now.total - now.done, 0);
+  return text + fmt::format(", {}%, {} left", 100 * now.done / std::max<Size>(*now.total, 1),
                             recorder::short_duration(static_cast<double>(left) * seconds / static_cast<double>(done)));
 }
 
-ProgressLine::ProgressLine()
-    : terminal_(::isatty(STDERR_FILENO) == 1), begin_(Clock::now()), next_(begin_ + kSilence) {}
+ProgressLine::ProgressLine(std::string command, std::string unit, std::string what, Elsewhere elsewhere)
+    : command_(std::move(command)),
+      unit_(std::move(unit)),
+      what_(std::move(what)),
+      terminal_(::isatty(STDERR_FILENO) == 1),
+      quiet_(!terminal_ && elsewhere == Elsewhere::quiet),
+      begin_(Clock::now()),
+      next_(begin_ + kSilence) {}
 
-ProgressLine::~ProgressLine() {
-  if (terminal_ && shown_) io::print_note("\r\x1b[K");
-}
+ProgressLine::~ProgressLine() { hide(); }
 
-void ProgressLine::show(const PrepareProgress& now) {
-  if (!begun_) {
-    first_ = now, begun_ = true;
-    if (now.resumed) io::print_note("prepare: continues what an earlier run has done\n");
-  }
+void ProgressLine::show(const Progress& now) {
+  if (quiet_) return;
   const auto time = Clock::now();
-  if (time < next_) return;
+  if (!first_ || now.done < last_done_) first_ = now, begin_ = time;
+  last_done_ = now.done;
+  if (time < next_ || time - begin_ < kOnTerminal) return;  // a shorter time says nothing of the rate
   next_ = time + (terminal_ ? kOnTerminal : kElsewhere);
-  const std::string text = progress_text(first_, now, std::chrono::duration<double>(time - begin_).count());
-  io::print_note("{}prepare: {}{}", terminal_ ? "\r\x1b[K" : "", text, terminal_ ? "" : "\n");
+  const double seconds = std::chrono::duration<double>(time - begin_).count();
+  const std::string text = progress_text(unit_, what_, *first_, now, seconds);
+  io::print_note("{}{}: {}{}", terminal_ ? "\r\x1b[K" : "", command_, text, terminal_ ? "" : "\n");
   std::fflush(stderr);
   shown_ = true;
+}
+
+void ProgressLine::hide() {
+  if (terminal_ && shown_) io::print_note("\r\x1b[K");
+  shown_ = false;
 }
 
 }  // namespace lt::launch

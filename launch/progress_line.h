@@ -1,32 +1,50 @@
-// Shows the progress of `prepare` on standard error. First says if it continues a killed run. After 3 seconds shows a
-// progress line. A terminal shows the line in place, every second; elsewhere a new line follows every 30 seconds.
+// Shows the progress of a long command on standard error, from its third second on. A terminal shows one line in place,
+// every second. Elsewhere a command is quiet, or writes a line every 30 seconds.
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
-#include "libtrain/data/prepare.h"
+#include "libtrain/dtype.h"
 
 namespace lt::launch {
 
-// "1.25GB of text, 34.1MB/s, 42%, 1m38s left". Omits share and remaining time if the size of the input is unknown.
-// `first` is the first report of this process; `now` follows it after `seconds`.
-std::string progress_text(const PrepareProgress& first, const PrepareProgress& now, double seconds);
+struct Progress {
+  Size amount = 0;            // what this process has done, in `unit`; determines the rate
+  Size done = 0;              // what is done, also by an earlier process; may be measured in another unit
+  std::optional<Size> total;  // of `done`; nullopt: unknown
+};
+
+// "300MB of text, 30MB/s, 50%, 50s left" for the unit "B" and " of text". Omits share and remaining time if the total
+// is unknown. `first` is the first report of this process; `now` follows it after `seconds`.
+std::string progress_text(const std::string& unit, const std::string& what, const Progress& first, const Progress& now,
+                          double seconds);
 
 class ProgressLine {
  public:
-  ProgressLine();
+  enum class Elsewhere { quiet, lines };  // if standard error is no terminal
+
+  // `unit` follows numbers: "B", " tokens". `what` follows the amount: " of text".
+  ProgressLine(std::string command, std::string unit, std::string what = "", Elsewhere elsewhere = Elsewhere::quiet);
   // Removes the line from the terminal.
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  void show(const PrepareProgress& now);
+  // If `now.done` is less than before, other work has begun, and rate and remaining time are those of this work.
+  void show(const Progress& now);
+  void show(Size done, Size total) { show({done, done, total}); }
+  // Removes the line before other output to the terminal. The next call of show() writes it again.
+  void hide();
 
  private:
   using Clock = std::chrono::steady_clock;
-  bool terminal_, shown_ = false, begun_ = false;
-  PrepareProgress first_;
+  const std::string command_, unit_, what_;
+  const bool terminal_, quiet_;
+  bool shown_ = false;
+  std::optional<Progress> first_;
+  Size last_done_ = 0;
   Clock::time_point begin_, next_;
 };
 

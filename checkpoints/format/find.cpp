@@ -37,10 +37,11 @@ bool attempt(Problems& problems, Body&& body) {
   }
 }
 
-void check_bytes(const std::filesystem::path& folder, const FileEntry& file, Problems& problems) {
+void check_bytes(const std::filesystem::path& folder, const FileEntry& file, Problems& problems,
+                 const CountBytes& count) {
   const std::size_t before = problems.size();
   attempt(problems, [&] {
-    const FileChecksums found = checksums_of(folder / file.name, file.datasets);
+    const FileChecksums found = checksums_of(folder / file.name, file.datasets, count);
     for (std::size_t d = 0; d < file.datasets.size(); ++d) {
       const DatasetEntry& dataset = file.datasets[d];
       for (std::size_t b = 0; b < dataset.blocks.size(); ++b) {
@@ -60,9 +61,36 @@ void check_bytes(const std::filesystem::path& folder, const FileEntry& file, Pro
   });
 }
 
-Listing look_at(const std::filesystem::path& folder, bool checksums) {
+// Reports how many bytes of the folders have been checked.
+class BytesDone {
+ public:
+  BytesDone(const std::vector<std::filesystem::path>& folders, const OnProgress& on_progress)
+      : on_progress_(on_progress) {
+    if (!on_progress_) return;
+    Problems ignored;  // problems_of() finds them again
+    for (const auto& folder : folders) {
+      attempt(ignored, [&] {
+        for (const FileEntry& file : read_manifest(folder).files) total_ += file.bytes;
+      });
+    }
+    on_progress_(0, total_);
+  }
+
+  // Empty if nobody wants to know.
+  CountBytes count() {
+    if (!on_progress_) return {};
+    return [this](Size bytes) { on_progress_(done_ += bytes, total_); };
+  }
+
+ private:
+  const OnProgress& on_progress_;
+  Size done_ = 0, total_ = 0;
+};
+
+Listing look_at(const std::filesystem::path& folder, bool checksums, const OnProgress& on_progress) {
   Manifest manifest;
-  const Problems problems = problems_of(folder, checksums, &manifest);
+  BytesDone done({folder}, on_progress);
+  const Problems problems = problems_of(folder, checksums, &manifest, done.count());
   Listing listing;
   listing.path = folder.string();
   listing.step = parse_step(folder.filename().string()).value_or(-1);
@@ -78,9 +106,9 @@ Listing look_at(const std::filesystem::path& folder, bool checksums) {
   return listing;
 }
 
-Listing examine(const std::filesystem::path& folder, bool checksums) {
-  if (checksums) return look_at(folder, true);
-  return remembered(folder, [&] { return look_at(folder, false); });
+Listing examine(const std::filesystem::path& folder, bool checksums, const OnProgress& on_progress = {}) {
+  if (checksums) return look_at(folder, true, on_progress);
+  return remembered(folder, [&] { return look_at(folder, false, {}); });
 }
 
 // A run at work may have removed the folder since it was listed.
@@ -127,32 +155,38 @@ std::string hint_for_no_checkpoint(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::vector<std::string> problems_of(const std::filesystem::path& folder, bool checksums, Manifest* read) {
+std::vector<std::string> problems_of(const std::filesystem::path& folder, bool checksums, Manifest* read,
+                                     const CountBytes& count) {
   Problems problems;
   Manifest manifest;
   if (!attempt(problems, [&] { manifest = read_manifest(folder); })) return problems;
   for (const FileEntry& file : manifest.files) {
-    Size bytes = -1;
-    if (!attempt(problems, [&] { bytes = file_bytes(folder / file.name); })) continue;
-    if (bytes != file.bytes) {
+    Size bytes = -1, counted = 0;
+    const bool is_there = attempt(problems, [&] { bytes = file_bytes(folder / file.name); });
+    if (is_there && bytes != file.bytes) {
       problems.push_back(fmt::format("{}: expected {} bytes, found {}", file.name, file.bytes, bytes));
-    } else if (checksums) {
-      check_bytes(folder, file, problems);
+    } else if (is_there && checksums) {
+      check_bytes(folder, file, problems, [&](Size read_bytes) {
+        counted += read_bytes;
+        if (count) count(read_bytes);
+      });
     }
+    if (count) count(file.bytes - counted);  // a file that cannot be read is done too
   }
   if (checksums) remember_whole(folder, problems.empty());
   if (read != nullptr) *read = std::move(manifest);
   return problems;
 }
 
-std::vector<std::string> verify(const std::string& path) {
+std::vector<std::string> verify(const std::string& path, const OnProgress& on_progress) {
   require_there(path);
   const auto folders = step_folders(path);
   if (folders.empty()) throw DataError("checkpoint", path + ": expected step-* folders, found none");
   Problems all;
   Size verified = 0;
+  BytesDone done(folders, on_progress);
   for (const auto& folder : folders) {
-    const Problems problems = problems_of(folder, true);
+    const Problems problems = problems_of(folder, true, nullptr, done.count());
     if (is_gone(folder)) continue;
     ++verified;
     for (const std::string& problem : problems) all.push_back(folder.filename().string() + ": " + problem);
@@ -222,9 +256,9 @@ void require_no_other_run(const std::string& path, const RunFilter& runs, const 
 }
 
 std::optional<std::string> find_newest(const std::string& path, const RunFilter& runs, std::vector<std::string>* notes,
-                                       bool checksums) {
+                                       bool checksums, const OnProgress& on_progress) {
   for (Listing& listing : candidates(path, runs)) {
-    if (listing.valid && checksums) listing = examine(listing.path, true);
+    if (listing.valid && checksums) listing = examine(listing.path, true, on_progress);
     if (listing.valid) return listing.path;
     if (notes != nullptr) {
       notes->push_back(std::filesystem::path(listing.path).filename().string() + ": " + listing.reason);
@@ -245,14 +279,17 @@ DataError no_valid_checkpoint(const std::string& path, const std::vector<std::st
           notes.empty() ? hint_for_no_checkpoint(path) : ""};
 }
 
-std::string newest_named(const std::string& path, const std::string& named, std::vector<std::string>* notes) {
+std::string newest_named(const std::string& path, const std::string& named, std::vector<std::string>* notes,
+                         const OnProgress& on_progress) {
   Problems reasons;
-  const auto found = find_newest(path, kAnyRun, &reasons, true);
+  const auto found = find_newest(path, kAnyRun, &reasons, true, on_progress);
   if (!found) throw no_valid_checkpoint(path, reasons, named);
   if (notes != nullptr) notes->insert(notes->end(), reasons.begin(), reasons.end());
   return *found;
 }
 
-std::string newest(const std::string& path, std::vector<std::string>* notes) { return newest_named(path, "", notes); }
+std::string newest(const std::string& path, std::vector<std::string>* notes, const OnProgress& on_progress) {
+  return newest_named(path, "", notes, on_progress);
+}
 
 }  // namespace lt::checkpoint

@@ -24,9 +24,9 @@ inline const RunFilter kAnyRun;
 
 // Returns the newest valid step folder in `path`, which is a step folder, a `checkpoints` folder or a run's folder.
 // Appends to `notes` why it skipped newer ones. Returns nullopt if no step is valid. Verifies manifests and file sizes,
-// and with `checksums` every byte.
+// and with `checksums` every byte; then `on_progress` is as in newest().
 std::optional<std::string> find_newest(const std::string& path, const RunFilter& runs, std::vector<std::string>* notes,
-                                       bool checksums);
+                                       bool checksums, const OnProgress& on_progress = {});
 
 // Returns the candidates in `path` for load_newest(), newest first: the valid checkpoints of `runs`, and every invalid
 // folder with its `reason`. Reads manifests and file sizes. If `runs` has a run id, `path` must be the directory that
@@ -49,7 +49,8 @@ void require_no_other_run(const std::string& path, const RunFilter& runs, const 
 std::vector<Listing> saved_in(const std::string& directory);
 
 // Like newest(), but error messages put the configuration key `named` before the path.
-std::string newest_named(const std::string& path, const std::string& named, std::vector<std::string>* notes = nullptr);
+std::string newest_named(const std::string& path, const std::string& named, std::vector<std::string>* notes = nullptr,
+                         const OnProgress& on_progress = {});
 // Returns the error for a path without a valid checkpoint: the reason for each folder, and what `path` should hold.
 // `named` is as in newest_named().
 DataError no_valid_checkpoint(const std::string& path, const std::vector<std::string>& notes,

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <numeric>
 #include <span>
@@ -66,16 +67,21 @@ struct Piece {
 };
 
 // Computes the sum of each piece. A save in the background of training uses one thread, every other caller up to four.
-void checksum(const std::filesystem::path& path, std::span<Piece> pieces) {
+void checksum(const std::filesystem::path& path, std::span<Piece> pieces, const CountBytes& count) {
   constexpr std::size_t kMostThreads = 4;  // more would wait for memory
   constexpr std::size_t kLeastPiecesPerThread = 16;
   const auto own = device::is_in_background() ? std::size_t{1} : static_cast<std::size_t>(kernels::threads());
   const std::size_t worth = std::max(pieces.size() / kLeastPiecesPerThread, std::size_t{1});
   const std::size_t threads = std::min({worth, own, kMostThreads});
+  std::atomic<Size> bytes{0};  // read by all threads, and not counted yet
   const auto read = [&](std::size_t thread) {
     PieceReader file(path);
     const std::size_t begin = pieces.size() * thread / threads, end = pieces.size() * (thread + 1) / threads;
-    for (Piece& piece : pieces.subspan(begin, end - begin)) piece.sum = file.checksum(piece.offset, piece.bytes);
+    for (Piece& piece : pieces.subspan(begin, end - begin)) {
+      piece.sum = file.checksum(piece.offset, piece.bytes);
+      bytes += piece.bytes;
+      if (thread == 0 && count) count(bytes.exchange(0));
+    }
   };
   std::vector<std::future<void>> others;
   for (std::size_t thread = 1; thread < threads; ++thread) {
@@ -87,6 +93,7 @@ void checksum(const std::filesystem::path& path, std::span<Piece> pieces) {
   }
   read(0);
   for (std::future<void>& other : others) other.get();
+  if (count) count(bytes);
 }
 
 }  // namespace
@@ -96,12 +103,13 @@ std::string block_name(const DatasetEntry& dataset, std::size_t block) {
   return to_string(dataset.kind, dataset.parameter, begin, std::min(begin + elements, dataset.end));
 }
 
-FileChecksums checksums_of(const std::filesystem::path& path, const std::vector<DatasetEntry>& datasets) {
+FileChecksums checksums_of(const std::filesystem::path& path, const std::vector<DatasetEntry>& datasets,
+                           const CountBytes& count) {
   std::vector<Piece> pieces;
   for_each_piece(path.filename().string(), file_bytes(path), datasets, [&](Size dataset, Size offset, Size bytes) {
     pieces.push_back({dataset, offset, bytes, 0});
   });
-  checksum(path, pieces);
+  checksum(path, pieces, count);
   FileChecksums sums;
   sums.blocks.resize(datasets.size());
   for (const Piece& piece : pieces) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,12 @@ struct FileChecksums {
   std::uint32_t metadata = 0;                      // of all bytes outside payloads
   std::vector<std::vector<std::uint32_t>> blocks;  // in the order of the datasets given
 };
+// Receives the number of bytes read since its last call, on the thread of the caller.
+using CountBytes = std::function<void(Size bytes)>;
+
 // Reads each byte once, possibly on several threads. Throws DataError if payloads overlap or pass the end of the file.
-FileChecksums checksums_of(const std::filesystem::path& file, const std::vector<DatasetEntry>& datasets);
+FileChecksums checksums_of(const std::filesystem::path& file, const std::vector<DatasetEntry>& datasets,
+                           const CountBytes& count = {});
 // Like checksums_of(), but takes the payloads' checksums from `entry` and reads only the bytes between the payloads.
 // `blocks` stays empty.
 FileChecksums checksums_around(const std::filesystem::path& file, const FileEntry& entry);

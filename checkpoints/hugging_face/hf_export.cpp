@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -179,13 +180,16 @@ std::vector<float> read_values(const Exported& from, const HfTensor& tensor) {
   return values;
 }
 
-void write_tensors(const fs::path& file, const Exported& from, const std::vector<HfTensor>& tensors, DType dtype) {
+// Calls `count` with the bytes of each tensor that it has written.
+void write_tensors(const fs::path& file, const Exported& from, const std::vector<HfTensor>& tensors, DType dtype,
+                   const std::function<void(Size)>& count) {
   std::vector<ParameterInfo> announced;
   for (const HfTensor& tensor : tensors) announced.push_back({tensor.theirs, tensor.their_shape()});
   SafetensorsWriter writer(file, announced, dtype);
   for (const HfTensor& tensor : tensors) {
     const std::vector<float> values = read_values(from, tensor);
     writer.write(tensor.transposed ? transpose(values, tensor.rows, tensor.columns()) : values);
+    count(bytes_of(tensor, dtype));
   }
   writer.finish();
 }
@@ -250,7 +254,15 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
       if (files.size() > 1) {
         write_durably(folder / "model.safetensors.index.json", index_text(files, names, options.dtype));
       }
-      for (std::size_t i = 0; i < files.size(); ++i) write_tensors(folder / names[i], from, files[i], options.dtype);
+      Size total = 0, done = 0;
+      for (const HfTensor& tensor : from.tensors) total += bytes_of(tensor, options.dtype);
+      const auto count = [&](Size bytes) {
+        if (options.on_progress) options.on_progress(done += bytes, total);
+      };
+      count(0);
+      for (std::size_t i = 0; i < files.size(); ++i) {
+        write_tensors(folder / names[i], from, files[i], options.dtype, count);
+      }
     });
   });
 }

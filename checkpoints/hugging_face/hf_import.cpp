@@ -19,7 +19,7 @@ namespace lt::checkpoint {
 namespace fs = std::filesystem;
 
 std::string import_hf(const std::string& hf_directory, const std::string& out_directory, Size weights_at_once,
-                      std::vector<std::string>* notes) {
+                      std::vector<std::string>* notes, const OnProgress& on_progress) {
   const PhaseScope phase(Phase::save);
   const HfFolder folder(hf_directory);
   const fs::path parent = out_directory;
@@ -45,15 +45,28 @@ std::string import_hf(const std::string& hf_directory, const std::string& out_di
     }
   }
   within(fs::absolute(parent), [&] { make_folders_durably(parent); });
+  Size total = 0, done = 0;  // bytes
+  for (const ParameterInfo& parameter : shards.parameters)
+    total += parameter.shape.elements() * dtype_bytes(DType::f32);
+  const auto report = [&](Size bytes) {
+    if (on_progress) on_progress(bytes, total);
+  };
+  report(0);
   write_and_commit(parent, shards, state, Group(), [&](const fs::path& temporary) {
     std::vector<std::string> parts;
     for (std::size_t rank = 0; rank < files.size(); ++rank) {
       shards.owned = std::move(files[rank]);
-      for (StateRange& range : shards.owned) range.values = Tensor::empty({range.end - range.begin}, DType::f32);
+      Size bytes = 0;
+      for (StateRange& range : shards.owned) {
+        range.values = Tensor::empty({range.end - range.begin}, DType::f32);
+        bytes += range.values.bytes();
+      }
       Transfer on_host;
       folder.read(shards.owned, on_host);
+      report(done + bytes / 2);
       const ShardOwner owner{static_cast<int>(rank), static_cast<int>(files.size()), state.step};
       parts.push_back(within(temporary, [&] { return file_entry_text(write_shard(temporary, owner, shards)); }));
+      report(done += bytes);
       shards.owned.clear();
     }
     return parts;

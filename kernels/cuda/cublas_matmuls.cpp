@@ -153,6 +153,7 @@ void Cublas::run(Prepared& p, const void* alpha, const void* beta, const Gemm& g
   };
   // A call that adds to d cannot be repeated; a later call may choose.
   const bool may_choose = !g.accumulate && !g.pinned && !g.settings.deterministic;
+  if (may_choose && counted_ != nullptr && may_time(stream)) counted_->insert(&p);
   if (may_choose && must_search(p) && may_time(stream)) {
     search_algorithm(p, launch, stream);
   } else if (may_choose && p.candidates.size() > 1 && may_time(stream)) {
@@ -205,7 +206,7 @@ void Cublas::search_algorithm(Prepared& p, Launch&& launch, CudaStream stream) {
   });
   p.candidates = {p.candidates[chosen.way]};
   searched_[&p] = {present, p.choice()};
-  (*report_)({p.problem.name(), chosen.first_ms, chosen.ms});
+  (*report_)({p.problem.name(), chosen.first_ms, chosen.ms, to_search_});
 }
 
 void Cublas::take_search_candidates(Prepared& p) const {
@@ -217,10 +218,15 @@ void Cublas::take_search_candidates(Prepared& p) const {
 
 void Cublas::search(const std::function<void()>& compute, const ReportSearch& report) {
   const struct End {
-    const ReportSearch*& report;
-    ~End() { report = nullptr; }
-  } end{report_};
+    Cublas& cublas;
+    ~End() { cublas.counted_ = nullptr, cublas.report_ = nullptr; }
+  } end{*this};
   file_.require_writable();
+  std::set<Prepared*> counted;
+  counted_ = &counted;
+  compute();
+  counted_ = nullptr;
+  to_search_ = static_cast<Size>(counted.size());
   report_ = &report;
   searched_.clear();
   compute();

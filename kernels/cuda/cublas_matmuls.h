@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,10 @@ class Cublas {
   template <class Fused, class Separate>
   void run_faster(Prepared& p, const Gemm& g, CudaStream stream, Fused&& fused, Separate&& separate) {
     const bool repeatable = !g.accumulate;
+    if (counted_ != nullptr && repeatable && may_time(stream)) {  // a search times both, too
+      fused();
+      return separate();
+    }
     if (must_search(p) && repeatable && may_time(stream)) return search_passes(p, stream, fused, separate);
     if (p.fused_wins) return *p.fused_wins ? fused() : separate();
     if (!repeatable || !may_time(stream)) return separate();
@@ -158,7 +163,9 @@ class Cublas {
   struct Searched {
     Choice present, found;
   };
-  const ReportSearch* report_ = nullptr;  // set during a search
+  std::set<Prepared*>* counted_ = nullptr;  // set while a search counts its matmuls
+  const ReportSearch* report_ = nullptr;    // set while it searches
+  Size to_search_ = 0;                      // matmuls that it has counted
   std::map<Prepared*, Searched> searched_;
 };
 

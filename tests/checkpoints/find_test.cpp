@@ -153,6 +153,26 @@ TEST_CASE("find_newest: says why it passed each one over, newest first", "[check
   CHECK(list(temp.text(), false)[1].reason == "rank-00000.h5: expected " + bytes + " bytes, found 17");
 }
 
+TEST_CASE("verify and newest: report the bytes that they have read", "[checkpoints]") {
+  const TempFolder temp;
+  const ShardMap shards = shards_of(larger_model(), 0, 1);
+  const fs::path older = save_alone(temp.path(), 1, shards), newer = save_alone(temp.path(), 2, shards);
+  const auto bytes = static_cast<Size>(fs::file_size(newer / "rank-00000.h5"));
+  CHECK(static_cast<Size>(fs::file_size(older / "rank-00000.h5")) == bytes);
+  Reports of_verify, of_newest, of_damaged, of_older;
+  CHECK(verify(temp.text(), of_verify.receiver()).empty());
+  CHECK(of_verify.grow_to(2 * bytes));
+  CHECK(of_verify.done.size() > 6);  // more often than for each file
+  CHECK(newest(temp.text(), nullptr, of_newest.receiver()) == newer.string());
+  CHECK(of_newest.grow_to(bytes));
+  // A file that cannot be read is done as well.
+  fs::resize_file(newer / "rank-00000.h5", 17);
+  CHECK(verify(temp.text(), of_damaged.receiver()).size() == 1);
+  CHECK(of_damaged.grow_to(2 * bytes));
+  CHECK(newest(temp.text(), nullptr, of_older.receiver()) == older.string());
+  CHECK(of_older.grow_to(bytes));
+}
+
 TEST_CASE("find_newest: a flipped bit is found with checksums only", "[checkpoints]") {
   const TempFolder temp;
   const ShardMap shards = shards_of(small_model(), 0, 1);

@@ -2,6 +2,7 @@
 // can be checked without its source, and a load of another step is noticed.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -45,6 +46,20 @@ lt::Size wrong_elements(const lt::ShardMap& shards, lt::Size step = 1);
 fs::path save_alone(const fs::path& directory, lt::Size step, const lt::ShardMap& shards, int keep = 100);
 // Like save_alone() for run `run`.
 fs::path save_by(const std::string& run, const fs::path& directory, lt::Size step, int keep = 100);
+
+// What a call reports through its OnProgress.
+struct Reports {
+  std::vector<lt::Size> done = {}, totals = {};
+
+  lt::OnProgress receiver() {
+    return [this](lt::Size now, lt::Size total) { done.push_back(now), totals.push_back(total); };
+  }
+  // True if they begin with 0, grow to `total`, and name it each time.
+  bool grow_to(lt::Size total) const {
+    return done.size() > 1 && done.front() == 0 && done.back() == total && std::ranges::is_sorted(done) &&
+           std::ranges::all_of(totals, [&](lt::Size each) { return each == total; });
+  }
+};
 
 // The sorted names in a folder.
 std::vector<std::string> names_in(const fs::path& folder);

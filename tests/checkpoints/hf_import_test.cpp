@@ -48,12 +48,15 @@ TEST_CASE("hf export: bf16 in several files, which the import reads by their ind
   const TempFolder temp;
   for (const HfCase& item : hf_cases()) {
     const fs::path step = save_case(item, temp.path() / item.name / "run"), hf = temp.path() / item.name / "hf";
-    export_hf(step.string(), hf.string(), {.dtype = DType::bf16, .file_bytes = 4000});
+    Reports reports;
+    export_hf(step.string(), hf.string(),
+              {.dtype = DType::bf16, .file_bytes = 4000, .on_progress = reports.receiver()});
     const auto index = nlohmann::json::parse(read_text(hf / "model.safetensors.index.json"));
     Size elements = 0;
     for (const ParameterInfo& parameter : item.parameters) elements += parameter.shape.elements();
     INFO(item.name);
     CHECK(index.at("metadata").at("total_size") == 2 * elements);
+    CHECK(reports.grow_to(2 * elements));
     CHECK(nlohmann::json::parse(read_text(hf / "config.json")).at("torch_dtype") == "bfloat16");
     const HfFolder folder(hf.string());
     for (const ParameterInfo& parameter : item.parameters) {
@@ -80,7 +83,8 @@ TEST_CASE("hf import: a checkpoint of several files, with every weight and witho
     write_text(hf / "tokenizer.model", std::string("\x0a\xff\x00", 3));
     fs::create_directory(hf / "additional_chat_templates");
     write_text(hf / "additional_chat_templates/tool.jinja", "{{ tools }}");
-    const std::string step = import_hf(hf.string(), out.string(), 1000);
+    Reports reports;
+    const std::string step = import_hf(hf.string(), out.string(), 1000, nullptr, reports.receiver());
     INFO(item.name);
     CHECK(step == (out / "step-00000000").string());
     CHECK(verify(out.string()).empty());
@@ -97,6 +101,8 @@ TEST_CASE("hf import: a checkpoint of several files, with every weight and witho
       elements += parameter.shape.elements();
     }
     CHECK(read_world_size(step) == (elements + 999) / 1000);
+    CHECK(reports.grow_to(4 * elements));
+    CHECK(static_cast<Size>(reports.done.size()) == 1 + 2 * read_world_size(step));  // each file is read, then written
     CHECK(message_of<DataError>([&] {
             import_hf(hf.string(), out.string());
           }).ends_with("expected a new name or an empty folder, found a folder that holds files"));

@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import os
+import pty
 import shutil
 import struct
 import subprocess
@@ -111,6 +112,36 @@ class Commands(TrainingTest):
         self.assertIn("rank-00001.h5", broken.stdout)
         self.assertEqual(broken.stderr, f"error: [checkpoint] {run}: expected every byte as it was written, found 1 problem\n")
         self.assertEqual(program.run("eval", "--checkpoint", run, "--data", val).returncode, 3)
+
+    def test_a_terminal_shows_progress_in_place_and_nothing_else_does(self):
+        self.trained(steps=1)
+        header, data = (self.folder / "data/train.bin").read_bytes()[:1024], (self.folder / "data/train.bin").read_bytes()[1024:]
+        tokens = len(data) // 2 * 20000  # takes minutes
+        long = self.write("long.bin", header[:8] + struct.pack("<i", tokens) + header[12:] + data * 20000)
+        line = '{"question": "The qui", "choices": ["ck", "x"], "answer": 0}\n'
+        choices = self.write("long.jsonl", line * 200000)
+        evaluate = (program.ltrain(), "eval", self.folder / "run")
+        quiet = program.started(*evaluate[1:], "--data", long)
+        self.addCleanup(quiet.communicate)
+        self.addCleanup(quiet.kill)
+        for option, file, unit in (("--data", long, "tokens"), ("--choices", choices, "questions")):
+            shown, terminal = pty.openpty()
+            with subprocess.Popen([str(part) for part in (*evaluate, option, file)], env=program.clean_environment(),
+                                  stdout=subprocess.PIPE, stderr=terminal) as process:
+                os.close(terminal)
+                text = b""
+                while text.count(b"left") < 2:  # in the third second and the next
+                    text += os.read(shown, 4096)
+                process.terminate()
+                self.assertEqual(process.stdout.read(), b"")
+            os.close(shown)
+            lines = text.decode().split("\r\x1b[K")
+            self.assertEqual((len(lines), lines[0]), (3, ""), lines)
+            for each in lines[1:]:
+                self.assertRegex(each, rf"^eval: [\d.]+[kMG]? {unit}, [\d.]+[kMG]? {unit}/s, \d+%, \S+ left$")
+        self.assertIsNone(quiet.poll())
+        quiet.kill()
+        self.assertEqual(quiet.communicate(), ("", ""))
 
     def check_folders(self, run, val, told):
         """The folder is an argument, in any place, or --checkpoint, but not both."""

@@ -196,6 +196,7 @@ TEST_CASE("cuda: a searched matmul takes what was found or what it took before; 
   search([&] { run(*p, g), run(*p, g); });
   REQUIRE(searched.size() == 1);
   CHECK(searched[0].name == "bf16 512 x 768 x 256, B transposed");
+  CHECK(searched[0].in_all == 1);
   CHECK(searched[0].found_ms > 0);
   CHECK(searched[0].found_ms <= searched[0].present_ms);
   REQUIRE(p->candidates.size() == 1);

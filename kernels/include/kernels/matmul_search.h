@@ -6,19 +6,21 @@
 #include <string>
 
 #include "libtrain/device/device.h"
+#include "libtrain/dtype.h"
 
 namespace lt::kernels {
 
 struct SearchedMatmul {
   std::string name;             // "bf16 16384 x 6400 x 1600, B transposed, bias"
   double present_ms, found_ms;  // per call, over some tenths of a second
+  Size in_all;                  // matmuls that this search searches
 };
 
-// Runs `compute`, and searches an algorithm for each matmul on the device's compute stream, in the matmul's first call
-// that can be repeated: a call that does not add to its result and is neither pinned nor deterministic. If work like
-// GELU can be fused into the matmul or run as a separate pass, both are searched and then compared. Later calls use the
-// algorithm that was found. Calls `report` after each search. Throws DataError if the file for the found algorithms
-// cannot be written.
+// Runs `compute` once to count the matmuls. Runs it again, and searches an algorithm for each matmul on the device's
+// compute stream, in the matmul's first call that can be repeated: a call that does not add to its result and is
+// neither pinned nor deterministic. If work like GELU can be fused into the matmul or run as a separate pass, both are
+// searched and then compared. Later calls use the algorithm that was found. Calls `report` after each search. Throws
+// DataError if the file for the found algorithms cannot be written.
 void search_matmuls(Device device, const std::function<void()>& compute,
                     const std::function<void(const SearchedMatmul&)>& report);
 

@@ -82,7 +82,8 @@ Batch row_of(const LoadedModel& loaded, const Question& question, const std::str
 
 }  // namespace
 
-ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, const Group& group) {
+ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, const Group& group,
+                               const std::function<void(Size lines, Size in_all)>& on_progress) {
   if (loaded.tokenizer == nullptr) {
     throw UsageError(
         "data",
@@ -95,7 +96,9 @@ ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, con
   collectively(group, [&] {
     const std::string text = data::read_whole_input(path);
     Size number = 0;
-    for (const std::string& line : io::split_lines(text)) {
+    const auto lines = io::split_lines(text);
+    for (const std::string& line : lines) {
+      if (on_progress) on_progress(number, static_cast<Size>(lines.size()));
       const std::string where = fmt::format("{}:{}", path, ++number);
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
       const Question question = question_of(path, {line, number});
@@ -118,6 +121,7 @@ ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, con
       };
       own.correct += is_best(sums), own.correct_normalized += is_best(normalized);
     }
+    if (on_progress) on_progress(number, number);
     if (index == 0) throw DataError("data", path + ": expected questions, found none");
   });
   return {index, comm::sum_over_ranks(group, own.correct), comm::sum_over_ranks(group, own.correct_normalized)};

@@ -33,7 +33,8 @@ Size bytes_of_targets(const Batch& batch, const Tokenizer& tokenizer) {
 }  // namespace
 
 EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::string>& files, Size seq, Size micro_batch,
-                                TokenFormat format, const Group& group) {
+                                TokenFormat format, const Group& group,
+                                const std::function<void(Size tokens, Size in_all)>& on_progress) {
   if (seq == 0) seq = loaded.seq;
   std::vector<run::ValidationSet> sets;
   collectively(group, [&] {
@@ -62,12 +63,19 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
       sets.push_back({entry, std::make_unique<TokenLoader>(std::vector<std::string>{entry}, shape, options)});
     }
   });
-  Size bytes = 0;
-  const run::Evaluation found =
-      run::evaluate(sets, std::numeric_limits<Size>::max(), group.rank(), group.size(), [&](const Batch& batch) {
+  Size bytes = 0, samples = 0;
+  for (const run::ValidationSet& set : sets) samples += set.loader->samples_per_epoch();
+  const auto report = [&](Size done) {
+    if (on_progress) on_progress(done * seq, samples * seq);
+  };
+  report(0);
+  const run::Evaluation found = run::evaluate(
+      sets, std::numeric_limits<Size>::max(), group.rank(), group.size(),
+      [&](const Batch& batch) {
         if (loaded.tokenizer != nullptr) bytes += bytes_of_targets(batch, *loaded.tokenizer);
         return generator::gather_losses(generator::loss_of(*loaded.model, batch), group);
-      });
+      },
+      report);
   collectively(group, [&] {
     if (found.loss.counted() > 0) return;
     throw DataError("data", files[0] + (files.size() > 1 ? " and the files after it" : "") +

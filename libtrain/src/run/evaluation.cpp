@@ -11,7 +11,8 @@
 namespace lt::run {
 
 Evaluation evaluate(std::vector<ValidationSet>& sets, Size samples, int rank, int ranks,
-                    const std::function<std::vector<BatchLoss>(const Batch&)>& losses_of) {
+                    const std::function<std::vector<BatchLoss>(const Batch&)>& losses_of,
+                    const std::function<void(Size samples)>& on_progress) {
   Evaluation result;
   for (ValidationSet& set : sets) {
     const Size end = std::min(samples - result.samples, set.loader->samples_per_epoch());
@@ -20,6 +21,7 @@ Evaluation evaluate(std::vector<ValidationSet>& sets, Size samples, int rank, in
     SetLoss of_set{set.name, {}};
     for (Size first = 0; first < end; first += micro_batch * ranks) {
       for (const BatchLoss& loss : losses_of(set.loader->rows(first + micro_batch * rank, end))) of_set.loss.add(loss);
+      if (on_progress) on_progress(result.samples + std::min(end, first + micro_batch * ranks));
     }
     result.samples += end, result.batches += (end + micro_batch - 1) / micro_batch;
     result.loss.add(of_set.loss);

@@ -32,9 +32,11 @@ struct Evaluation {
 };
 
 // Evaluates the first `samples` samples of the sets, each once. `losses_of` evaluates one micro-batch of each rank and
-// returns their losses in rank order. Every rank must call it with the same sets.
+// returns their losses in rank order. Every rank must call it with the same sets. `on_progress` receives the samples
+// that all ranks have evaluated.
 Evaluation evaluate(std::vector<ValidationSet>& sets, Size samples, int rank, int ranks,
-                    const std::function<std::vector<BatchLoss>(const Batch&)>& losses_of);
+                    const std::function<std::vector<BatchLoss>(const Batch&)>& losses_of,
+                    const std::function<void(Size samples)>& on_progress = {});
 
 // Evaluates each batch of `own` once. `losses_of` is as above, and so must every rank call it. Throws UsageError for a
 // batch that does not have `micro_batch` samples.

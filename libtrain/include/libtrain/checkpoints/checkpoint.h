@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -26,6 +27,9 @@ namespace lt {
 // at most kMaxStateBytes.
 using State = std::map<std::string, std::string>;
 inline constexpr Size kMaxStateBytes = Size{1} << 20;
+
+// Receives how much of a long call is done, on the thread of the caller, beginning with (0, total).
+using OnProgress = std::function<void(Size done, Size total)>;
 
 namespace LT_API checkpoint {
 
@@ -107,8 +111,10 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
 
 // Returns the newest valid step folder in `path`, which is a step folder, a `checkpoints` folder or a run's folder.
 // Verifies every byte of the folder that it returns. Appends to `notes` why it skipped newer ones; `notes` may be null.
-// If no step folder is valid, throws DataError with the reason for each.
-std::string newest(const std::string& path, std::vector<std::string>* notes = nullptr);
+// Reports the bytes that it has verified of one folder after another. If no step folder is valid, throws DataError with
+// the reason for each.
+std::string newest(const std::string& path, std::vector<std::string>* notes = nullptr,
+                   const OnProgress& on_progress = {});
 
 // Returns the step folders in `path`, which is as in newest(), oldest first. Checks manifests and file sizes, and with
 // `checksums` every byte. Throws DataError if `path` does not exist.
@@ -132,8 +138,8 @@ std::vector<float> read_tensor(const std::string& step_directory, const std::str
 
 // Verifies every byte of the step folders in `path`, which is as in newest(). Returns all problems, oldest folder
 // first, as "step folder: file: subject: expected ..., found ..."; empty if every byte is intact. Throws DataError if
-// there is no step folder.
-std::vector<std::string> verify(const std::string& path);
+// there is no step folder. Reports the bytes of all step folders that it has verified.
+std::vector<std::string> verify(const std::string& path, const OnProgress& on_progress = {});
 
 // Options of export_hf() and export_adapters().
 struct HfExportOptions {
@@ -141,6 +147,7 @@ struct HfExportOptions {
   DType dtype = DType::f32;                        // of the exported tensors: f32 or bf16
   Size file_bytes = Size{5} * 1000 * 1000 * 1000;  // upper bound for the tensors of one file, unless one is larger
   std::string base = {};  // for adapters: folder of their base weights; empty: the paths in the checkpoint's RunState
+  OnProgress on_progress = {};  // export_hf(): bytes of the tensors that it has written
 };
 
 // Exports the model of a checkpoint to `out_directory` in the Hugging Face format, which `transformers` loads:
@@ -161,11 +168,12 @@ void export_adapters(const std::string& step_directory, const std::string& out_d
 // Converts a folder in the Hugging Face format to the checkpoint `step-00000000` under `out_directory`, and returns the
 // step folder. The checkpoint holds the weights in f32, the model's description and the tokenizer's files, but no
 // optimizer states. Each of its files holds at most `weights_at_once` weights (at least 1), which are in memory at one
-// time. If this version does not support the tokenizer, appends the reason to `notes`, which may be null. Throws
-// DataError if the folder or its tokenizer.json is broken, if libtrain has no such model, or if `out_directory` exists
-// and is not empty.
+// time. If this version does not support the tokenizer, appends the reason to `notes`, which may be null. Reports the
+// bytes of the weights that are done; a weight that is read, but not written, counts half. Throws DataError if the
+// folder or its tokenizer.json is broken, if libtrain has no such model, or if `out_directory` exists and is not empty.
 std::string import_hf(const std::string& hf_directory, const std::string& out_directory,
-                      Size weights_at_once = Size{256} << 20, std::vector<std::string>* notes = nullptr);
+                      Size weights_at_once = Size{256} << 20, std::vector<std::string>* notes = nullptr,
+                      const OnProgress& on_progress = {});
 
 }  // namespace checkpoint
 }  // namespace lt

@@ -1,6 +1,7 @@
 // Measures a trained model: its loss on token files, and its accuracy on multiple-choice questions.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,9 +31,11 @@ struct EvaluationResult {
 // The result does not depend on their number. Throws DataError for a file that is not a complete token file, has fewer
 // than seq + 1 tokens or holds a token outside the vocabulary, and if all targets are ignored. Throws UsageError if
 // there are no files, for a seq above the model's max_seq, for a seq below 0 or a micro_batch below 1, for files of
-// another tokenizer, and if separate documents need a tokenizer that the model lacks.
+// another tokenizer, and if separate documents need a tokenizer that the model lacks. `on_progress` receives the tokens
+// of the blocks that all ranks have evaluated, and of all blocks.
 EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::string>& files, Size seq, Size micro_batch,
-                                TokenFormat format, const Group& group = {});
+                                TokenFormat format, const Group& group = {},
+                                const std::function<void(Size tokens, Size in_all)>& on_progress = {});
 
 struct ChoicesResult {
   Size questions = 0;
@@ -46,7 +49,8 @@ struct ChoicesResult {
 // the sum over all tokens after the first n. The ranks of `group` divide the lines; all of them must call it with the
 // same model. Throws DataError (with file, line and field) for a broken line or a text longer than the model's max_seq,
 // and if there is no question. Throws UsageError if the model has no tokenizer, and NonFiniteError if a log-probability
-// is not finite.
-ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, const Group& group = {});
+// is not finite. `on_progress` receives the lines that are done, as far as this rank knows, and all lines.
+ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, const Group& group = {},
+                               const std::function<void(Size lines, Size in_all)>& on_progress = {});
 
 }  // namespace lt
