@@ -44,7 +44,8 @@ std::string newest(const std::string& path, const char* command) {
 std::string or_none(const std::string& text) { return text.empty() ? "(none)" : text; }
 
 ExitCode list(const std::string& path) {
-  const auto entries = checkpoint::list(path, true);
+  const auto entries =
+      with_progress("checkpoint list", "", [&](const OnProgress& show) { return checkpoint::list(path, true, show); });
   if (entries.empty()) throw DataError("checkpoint", path + ": expected step-* folders, found none");
   for (const checkpoint::Listing& entry : entries) {
     fmt::print("{}  {}\n", entry.path, entry.valid ? "valid" : "invalid: " + entry.reason);

@@ -87,10 +87,9 @@ class BytesDone {
   Size done_ = 0, total_ = 0;
 };
 
-Listing look_at(const std::filesystem::path& folder, bool checksums, const OnProgress& on_progress) {
+Listing look_at(const std::filesystem::path& folder, bool checksums, const CountBytes& count) {
   Manifest manifest;
-  BytesDone done({folder}, on_progress);
-  const Problems problems = problems_of(folder, checksums, &manifest, done.count());
+  const Problems problems = problems_of(folder, checksums, &manifest, count);
   Listing listing;
   listing.path = folder.string();
   listing.step = parse_step(folder.filename().string()).value_or(-1);
@@ -106,8 +105,8 @@ Listing look_at(const std::filesystem::path& folder, bool checksums, const OnPro
   return listing;
 }
 
-Listing examine(const std::filesystem::path& folder, bool checksums, const OnProgress& on_progress = {}) {
-  if (checksums) return look_at(folder, true, on_progress);
+Listing examine(const std::filesystem::path& folder, bool checksums, const CountBytes& count = {}) {
+  if (checksums) return look_at(folder, true, count);
   return remembered(folder, [&] { return look_at(folder, false, {}); });
 }
 
@@ -117,10 +116,11 @@ bool is_gone(const std::filesystem::path& folder) {
   return std::filesystem::symlink_status(folder, failed).type() == std::filesystem::file_type::not_found;
 }
 
-std::vector<Listing> examine_all(const std::vector<std::filesystem::path>& folders, bool checksums) {
+std::vector<Listing> examine_all(const std::vector<std::filesystem::path>& folders, bool checksums,
+                                 const CountBytes& count = {}) {
   std::vector<Listing> listings;
   for (const auto& folder : folders) {
-    Listing listing = examine(folder, checksums);
+    Listing listing = examine(folder, checksums, count);
     if (listing.valid || !is_gone(folder)) listings.push_back(std::move(listing));
   }
   return listings;
@@ -195,9 +195,11 @@ std::vector<std::string> verify(const std::string& path, const OnProgress& on_pr
   return all;
 }
 
-std::vector<Listing> list(const std::string& path, bool checksums) {
+std::vector<Listing> list(const std::string& path, bool checksums, const OnProgress& on_progress) {
   require_there(path);
-  return examine_all(step_folders(path), checksums);
+  const auto folders = step_folders(path);
+  BytesDone done(folders, on_progress);
+  return examine_all(folders, checksums, done.count());
 }
 
 std::vector<Listing> saved_in(const std::string& directory) { return examine_all(steps_in(directory), false); }
@@ -258,7 +260,10 @@ void require_no_other_run(const std::string& path, const RunFilter& runs, const 
 std::optional<std::string> find_newest(const std::string& path, const RunFilter& runs, std::vector<std::string>* notes,
                                        bool checksums, const OnProgress& on_progress) {
   for (Listing& listing : candidates(path, runs)) {
-    if (listing.valid && checksums) listing = examine(listing.path, true, on_progress);
+    if (listing.valid && checksums) {
+      BytesDone done({listing.path}, on_progress);
+      listing = examine(listing.path, true, done.count());
+    }
     if (listing.valid) return listing.path;
     if (notes != nullptr) {
       notes->push_back(std::filesystem::path(listing.path).filename().string() + ": " + listing.reason);

@@ -153,7 +153,7 @@ TEST_CASE("find_newest: says why it passed each one over, newest first", "[check
   CHECK(list(temp.text(), false)[1].reason == "rank-00000.h5: expected " + bytes + " bytes, found 17");
 }
 
-TEST_CASE("verify and newest: report the bytes that they have read", "[checkpoints]") {
+TEST_CASE("verify, newest and list: report the bytes that they have read", "[checkpoints]") {
   const TempFolder temp;
   const ShardMap shards = shards_of(larger_model(), 0, 1);
   const fs::path older = save_alone(temp.path(), 1, shards), newer = save_alone(temp.path(), 2, shards);
@@ -165,6 +165,9 @@ TEST_CASE("verify and newest: report the bytes that they have read", "[checkpoin
   CHECK(of_verify.done.size() > 6);  // more often than for each file
   CHECK(newest(temp.text(), nullptr, of_newest.receiver()) == newer.string());
   CHECK(of_newest.grow_to(bytes));
+  Reports of_list;
+  CHECK(list(temp.text(), true, of_list.receiver()).size() == 2);
+  CHECK(of_list.grow_to(2 * bytes));
   // A file that cannot be read is done as well.
   fs::resize_file(newer / "rank-00000.h5", 17);
   CHECK(verify(temp.text(), of_damaged.receiver()).size() == 1);

@@ -117,8 +117,8 @@ std::string newest(const std::string& path, std::vector<std::string>* notes = nu
                    const OnProgress& on_progress = {});
 
 // Returns the step folders in `path`, which is as in newest(), oldest first. Checks manifests and file sizes, and with
-// `checksums` every byte. Throws DataError if `path` does not exist.
-std::vector<Listing> list(const std::string& path, bool checksums);
+// `checksums` every byte, whose number it then reports. Throws DataError if `path` does not exist.
+std::vector<Listing> list(const std::string& path, bool checksums, const OnProgress& on_progress = {});
 // These read only the manifest: the run's state, all parameters, and the number of ranks that wrote the checkpoint.
 RunState read_state(const std::string& step_directory);
 std::vector<ParameterInfo> read_parameters(const std::string& step_directory);
