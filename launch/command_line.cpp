@@ -88,13 +88,13 @@ void require_known_option(const std::string& argument, const CLI::App& app, cons
   const std::string name = name_of(argument).substr(2), meant = config::nearest(name, known);
   const bool is_section = std::any_of(known.begin(), known.end(),
                                       [&](const std::string& option) { return option.starts_with(name + "."); });
-  // `launch` passes what follows -- on to train.
-  const bool starts_train = app.get_option_no_throw("COMMAND") != nullptr;
+  // `launch` passes what follows -- on to its command.
+  const bool starts_command = app.get_option_no_throw("COMMAND") != nullptr;
   throw UsageError("usage", fmt::format("unknown option --{}", name),
                    is_section ? fmt::format("{} is a section: --{}.KEY=value sets its keys", name, name)
                    : config::is_near(name, meant) ? fmt::format("did you mean --{}?", meant)
                                                   : fmt::format("the options: {} --help{}", path,
-                                                                starts_train ? "; those of train follow --" : ""));
+                                                                starts_command ? "; those of train follow --" : ""));
 }
 
 const CLI::App& find_subcommand(const std::string& name, const CLI::App& app, const std::string& path) {

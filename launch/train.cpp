@@ -13,7 +13,7 @@ CommandBody set_up_train(CLI::App& app, const Models& models) {
   return [options](const Invocation& invocation) {
     const auto config = options.load(invocation);
     if (!config) return ExitCode::ok;
-    const ExitCode code = train(*config, invocation.world, invocation.command_line);
+    const ExitCode code = train(*config, invocation.world);
     std::signal(SIGUSR1, SIG_IGN);  // a supervisor repeats it, and the run has its exit code
     return code;
   };

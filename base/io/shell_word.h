@@ -1,7 +1,8 @@
-// Quotes a word for a shell.
+// Quotes words for a shell.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace lt::io {
 
@@ -12,6 +13,13 @@ inline std::string shell_word(const std::string& word) {
   std::string text = "'";
   for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return text + "'";
+}
+
+// A command line of these words.
+inline std::string shell_text(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + shell_word(word);
+  return text;
 }
 
 }  // namespace lt::io

@@ -32,6 +32,7 @@ std::vector<ProcessSpec> over_mpirun(const RankSpec& spec) {
                                       "--mca", "odls_base_sigkill_timeout", "1"};
   const auto add = [&](std::initializer_list<std::string> more) { command.insert(command.end(), more); };
   if (!spec.hostfile.empty()) add({"--hostfile", spec.hostfile});
+  if (spec.ranks_per_host > 0) add({"--map-by", fmt::format("ppr:{}:node", spec.ranks_per_host)});
   // By default mpirun refuses to run as root, and to start more ranks than cores or slots.
   if (spec.hostfile.empty() || spec.ranks > spec.slots) add({"--oversubscribe"});
   if (geteuid() == 0) add({"--allow-run-as-root"});
@@ -50,6 +51,7 @@ std::vector<ProcessSpec> over_srun(const RankSpec& spec) {
   std::vector<std::string> command = {find_program("srun").value(), "-n", std::to_string(spec.ranks),
                                       // With --kill-on-bad-exit=1 srun returns 143, whatever the first code was.
                                       "--kill-on-bad-exit=0", "--wait=60"};
+  if (spec.ranks_per_host > 0) command.push_back(fmt::format("--ntasks-per-node={}", spec.ranks_per_host));
   if (spec.environment.count("SLURM_MPI_TYPE") == 0) command.emplace_back("--mpi=pmix");
   // Since Slurm 22.05 srun does not take it from the job.
   if (const auto cpus = spec.environment.find("SLURM_CPUS_PER_TASK"); cpus != spec.environment.end()) {

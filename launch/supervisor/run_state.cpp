@@ -40,14 +40,28 @@ saver::RunIdentity identity_in(const std::string& folder) {
   }
 }
 
-// Whether the file, from `offset` on, holds a step's row or the restart event itself. A torn line is none.
-bool has_done_a_step(const std::string& metrics, std::size_t offset) {
-  std::ifstream stream(metrics, std::ios::binary);
+// Whether is_one() of any line of the file from `offset` on. A torn line is none.
+template <class IsOne>
+bool has_line(const std::string& file, std::size_t offset, IsOne&& is_one) {
+  std::ifstream stream(file, std::ios::binary);
   stream.seekg(static_cast<std::streamoff>(offset));
   for (std::string line; std::getline(stream, line) && !stream.eof();) {
-    if (line.starts_with(R"({"step":)") || line.starts_with(R"({"event":"restart",)")) return true;
+    if (is_one(line)) return true;
   }
   return false;
+}
+
+// A step's row, or the restart event itself.
+bool shows_a_step(const std::string& line) {
+  return line.starts_with(R"({"step":)") || line.starts_with(R"({"event":"restart",)");
+}
+
+bool shows_a_stop(const std::string& line) {
+  if (!line.starts_with(R"({"event":"end",)")) return false;
+  const auto event = nlohmann::json::parse(line, nullptr, false);
+  if (!event.is_object() || !event.contains("reason") || !event["reason"].is_string()) return false;
+  const auto reason = event["reason"].get<std::string>();
+  return reason == "max_minutes" || reason.starts_with("signal ");
 }
 
 }  // namespace
@@ -106,14 +120,23 @@ RunState::MetricsEnd RunState::metrics_end() const {
   return {inode(metrics_), is_torn ? last->begin : bytes};
 }
 
+// An attempt moves the files of a start that saved nothing aside, and cuts off a torn last line.
+std::optional<std::size_t> RunState::begin_after(const MetricsEnd& end) const {
+  const MetricsEnd now = metrics_end();
+  if (now.file == 0) return std::nullopt;
+  return now.file == end.file ? std::min(end.bytes, now.bytes) : 0;
+}
+
+bool RunState::was_stopped(const MetricsEnd& begin) const {
+  const std::optional<std::size_t> offset = begin_after(begin);
+  return offset && has_line(metrics_, *offset, shows_a_stop);
+}
+
 void RunState::record(const run::Restart& restart, const MetricsEnd& end, std::chrono::milliseconds patience) const {
-  // Where the attempt's lines begin, unless they hold a step or the event. An attempt moves the files of a start that
-  // saved nothing aside, and cuts off a torn last line.
+  // Where the attempt's lines begin, unless they hold a step or the event.
   const auto unrecorded = [&]() -> std::optional<std::size_t> {
-    const MetricsEnd now = metrics_end();
-    const std::size_t offset = now.file == end.file ? std::min(end.bytes, now.bytes) : 0;
-    if (now.file == 0 || has_done_a_step(metrics_, offset)) return std::nullopt;
-    return offset;
+    const std::optional<std::size_t> offset = begin_after(end);
+    return offset && !has_line(metrics_, *offset, shows_a_step) ? offset : std::nullopt;
   };
   if (!unrecorded()) return;
   std::shared_ptr<void> lock;

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -44,6 +45,9 @@ class RunState {
     std::size_t bytes = 0;
   };
   MetricsEnd metrics_end() const;
+  // True if the lines after `begin` say that the run itself stopped before its last step and saved its state: for
+  // train.max_minutes or a signal.
+  bool was_stopped(const MetricsEnd& begin) const;
   // Writes the restart event of an attempt if the lines after `end` hold no step: an attempt that completed a step has
   // written the event itself. Waits up to `patience` for the folder's lock, because ranks of the ended attempt on other
   // hosts may hold it a little longer. Throws DataError if another run holds the lock.
@@ -55,6 +59,8 @@ class RunState {
     bool operator==(const Marks&) const = default;
   };
   Marks marks() const;
+  // Where the lines after `end` begin in metrics.jsonl, which may be a new file; nullopt if there is none.
+  std::optional<std::size_t> begin_after(const MetricsEnd& end) const;
 
   std::string folder_, metrics_, checkpoints_;
   Marks before_;

@@ -8,7 +8,7 @@ TEST_CASE("each error leads to its exit code", "[device]") {
   CHECK(UsageError("config", "x").code() == ExitCode::usage);
   CHECK(DataError("data", "x").code() == ExitCode::data);
   CHECK(CommError("x").code() == ExitCode::communication);
-  CHECK(LostPeerError("x").code() == ExitCode::restart);
+  CHECK(BrokenCommError("x").code() == ExitCode::restart);
   CHECK(NonFiniteError("x").code() == ExitCode::non_finite);
   CHECK(InternalError("tensor", "x").code() == ExitCode::internal);
   CHECK(static_cast<int>(ExitCode::ok) == 0);

@@ -15,11 +15,11 @@ enum class ExitCode : int {
   internal = 1,
   usage = 2,          // usage or configuration
   data = 3,           // data or checkpoint unreadable, corrupt or mismatched
-  communication = 4,  // communication cannot be set up or has failed
+  communication = 4,  // communication cannot be set up
   non_finite = 5,     // non-finite loss or gradient
   slower = 6,         // bench compare: a row is slower beyond noise
   nothing_fits = 6,   // plan --fit, plan --nodes: no choice fits into memory
-  restart = 75,       // stopped for a restart, or a peer was lost
+  restart = 75,       // stopped for a restart: a peer was lost, communication broke, a signal, or train.max_minutes
 };
 
 // The base class of all errors. `component` names the source ("config", "data", "checkpoint", "comm", "ops", ...).
@@ -89,7 +89,7 @@ struct DataError : Error {
       : Error(ExitCode::data, std::move(component), message, std::move(hint)) {}
 };
 
-// Communication cannot be set up or has failed.
+// Communication cannot be set up.
 struct CommError : Error {
   explicit CommError(const std::string& message, std::string hint = {})
       : CommError(ExitCode::communication, message, std::move(hint)) {}
@@ -99,9 +99,10 @@ struct CommError : Error {
       : Error(code, "comm", message, std::move(hint)) {}
 };
 
-// A peer rank has ended or is unreachable. A restart may succeed.
-struct LostPeerError : CommError {
-  explicit LostPeerError(const std::string& message, std::string hint = {})
+// Communication that was set up has broken: a peer rank has ended or is unreachable, or MPI, NCCL or a connection has
+// failed. A restart may succeed.
+struct BrokenCommError : CommError {
+  explicit BrokenCommError(const std::string& message, std::string hint = {})
       : CommError(ExitCode::restart, message, std::move(hint)) {}
 };
 

@@ -31,8 +31,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "LTRAIN_";
 constexpr const char* kLora = "model.lora";
 // Variables that the program reads but that are not configuration.
-constexpr std::string_view kReserved[] = {"LTRAIN_FAULT", "LTRAIN_TOKEN", "LTRAIN_RESTART", "LTRAIN_DIE_WITH_PARENT",
-                                          "LTRAIN_LISTEN_FD"};
+constexpr std::string_view kReserved[] = {"LTRAIN_FAULT",           "LTRAIN_TOKEN",     "LTRAIN_RESTART",
+                                          "LTRAIN_DIE_WITH_PARENT", "LTRAIN_LISTEN_FD", "LTRAIN_COMMAND"};
 
 // "model.lora.rank" becomes LTRAIN_MODEL_LORA_RANK.
 std::string variable_of(const std::string& name) {

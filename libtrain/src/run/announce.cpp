@@ -132,12 +132,11 @@ std::string saves_of(const CheckpointConfig& policy) {
 
 }  // namespace
 
-void announce(Run& run, const std::string& command) {
+void announce(Run& run) {
   const Resolved& resolved = run.resolved;
   const Plan& plan = run.plan;
   collectively(run.control, [&] {
-    if (run.world.rank() == 0)
-      write_run_files(resolved, run.folder.identity, run.world, command, run.engine->memory_plans());
+    if (run.world.rank() == 0) write_run_files(resolved, run.folder.identity, run.world, run.engine->memory_plans());
   });
   if (run.world.rank() != 0) return;
   const auto say = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {

@@ -67,6 +67,6 @@ struct Run {
 
 // Writes config.toml, env.json and arena.svg, logs the lines at the start of a run and writes the event `start`. All
 // ranks must call it.
-void announce(Run& run, const std::string& command);
+void announce(Run& run);
 
 }  // namespace lt::run

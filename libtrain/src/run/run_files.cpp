@@ -1,6 +1,8 @@
 // Writes files under temporary names and renames them.
 #include "run/run_files.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +13,7 @@
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 #include "run/machine.h"
+#include "run/whole_command.h"
 
 namespace lt::run {
 namespace {
@@ -38,13 +41,14 @@ bool write_run_json(const std::string& run_dir, const saver::RunIdentity& identi
 }
 
 void write_run_files(const Resolved& resolved, const saver::RunIdentity& identity, const World& world,
-                     const std::string& command, const std::vector<const MemoryPlan*>& plans) {
+                     const std::vector<const MemoryPlan*>& plans) {
   const auto write_text = [&](const std::string& name, const std::string& text) {
     const std::string path = resolved.run.dir + "/" + name;
     replace_file(path, identity, [&] { io::write_whole_file("record", path, text); });
   };
   nlohmann::ordered_json env = machine(world);
-  env["command"] = command;
+  const WholeCommand command = whole_command(world.info(), ::getpid(), system_view());
+  env["command"] = command.text, env["program"] = command.program;
   write_text("config.toml", to_toml(resolved.config));
   // A path on the command line may be any bytes.
   write_text("env.json", env.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

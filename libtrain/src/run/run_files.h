@@ -19,7 +19,7 @@ bool write_run_json(const std::string& run_dir, const saver::RunIdentity& identi
 // under a temporary name and rename it. They throw DataError, but a continued run keeps a file that cannot be replaced
 // and prints a warning.
 void write_run_files(const Resolved& resolved, const saver::RunIdentity& identity, const World& world,
-                     const std::string& command, const std::vector<const MemoryPlan*>& plans);
+                     const std::vector<const MemoryPlan*>& plans);
 
 // Adds notices to env.json. Call it on rank 0. Failures are ignored, because the log has the notices too.
 void add_notices(const std::string& run_dir, const std::vector<std::string>& notices);

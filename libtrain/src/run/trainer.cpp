@@ -14,7 +14,6 @@
 #include "config/model_table.h"
 #include "config/optimizer_choices.h"
 #include "config/origin.h"
-#include "io/whole_file.h"
 #include "libtrain/config/resolved.h"
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
@@ -134,10 +133,7 @@ BatchShape Trainer::batch_shape() const { return resolved_->batch_shape(world_.r
 
 ExitCode Trainer::run(BatchSource* batches, const StepCallback& on_step) {
   const run::RunSignals signals;
-  std::string command = io::read_file("/proc/self/cmdline").text;
-  while (!command.empty() && command.back() == '\0') command.pop_back();
-  std::ranges::replace(command, '\0', ' ');
-  return run::run_training(*resolved_, world_, {model_, state_, batches, on_step, command});
+  return run::run_training(*resolved_, world_, {model_, state_, batches, on_step});
 }
 
 ExitCode Trainer::train(BatchSource& batches, const StepCallback& on_step) { return run(&batches, on_step); }
@@ -154,7 +150,7 @@ Plan plan(const std::function<std::unique_ptr<nn::Model>()>& make_model, const T
   return plan;
 }
 
-ExitCode train(const Config& given, const World& world, const std::string& command) {
+ExitCode train(const Config& given, const World& world) {
   const run::RunSignals signals;
   Resolved resolved;
   std::unique_ptr<nn::Model> model;
@@ -167,7 +163,7 @@ ExitCode train(const Config& given, const World& world, const std::string& comma
       batches = config::own_batches(resolved, resolved.batch_shape(world.rank(), world.size()));
     });
   });
-  return run::run_training(resolved, world, {*model, state, batches.get(), {}, command});
+  return run::run_training(resolved, world, {*model, state, batches.get()});
 }
 
 }  // namespace lt

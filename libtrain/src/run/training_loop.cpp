@@ -63,19 +63,16 @@ class TrainingLoop {
     trace_.finish();
     const double seconds = device::seconds_since(begin_);
     run_.log.event({{"event", "end"}, {"step", steps_done()}, {"reason", reason(end)}, {"seconds", seconds}});
-    run_.log.say(fmt::format("{}: {} in {}{}, {}",
-                             end == End::signal    ? "stopped by " + signal_name()
-                             : end == End::program ? "stopped by the program"
-                                                   : "done",
-                             recorder::counted(steps_done(), "step"), recorder::short_duration(seconds),
-                             end == End::time ? ", the limit of train.max_minutes" : "", run_.resolved.run.dir));
-    return end == End::signal ? ExitCode::restart : ExitCode::ok;
+    run_.log.say(fmt::format("{}: {} in {}, {}", in_words(end), recorder::counted(steps_done(), "step"),
+                             recorder::short_duration(seconds), run_.resolved.run.dir));
+    return end == End::signal || end == End::time ? ExitCode::restart : ExitCode::ok;
   }
 
  private:
   // Why the run ends.
   enum class End { steps, time, signal, program };
   std::string signal_name() const { return name_of_signal(stop_signal_); }
+  // As the supervisor and the report read it.
   std::string reason(End end) const {
     switch (end) {
       case End::steps: return "steps";
@@ -84,6 +81,15 @@ class TrainingLoop {
       case End::signal: break;
     }
     return "signal " + signal_name();
+  }
+  std::string in_words(End end) const {
+    switch (end) {
+      case End::steps: return "done";
+      case End::time: return "stopped by the limit of train.max_minutes";
+      case End::program: return "stopped by the program";
+      case End::signal: break;
+    }
+    return "stopped by " + signal_name();
   }
 
   End run_steps() {
@@ -405,7 +411,7 @@ ExitCode run_training(const Resolved& resolved, const World& world, const Traini
     return leave_together(ExitCode::ok);
   }
   RestartRecord restarted(run, restart);
-  announce(run, parts.command);
+  announce(run);
   try {
     return leave_together(TrainingLoop(run, restarted, parts).train());
   } catch (...) {

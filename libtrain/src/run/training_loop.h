@@ -1,8 +1,6 @@
 // Trains a model from the first step of a configuration to its last checkpoint: `ltrain train` and lt::Trainer.
 #pragma once
 
-#include <string>
-
 #include "libtrain/comm/world.h"
 #include "libtrain/config/resolved.h"
 #include "libtrain/data/batch_source.h"
@@ -17,7 +15,6 @@ struct TrainingParts {
   State& state;                    // the program's own; a start that continues replaces it by the one it loads
   BatchSource* batches = nullptr;  // training batches; null: the configuration's files
   StepCallback on_step = {};       // called on every rank
-  std::string command = {};        // for env.json
 };
 
 // `resolved` must be the result of resolve_run(). The caller must hold a RunSignals. All ranks must call it. Throws the

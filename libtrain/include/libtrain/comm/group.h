@@ -63,8 +63,8 @@ struct Message {
   Tensor values = {};
 };
 
-// Collectives throw UsageError for arguments that break the rules below, and CommError if communication fails
-// (LostPeerError, which is a CommError, if a peer is known to be gone).
+// Collectives throw UsageError for arguments that break the rules below, and BrokenCommError if communication fails.
+// Functions that make a group throw CommError if it cannot be set up.
 class Group {
  public:
   // A group of one rank.

@@ -111,15 +111,15 @@ class Trainer {
   // Throws UsageError after a step whose state breaks a rule of lt::State.
   State& state() { return state_; }
 
-  // Trains on `batches` until train.steps or train.max_minutes, and returns ExitCode::ok. If `on_step` returns false on
-  // any rank, all ranks stop after the same step, save their state, and return ExitCode::ok; a later start continues.
-  // If any rank receives SIGTERM, SIGUSR1 or SIGINT, they do the same, but return ExitCode::restart. A second SIGINT
-  // ends the process at once with code 130. Until train() returns, it handles these signals and ignores SIGPIPE. Every
-  // rank calls `on_step` after each step, in order, and after the evaluation of that step if there is one. On a GPU the
-  // next step may already run; the run then stops after that one. All ranks must call train(), and only once. Throws
-  // UsageError, DataError, CommError, NonFiniteError if loss or gradient norm is not finite (in f16: at loss scale 1,
-  // from which it cannot fall) in more than train.skip_nonfinite steps in a row, and the exceptions of the program's
-  // functions.
+  // Trains on `batches` until train.steps, and returns ExitCode::ok. If train.max_minutes end earlier, all ranks stop
+  // after the same step, save their state, and return ExitCode::restart; a later start continues. If any rank receives
+  // SIGTERM, SIGUSR1 or SIGINT, they do the same. If `on_step` returns false on any rank, they do the same, but return
+  // ExitCode::ok. A second SIGINT ends the process at once with code 130. Until train() returns, it handles these
+  // signals and ignores SIGPIPE. Every rank calls `on_step` after each step, in order, and after the evaluation of that
+  // step if there is one. On a GPU the next step may already run; the run then stops after that one. All ranks must
+  // call train(), and only once. Throws UsageError, DataError, CommError, NonFiniteError if loss or gradient norm is
+  // not finite (in f16: at loss scale 1, from which it cannot fall) in more than train.skip_nonfinite steps in a row,
+  // and the exceptions of the program's functions.
   ExitCode train(BatchSource& batches, const StepCallback& on_step = {});
   // Like train() above, on the files of options.data.
   ExitCode train(const StepCallback& on_step = {});
@@ -139,8 +139,7 @@ class Trainer {
 Plan plan(const std::function<std::unique_ptr<nn::Model>()>& make_model, const TrainerOptions& options, int ranks,
           const PlanMachine& machine = {});
 
-// Trains the model that `config` describes, like `ltrain train`. Returns and throws as Trainer::train() does. Writes
-// `command`, the command line, to env.json.
-ExitCode train(const Config& config, const World& world, const std::string& command);
+// Trains the model that `config` describes, like `ltrain train`. Returns and throws as Trainer::train() does.
+ExitCode train(const Config& config, const World& world);
 
 }  // namespace lt

@@ -199,7 +199,7 @@ std::shared_ptr<GroupBackend> MpiBackend::split(const std::vector<int>& colors, 
   const int own = colors[static_cast<std::size_t>(rank())];
   const auto first = std::find(colors.begin(), colors.end(), own) - colors.begin();
   MPI_Comm comm = MPI_COMM_NULL;
-  LT_MPI(MPI_Comm_split(comm_.get(), static_cast<int>(first), rank(), &comm));
+  LT_MPI_SET_UP(MPI_Comm_split(comm_.get(), static_cast<int>(first), rank(), &comm));
   if (place.size > 1) return std::make_shared<MpiBackend>(comm, std::move(place));
   LT_MPI(MPI_Comm_free(&comm));
   return make_self_backend(std::move(place));
@@ -207,7 +207,7 @@ std::shared_ptr<GroupBackend> MpiBackend::split(const std::vector<int>& colors, 
 
 std::shared_ptr<GroupBackend> MpiBackend::duplicate_patient(std::string name) {
   MPI_Comm comm = MPI_COMM_NULL;
-  LT_MPI(MPI_Comm_dup(comm_.get(), &comm));
+  LT_MPI_SET_UP(MPI_Comm_dup(comm_.get(), &comm));
   return std::make_shared<MpiBackend>(comm, patient_place(std::move(name)));
 }
 
@@ -217,10 +217,10 @@ std::shared_ptr<GroupBackend> make_mpi_world_backend() {
   GroupPlace place;
   place.name = "world";
   MPI_Comm comm = MPI_COMM_NULL;
-  LT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
-  LT_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
-  LT_MPI(MPI_Comm_rank(comm, &place.rank));
-  LT_MPI(MPI_Comm_size(comm, &place.size));
+  LT_MPI_SET_UP(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  LT_MPI_SET_UP(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+  LT_MPI_SET_UP(MPI_Comm_rank(comm, &place.rank));
+  LT_MPI_SET_UP(MPI_Comm_size(comm, &place.size));
   place.run_rank = place.rank, place.run_size = place.size;
   return std::make_shared<MpiBackend>(comm, std::move(place));
 }

@@ -71,36 +71,39 @@ std::string mpi_library_version() {
   return whole.substr(0, whole.find_first_of(",\n"));
 }
 
+template <class E>
 void check_mpi(int code, const char* expression, const char* file, int line) {
   if (code == MPI_SUCCESS) return;
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
   const char* slash = std::strrchr(file, '/');
-  throw CommError(fmt::format("{}: {} ({}:{})", expression, std::string(text.data(), static_cast<std::size_t>(length)),
-                              slash == nullptr ? file : slash + 1, line));
+  throw E(fmt::format("{}: {} ({}:{})", expression, std::string(text.data(), static_cast<std::size_t>(length)),
+                      slash == nullptr ? file : slash + 1, line));
 }
+template void check_mpi<CommError>(int, const char*, const char*, int);
+template void check_mpi<BrokenCommError>(int, const char*, const char*, int);
 
 std::shared_ptr<void> start_mpi(const LaunchInfo& info, int& argc, char**& argv) {
   require_launcher(info);
   int initialized = 0, finalized = 0, provided = MPI_THREAD_SINGLE, size = 0;
-  LT_MPI(MPI_Initialized(&initialized));
-  LT_MPI(MPI_Finalized(&finalized));
+  LT_MPI_SET_UP(MPI_Initialized(&initialized));
+  LT_MPI_SET_UP(MPI_Finalized(&finalized));
   if (finalized != 0) throw CommError("MPI was finalised before: expected one lt::init() in a process");
   std::shared_ptr<void> mpi;
   if (initialized == 0) {
     avoid_forbidden_single_copy();
-    LT_MPI(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
+    LT_MPI_SET_UP(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
     mpi = std::shared_ptr<void>(nullptr, finalise);  // a null pointer: its deleter still runs
   } else {
-    LT_MPI(MPI_Query_thread(&provided));
+    LT_MPI_SET_UP(MPI_Query_thread(&provided));
   }
   if (provided < MPI_THREAD_MULTIPLE) {
     throw CommError(fmt::format("MPI: expected thread level MPI_THREAD_MULTIPLE ({}), got {}",
                                 static_cast<int>(MPI_THREAD_MULTIPLE), provided));
   }
-  LT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
-  LT_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
+  LT_MPI_SET_UP(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+  LT_MPI_SET_UP(MPI_Comm_size(MPI_COMM_WORLD, &size));
   if (size != info.size) {
     throw CommError(fmt::format("MPI sees {} ranks: expected {}, as {}", size, info.size, said_by(info.source)),
                     kLaunchHint);

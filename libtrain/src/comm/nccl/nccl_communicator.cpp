@@ -33,17 +33,15 @@ std::string text_of(ncclResult_t code) {
   return fmt::format("{}{}{}", ncclGetErrorString(code), has_last ? ": " : "", has_last ? last : "");
 }
 
-// Waits until the host side of the last call is done; returns false after `deadline`. Throws LostPeerError for a system
-// error of a communicator that `has_started`, because a connection that worked until now fails so too.
-bool settles(ncclComm_t comm, NcclClock::time_point deadline, bool has_started = false) {
+// Waits until the host side of the last call is done; returns false after `deadline`. `works`: the communicator has
+// been set up.
+bool settles(ncclComm_t comm, NcclClock::time_point deadline, bool works = false) {
   constexpr int kEager = 10000;  // polls, about a millisecond; a launch takes a few microseconds
   for (int polls = 0;; ++polls) {
     ncclResult_t state_of_communicator = ncclInProgress;
-    LT_NCCL(ncclCommGetAsyncError(comm, &state_of_communicator));
-    if (has_started && state_of_communicator == ncclSystemError) {
-      throw LostPeerError(text_of(state_of_communicator), kHasAnotherEnded);
-    }
-    LT_NCCL(state_of_communicator);
+    const ncclResult_t call = ncclCommGetAsyncError(comm, &state_of_communicator);
+    if (call != ncclSuccess) state_of_communicator = call;
+    works ? LT_NCCL(state_of_communicator) : LT_NCCL_SET_UP(state_of_communicator);
     if (state_of_communicator != ncclInProgress) return true;
     if (NcclClock::now() > deadline) return false;
     polls < kEager ? std::this_thread::yield() : std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -68,13 +66,13 @@ bool finalizes(ncclComm_t comm) {
 
 }  // namespace
 
-void check_nccl(ncclResult_t code, const char* expression, const char* file, int line) {
+void check_nccl(bool works, ncclResult_t code, const char* expression, const char* file, int line) {
   if (code == ncclSuccess || code == ncclInProgress) return;
   const char* slash = std::strrchr(file, '/');
   const std::string text =
       fmt::format("{}: {} ({}:{})", expression, text_of(code), slash == nullptr ? file : slash + 1, line);
-  if (code == ncclInternalError || code == ncclInvalidArgument) throw InternalError("comm", text);
-  if (code == ncclRemoteError) throw LostPeerError(text, kHasAnotherEnded);
+  if (code == ncclInvalidArgument || (code == ncclInternalError && !works)) throw InternalError("comm", text);
+  if (works || code == ncclRemoteError) throw BrokenCommError(text, kHasAnotherEnded);
   throw CommError(text, "NCCL_DEBUG=WARN says more; each rank needs its own CUDA device");
 }
 
@@ -108,7 +106,7 @@ NcclCommunicator::NcclCommunicator(GroupBackend& control, int device) : name_(co
   std::memcpy(id.internal, bytes.data(), sizeof id.internal);
   ncclConfig_t config = communicator_config();
   start([&] {
-    LT_NCCL(ncclCommInitRankConfig(&comm_, control.size(), id, control.rank(), &config));
+    LT_NCCL_SET_UP(ncclCommInitRankConfig(&comm_, control.size(), id, control.rank(), &config));
     return comm_;
   });
 }
@@ -119,7 +117,7 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int
   parent_->require_usable();
   ncclConfig_t config = communicator_config();
   start([&] {
-    LT_NCCL(ncclCommSplit(parent_->comm_, color, rank, &comm_, &config));
+    LT_NCCL_SET_UP(ncclCommSplit(parent_->comm_, color, rank, &comm_, &config));
     return parent_->comm_;
   });
 }
@@ -147,7 +145,7 @@ void NcclCommunicator::exchange(const std::vector<Piece>& outgoing, const std::v
 ncclWindow_t NcclCommunicator::register_window(void* memory, Size bytes) {
   auto window = std::make_unique<ncclWindow_t>();  // written when the host side is done
   const auto deadline = NcclClock::now() + kWindowDeadline;
-  LT_NCCL(
+  LT_NCCL_SET_UP(
       ncclCommWindowRegister(comm_, memory, static_cast<std::size_t>(bytes), window.get(), NCCL_WIN_COLL_SYMMETRIC));
   if (settles(comm_, deadline)) return *window;
   static_cast<void>(window.release());  // NCCL may still write it
@@ -173,9 +171,7 @@ void NcclCommunicator::check() {
   const std::string text = text_of(found);
   abort();
   const std::string message = fmt::format("group {}: NCCL failed while the device was waited for: {}", name_, text);
-  // A connection that worked until now fails with the system's error too.
-  if (found == ncclRemoteError || found == ncclSystemError) throw LostPeerError(message, kHasAnotherEnded);
-  throw CommError(message, kHasAnotherEnded);
+  throw BrokenCommError(message, kHasAnotherEnded);
 }
 
 void NcclCommunicator::leave() noexcept {
@@ -191,7 +187,7 @@ void NcclCommunicator::abort() noexcept {
 
 void NcclCommunicator::require_usable() const {
   if (!*family_aborted_) return;
-  throw CommError("expected a group whose collectives were all waited for; one was abandoned after an error");
+  throw BrokenCommError("expected a group whose collectives were all waited for; one was abandoned after an error");
 }
 
 NcclCommunicator::Operation::Operation(NcclCommunicator& communicator) : communicator_(communicator) {

@@ -23,7 +23,7 @@ class NcclCommunicator {
   // For the ranks of `parent` that pass the same color, in the parent's order. A rank passes kNoColor to stay without a
   // communicator. All ranks of `parent` must construct it at the same time. It reuses the parent's topology and shares
   // its buffers, so it starts in a tenth of the time. If one communicator of such a family is aborted, all become
-  // unusable. Throws CommError then.
+  // unusable. Throws BrokenCommError then, and CommError if it cannot be set up.
   static constexpr int kNoColor = NCCL_SPLIT_NOCOLOR;
   NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int color, int rank, const std::string& name);
   NcclCommunicator(const NcclCommunicator&) = delete;
@@ -51,9 +51,9 @@ class NcclCommunicator {
   // example after abort().
   bool deregister_window(ncclWindow_t window) noexcept;
 
-  // Throws CommError if a communicator of the family was aborted.
+  // Throws BrokenCommError if a communicator of the family was aborted.
   void require_usable() const;
-  // Ends the work in flight at once, within a deadline. Later launches throw CommError.
+  // Ends the work in flight at once, within a deadline. Later launches throw BrokenCommError.
   void abort() noexcept;
   // Leaks the communicator, because it may wait for a dead peer for ever. Other communicators of its family continue.
   void leave() noexcept;
@@ -76,7 +76,7 @@ class NcclCommunicator {
   // Makes comm_. launch() returns the communicator to watch until comm_ is ready. Aborts on failure.
   template <class Launch>
   void start(Launch&& launch);
-  // If NCCL has met an error, aborts and throws CommError, or LostPeerError if a peer is gone.
+  // If NCCL has met an error, aborts and throws BrokenCommError.
   void check();
 
   std::string name_;                          // of the group

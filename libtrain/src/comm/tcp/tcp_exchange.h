@@ -17,8 +17,8 @@ class TcpExchange {
   virtual ~TcpExchange() = default;
   // Sends a message that has no answer. Drops it if it can no longer be sent.
   virtual void tell(Frame frame) = 0;
-  // Sends a message and waits for its answer. Throws LostPeerError if the exchange needs a rank that is gone, CommError
-  // if it fails for another reason.
+  // Sends a message and waits for its answer. Throws BrokenCommError if the exchange fails, for example because it
+  // needs a rank that is gone.
   virtual Frame ask(Frame frame) = 0;
 };
 

@@ -87,20 +87,17 @@ class Channel {
 
   Frame ask(FrameKind kind, int root, const std::string& mine) {
     if (mine.size() > kMostMessageBytes) {
-      throw CommError(fmt::format("group {}: expected a message of at most {} bytes, got {}", group_, kMostMessageBytes,
-                                  mine.size()));
+      throw BrokenCommError(fmt::format("group {}: expected a message of at most {} bytes, got {}", group_,
+                                        kMostMessageBytes, mine.size()));
     }
     FrameHeader header = this->header(kind, root);
     header.sequence = exchanges_++;
     try {
       return exchange_->ask(Frame(header, mine));
-    } catch (const LostPeerError& error) {
-      throw LostPeerError(in_group(error), error.hint());
-    } catch (const CommError& error) {
-      throw CommError(in_group(error), error.hint());
+    } catch (const BrokenCommError& error) {
+      throw BrokenCommError(fmt::format("group {}: {}", group_, error.what()), error.hint());
     }
   }
-  std::string in_group(const Error& error) const { return fmt::format("group {}: {}", group_, error.what()); }
 
   std::string group_;
   std::shared_ptr<TcpExchange> exchange_;
@@ -172,15 +169,15 @@ void exchange_messages(Channel& channel, Streams& streams) {
       const std::string_view bytes = std::string_view(texts[r]).substr(1);
       more |= texts[r].front() == '+';
       if (bytes.size() > streams.incoming[r].left()) {
-        throw CommError(fmt::format("expected {} bytes from rank {}, got {}", streams.incoming[r].left(),
-                                    channel.members()[r], bytes.size()));
+        throw BrokenCommError(fmt::format("expected {} bytes from rank {}, got {}", streams.incoming[r].left(),
+                                          channel.members()[r], bytes.size()));
       }
       streams.incoming[r].put(bytes);
     }
   }
   for (std::size_t r = 0; r < streams.incoming.size(); ++r) {
     if (streams.incoming[r].left() == 0) continue;
-    throw CommError(
+    throw BrokenCommError(
         fmt::format("expected {} more bytes from rank {}, got none", streams.incoming[r].left(), channel.members()[r]));
   }
 }
@@ -191,8 +188,8 @@ void broadcast_values(Channel& channel, std::span<char> values, int root, bool i
     const std::span<char> now = values.first(std::min(values.size(), static_cast<std::size_t>(message_bytes)));
     const std::string text = channel.broadcast(is_root ? std::string(now.data(), now.size()) : std::string(), root);
     if (text.size() != now.size()) {
-      throw CommError(fmt::format("expected {} bytes from rank {}, got {}", now.size(),
-                                  channel.members()[static_cast<std::size_t>(root)], text.size()));
+      throw BrokenCommError(fmt::format("expected {} bytes from rank {}, got {}", now.size(),
+                                        channel.members()[static_cast<std::size_t>(root)], text.size()));
     }
     if (!is_root) std::memcpy(now.data(), text.data(), text.size());
     values = values.subspan(now.size());

@@ -29,18 +29,19 @@ class TcpMailbox {
     closed_ = why;
     arrived_.notify_all();
   }
-  // Waits for the channel's frame. Throws CommError for a FrameKind::failure, LostPeerError for a FrameKind::loss or if
-  // the mailbox is closed.
+  // Waits for the channel's frame. Throws BrokenCommError for a FrameKind::failure or FrameKind::loss, and if the
+  // mailbox is closed.
   Frame take(std::uint64_t channel) {
     std::unique_lock lock(mutex_);
     arrived_.wait(lock, [&] { return frames_.count(channel) > 0 || closed_; });
     const auto found = frames_.find(channel);
-    if (found == frames_.end()) throw LostPeerError(*closed_, kHint);
+    if (found == frames_.end()) throw BrokenCommError(*closed_, kHint);
     Frame frame = std::move(found->second);
     frames_.erase(found);
     lock.unlock();
-    if (frame.header.kind == FrameKind::loss) throw LostPeerError(*frame.payload, kHint);
-    if (frame.header.kind == FrameKind::failure) throw CommError(*frame.payload, kHint);
+    if (frame.header.kind == FrameKind::loss || frame.header.kind == FrameKind::failure) {
+      throw BrokenCommError(*frame.payload, kHint);
+    }
     return frame;
   }
 
