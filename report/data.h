@@ -149,6 +149,8 @@ double config_number(const RunData& run, const std::string& key);
 bool on_gpu(const RunData& run);
 // The value without TOML's quotes; "–" if it is missing or empty.
 std::string config_text(const RunData& run, const std::string& key);
+// The program in the run's command line; empty if the record does not have it.
+std::string program_of(const RunData& run);
 // The program whose `plan` command can plan the run: ltrain, or the program that defines the model. Empty if the
 // configuration does not describe the model.
 std::string planning_program(const RunData& run);

@@ -97,9 +97,13 @@ std::string subject(const RunData& run, const Summary& s) {
   return text + ".";
 }
 
+// Whether the command line has these words one after the other.
+bool has_words(const std::string& command, const std::string& words) {
+  return (" " + command + " ").find(" " + words + " ") != std::string::npos;
+}
+
 // How a run that is not at its end goes on from its checkpoint of step `saved`, or where it begins again if that is 0.
-// A killed run may have left newer copies in memory, of which neither record nor disk says anything. The record has the
-// command, but not what launched it.
+// A killed run may have left newer copies in memory, of which neither record nor disk says anything.
 std::string how_to_go_on(const RunData& run, double saved, bool is_killed) {
   std::string command = environment_text(run, "command");
   const std::string resume = config_text(run, "checkpoint.resume");
@@ -108,7 +112,7 @@ std::string how_to_go_on(const RunData& run, double saved, bool is_killed) {
   if (saved == 0 && has_copies) return {};
   const bool as_before = resume == "auto";
   // A program with a trainer of its own has options of its own.
-  const bool takes_keys = command.substr(std::min(command.find(' '), command.size())).starts_with(" train");
+  const bool takes_keys = has_words(command, program_of(run) + " train") || has_words(command, "-- train");
   if (!as_before && takes_keys) command += " --checkpoint.resume=auto";  // the last value of a key counts
   const std::string there = saved > 0                ? "goes on from step " + whole_text(saved)
                             : run.begun_from.empty() ? "begins again at step 1"

@@ -169,11 +169,16 @@ std::string config_text(const RunData& run, const std::string& key) {
   return text.empty() ? "–" : text;
 }
 
+std::string program_of(const RunData& run) {
+  if (const std::string program = environment_text(run, "program"); program != "–") return program;
+  const std::string command = environment_text(run, "command");
+  return command == "–" ? "" : command.substr(0, command.find(' '));
+}
+
 std::string planning_program(const RunData& run) {
   if (!run.config.contains("model.family")) return run.config.contains("model.from") ? "" : "ltrain";
   if (run.config.contains("model.preset")) return "ltrain";
-  const std::string command = environment_text(run, "command");
-  return command == "–" ? "" : command.substr(0, command.find(' '));
+  return program_of(run);
 }
 
 bool is_slow(const SlowestRank& rank, double step_ms, double ranks) {

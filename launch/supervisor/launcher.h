@@ -24,9 +24,9 @@ struct RankSpec {
   int ranks;
   std::string hostfile;              // for mpirun; empty: this host
   int slots;                         // slots in the hostfile; 0 without a hostfile
-  int ranks_per_host;                // on each node of a Slurm job; 0: the launcher decides
   std::vector<std::string> command;  // run by each rank; the first word is a path
   Environment environment;
+  int ranks_per_host = 0;  // on each node of a Slurm job; 0: the launcher decides
 };
 
 // Returns the processes to start: one launcher, or one process per rank.

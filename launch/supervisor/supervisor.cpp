@@ -192,7 +192,7 @@ class Supervisor {
   // Returns 0 ranks if too few hosts are left.
   RankSpec ranks_of(int attempt, std::optional<TemporaryFile>& hostfile) {
     there_ = attempt > 1 && options_.min_ranks > 0 ? answering(hosts_) : hosts_;
-    RankSpec spec{options_.ranks, options_.hostfile, slots_of(there_), 0, {}, current_environment()};
+    RankSpec spec{options_.ranks, options_.hostfile, slots_of(there_), {}, current_environment()};
     if (!hosts_.empty() && options_.ranks_per_host > 0) {
       spec.hostfile = hostfile.emplace(hostfile_text(there_)).path();
     } else if (uses_other_hosts()) {

@@ -5,9 +5,11 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "libtrain/comm/program.h"
 #include "libtrain/error.h"
+#include "libtrain/tensor/tensor.h"
 
 namespace {
 
@@ -23,6 +25,12 @@ void fail(const std::string& how, const lt::World& world) {
     lt::collectively(world.group(), [&] {
       if (second) throw lt::DataError("data", "b.bin: expected c, found d");
     });
+  }
+  if (how == "broken") {  // MPI fails on rank 1: a message is longer than announced
+    const lt::Tensor long_one = lt::Tensor::zeros({64}, lt::DType::f32),
+                     short_one = lt::Tensor::zeros({1}, lt::DType::f32);
+    const std::vector<lt::Message> none, sent{{1, long_one}}, received{{0, short_one}};
+    world.group().all_to_all("x", lt::kCpu, second ? none : sent, second ? received : none, 256).wait();
   }
   if (how == "windows") {  // on all ranks, with a thread that ends the waits of streams for words in windows
     const lt::Group group = world.group(world.device(lt::DeviceType::cuda));

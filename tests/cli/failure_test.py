@@ -22,6 +22,13 @@ class Failure(program.CliTest):
         self.assert_error(program.run("number", ranks=2), 5,
                           "[train] rank 1: step 7: loss: expected a finite number, got nan")
 
+    def test_communication_that_breaks_in_a_run_asks_for_a_restart(self):
+        done = program.run("broken", ranks=2)
+        self.assertEqual(done.returncode, 75, done.stderr)
+        self.assertRegex(done.stderr, r"(?m)^error: \[comm\] rank 1: MPI_Waitall")
+        alone = program.run("none", environment={"WORLD_SIZE": "2"})  # while it is set up
+        self.assertEqual(alone.returncode, 4, alone.stderr)
+
     def test_an_exception_of_the_program_s_own_is_the_program_s(self):
         self.assert_error(program.run("thrown"), 1, "[program] an exception that is no std::exception")
         self.assert_error(program.run("program", ranks=2), 1, "[program] rank 1: no sample 3")

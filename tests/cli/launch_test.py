@@ -2,9 +2,11 @@
 how attempts end; the tests that kill ranks run the real one."""
 
 import contextlib
+import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -171,6 +173,87 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
         self.assert_end("[ $N -eq 2 ] && exit 0; exit 75", 0, 2)
         self.assert_end("exit 75", 75, 1, launch=("--restarts", 0))
         self.assert_end("exit 75", 75, 2, launch=("--restarts", 1))
+
+    def test_a_run_that_stopped_by_itself_is_not_restarted(self):
+        for reason in ("max_minutes", "signal SIGUSR1"):
+            end = f'''mkdir -p run; echo '{{"event":"end","step":2,"reason":"{reason}","seconds":1}}' >> run/metrics.jsonl; exit '''
+            self.assertNotIn("attempt", self.assert_end(end + "75", 75, 1))
+            self.assert_end(f"[ $N -eq 1 ] && exit 75; {end} 75", 75, 2)  # a lost peer, and then the end of an attempt
+        self.assert_end("exit 75", 75, 3)  # the record is of earlier attempts
+
+    def test_train_max_minutes_ends_with_75(self):
+        for step in (1, 2):
+            done = self.launch("--train.steps=3", "--train.max_minutes=1e-9")
+            self.assertEqual(done.returncode, 75, done.stderr)
+            self.assertEqual([line["step"] for line in self.lines() if "loss_hex" in line][-1], step)
+            self.assertNotIn("launch:", done.stderr)
+        self.assertEqual(self.launch("--train.steps=3", "--train.max_minutes=1e-9").returncode, 0)
+
+    def test_the_command_in_the_record_has_the_launcher(self):
+        def command():
+            return json.loads((self.folder / "run/env.json").read_text())["command"]
+
+        options = ("--train.steps=4", "--train.max_minutes=1e-9", "--run.name=a name")
+        self.assertEqual(self.launch(*options).returncode, 75)
+        self.assertEqual(command(), shlex.join(self.command(*options)))
+        self.assertEqual(program.run("report", self.folder / "run").returncode, 0)
+        report = (self.folder / "run/report.md").read_text()
+        self.assertIn(f"on 2 ranks, it goes on from step 1: {shlex.join(self.command(*options))}\n", report)
+        # The hint works in a shell.
+        done = subprocess.run(command(), shell=True, env=program.clean_environment(), capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual(done.returncode, 75, done.stderr)
+        self.assertIn("stopped by the limit of train.max_minutes: 2 steps", done.stdout)
+        self.assertEqual(self.train(*options[1:], "--train.steps=4", ranks=2).returncode, 75)
+        self.assertRegex(command(), rf"^\S*mpi(run|exec) .*-n 2 {re.escape(str(program.ltrain()))} train .* '--run.name=a name' --train.steps=4$")
+        self.assertEqual(self.train(*options[1:], "--train.steps=5").returncode, 75)
+        self.assertTrue(command().startswith(f"{program.ltrain()} train --model.layers=2 "), command())
+
+    def test_a_later_attempt_s_command_continues_the_run(self):
+        begin = "mkdir -p run; touch run/metrics.jsonl; exit 75"
+        self.assert_end(begin, 75, 2, "--checkpoint.resume=never", launch=("--restarts", 1, "--backoff", 0))
+        words = self.command("--checkpoint.resume=never", launch=("--restarts", 1, "--backoff", 0))
+        self.assertEqual(self.environment(1)["LTRAIN_COMMAND"], shlex.join(words))
+        self.assertEqual(self.environment(2)["LTRAIN_COMMAND"], shlex.join([*words, "--checkpoint.resume=auto"]))
+
+    def test_ranks_a_host(self):
+        def words(*launch, environment=None):
+            for file in self.folder.glob("arguments-*"):
+                file.unlink()
+            command = self.command(launch=launch)
+            del command[2:4]  # -n 2
+            done = subprocess.run(command, env=program.clean_environment({**self.play("[ -z $HOSTS ] || cat $(sed 's/.*--hostfile \\([^ ]*\\).*/\\1/' arguments-$N) > hosts-of-mpirun"), **(environment or {})}),
+                                  capture_output=True, text=True, timeout=DEADLINE)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return self.arguments(1)
+
+        one = words("-n", 2)
+        self.assertEqual(words("--nproc-per-node", 2), one)
+        self.assertEqual(words("--nproc-per-node", 2, "-n", 2), one)
+        hosts = self.write("hosts", "localhost slots=8\nthere\n")
+        self.assertIn("-n 6 ", words("--nproc-per-node", 3, "--hostfile", hosts, environment={"HOSTS": "1"}))
+        self.assertEqual((self.folder / "hosts-of-mpirun").read_text(), "localhost slots=3\nthere slots=3\n")
+        job = {"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "3"}
+        self.assertIn("-n 6 --bind-to none", words("--nproc-per-node", 2, "--with", "mpirun", environment=job))
+        self.assertIn(" --map-by ppr:2:node ", self.arguments(1))
+        self.write("bin/srun", f'#!/bin/bash\necho "$*" > {self.folder}/arguments-1\n').chmod(0o755)
+        self.assertIn("-n 6 --kill-on-bad-exit=0 --wait=60 --ntasks-per-node=2 ", words("--nproc-per-node", 2, environment=job))
+
+    def test_commands_without_a_run_are_started_once(self):
+        self.trained("--checkpoint.every=0")
+        checkpoint = ("--checkpoint", self.folder / "run")
+        for command in (("eval", *checkpoint, "--data", self.folder / "data/val.bin"),
+                        ("sample", *checkpoint, "--prompt", "The", "--tokens", 4, "--temperature", 0)):
+            done = program.run("launch", "-n", 2, "--", *command)
+            self.assertEqual((done.returncode, done.stdout), (0, program.run(*command).stdout), done.stderr)
+        done = program.run("launch", "-n", 2, "--", "bench", "comm", "--sizes", "64KiB", "--iterations", 2)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["machine"]["ranks"]), (0, 2), done.stderr)
+        done = program.run("launch", "-n", 2, "--", "eval", "--checkpoint", self.folder / "none", "--data", "x")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        for code in (75, 137):
+            done = program.run("launch", "-n", 2, "--", "eval", *checkpoint, "--data", "x", environment=self.play(f"exit {code}"))
+            self.assertEqual((done.returncode, self.attempts()), (code, 1), done.stderr)
+            (self.folder / "arguments-1").unlink()
+        self.assertEqual(done.stderr, "launch: eval ended: a rank was killed (SIGKILL) (code 137)\n")
 
     def test_an_attempt_that_saved_is_progress(self):
         save = f"mkdir -p run/checkpoints/step-0000000$N; touch run/checkpoints/step-0000000$N/manifest.json; exit 75"
@@ -369,7 +452,22 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
 
         hint = "ltrain launch -n N -- train --config FILE.toml"
         refused("-n", 2, error="[usage] expected a command after --, got none", hint=hint)
-        refused("-n", 2, "--", "plan", error="[usage] expected train after --, got plan", hint=hint)
+        refused("-n", 2, "--", "plan", error="[usage] expected train, sample, eval or bench after --, got plan", hint=hint)
+        refused("-n", 2, "--", "bench", "compare", "a", "b", hint="start it without launch",
+                error="[usage] expected a command that runs on ranks after --, got bench compare")
+        for options in (("--restarts", 0), ("--backoff", 1), ("--min-ranks", 1)):
+            refused("-n", 2, *options, "--", "bench", "comm",
+                    error=f"[usage] {options[0]}: expected train after --, since only a training run is restarted, got bench")
+        for options, expected, found in ((("sample", "--checkpoint=x", "--prompt", "-"), "--prompt TEXT", "--prompt -"),
+                                         (("sample", "--checkpoint=x", "--chat", "chatml"), "--prompt TEXT", "a conversation"),
+                                         (("bench", "step", "--serve"), "--iterations N", "--serve")):
+            refused("-n", 2, "--", *options, error=f"[usage] {options[1] if options[0] == 'bench' else options[0]} after launch: "
+                    f"expected {expected}, since ranks have no standard input, got {found}", hint="start it without launch")
+        refused("--", "train", error="[usage] expected -n RANKS or --nproc-per-node RANKS_A_HOST, got neither")
+        refused("-n", 3, "--nproc-per-node", 2, "--", "train", hint="one of the two is enough",
+                error="[usage] -n 3 with --nproc-per-node 2: expected -n 2, for 1 host")
+        refused("-n", 3, "--nproc-per-node", 2, "--hostfile", self.write("two", "a\nb\n"), "--", "train",
+                error="[usage] -n 3 with --nproc-per-node 2: expected -n 4, for 2 hosts")
         refused("-n", 2, "train", "--train.steps=2", error="[usage] unknown option --train.steps",
                 hint="the options: ltrain launch --help; those of train follow --")
         refused("-n", 0, "--", "train", error='[usage] --ranks: expected an integer from 1 to 2147483647, got "0"')

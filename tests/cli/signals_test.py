@@ -149,12 +149,13 @@ class Signals(TrainingTest):
         self.stopped_run(signal.SIGTERM, "save-begin:1:3:stop", 3, ranks=2, rank=1, run="save")
 
     def test_a_signal_at_the_last_step_comes_too_late(self):
-        for run, fault, options in (("steps", "step:0:6:stop", ()), ("time", "step:0:1:stop", ("--train.max_minutes=1e-9",))):
+        for run, fault, options, end in (("steps", "step:0:6:stop", (), (0, "steps")),
+                                         ("time", "step:0:1:stop", ("--train.max_minutes=1e-9",), (75, "max_minutes"))):
             running = Running(self, 1, fault, run, *options, steps=6)
             running.send(signal.SIGTERM)
             code, out, errors = running.end()
-            self.assertEqual((code, errors), (0, ""), out)
-            self.assertEqual(self.events(run, "end")[0]["reason"], "max_minutes" if options else "steps")
+            self.assertEqual((code, errors), (end[0], ""), out)
+            self.assertEqual(self.events(run, "end")[0]["reason"], end[1])
 
     def test_a_reader_of_the_console_may_leave(self):
         running = Running(self, 1, "step:0:3:stop", "run", steps=6)

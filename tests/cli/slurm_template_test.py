@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 
 import program
+from training import LAYERS
 
 TEMPLATE = pathlib.Path(__file__).resolve().parents[2] / "launch/slurm.sbatch"
 
@@ -49,6 +50,20 @@ class SlurmTemplate(program.CliTest):
         self.play(srun='echo "$*"')
         self.assertTrue(self.call({**environment, "SLURM_RESTART_COUNT": "5"}, 0, began).stdout.splitlines()[0].endswith(auto))
         self.assertEqual(sorted(path.name for path in self.folder.glob("job-7.*")), [])
+
+    def test_a_run_that_train_max_minutes_stops_is_requeued_until_it_is_complete(self):
+        text = self.write("text.txt", "The quick brown fox jumps over the lazy dog. " * 60)
+        self.assertEqual(program.run("prepare", "--input", text, "--out", self.folder / "data").returncode, 0)
+        environment = {**program.clean_environment(), **self.play(
+            srun=f'while [ $1 != ltrain ]; do shift; done; shift; exec {program.ltrain()} "$@"', scontrol="echo requeued")}
+        options = (*LAYERS, "--data.train=data/train.bin", "--train.micro_batch=2", "--train.steps=4", "--train.max_minutes=1e-9")
+        environment = {name: value for name, value in environment.items() if name not in ("SLURM_STEP_ID", "SLURM_PROCID")}
+        for attempt in range(3):  # an attempt that saved nothing would be idle, and the third the last
+            done = self.call({**environment, "SLURM_RESTART_COUNT": str(attempt)}, 0, *options)
+            self.assertIn("exit code 75\nrequeued\n", done.stdout, done.stderr)
+            self.assertEqual(list(self.folder.glob("*.idle")), [])
+        done = self.call({**environment, "SLURM_RESTART_COUNT": "3"}, 0, *options)
+        self.assertEqual((done.returncode, list(self.folder.glob("job-7.*"))), (0, []), done.stdout + done.stderr)
 
     def test_a_job_that_cannot_be_requeued_says_so(self):
         environment = self.play(srun='echo "$*"; exit $CODE', scontrol="echo asked; exit 1", sleep="")

@@ -87,3 +87,23 @@ TEST_CASE("restart event: an attempt that cut off a torn line has its step", "[l
   CHECK(event.starts_with("{\"event\":\"restart\",\"attempt\":2,\"step\":4,"));
   CHECK(event.find("\"lost_steps\":1,") != std::string::npos);
 }
+
+TEST_CASE("stopped: by the run's own record of this attempt, not of an earlier one", "[launch]") {
+  const TempFolder temp;
+  Config config;
+  config.run.dir = temp / "";
+  const std::string metrics = temp / "metrics.jsonl";
+  const launch::RunState run(config);
+  CHECK_FALSE(run.was_stopped(run.metrics_end()));
+  const auto ends = [&](const std::string& reason) {
+    const launch::RunState::MetricsEnd begin = run.metrics_end();
+    std::ofstream(metrics, std::ios::app)
+        << R"({"step":5,"loss":2.5})" << '\n'
+        << R"({"event":"end","step":5,"reason":")" + reason + R"(","seconds":1})" << '\n';
+    return run.was_stopped(begin) && !run.was_stopped(run.metrics_end());
+  };
+  CHECK(ends("max_minutes"));
+  CHECK(ends("signal SIGUSR1"));
+  CHECK_FALSE(ends("steps"));
+  CHECK_FALSE(ends("program"));
+}

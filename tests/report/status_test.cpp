@@ -131,6 +131,12 @@ TEST_CASE("report: how a run goes on whose command does not say so", "[report]")
                  "with checkpoint.resume=auto, on 2 ranks, it goes on from step 2: "
                  "./tiny 3\n"));
   CHECK(contains(status("never", "./tiny", saved), "from step 2: ./tiny\n"));
+  // The launcher is part of the command.
+  CHECK(contains(status("never", "ltrain launch -n 2 -- train --x=1", saved),
+                 "on 2 ranks, it goes on from step 2: ltrain launch -n 2 -- train --x=1 --checkpoint.resume=auto\n"));
+  CHECK(contains(status("never", "mpirun -n 2 own train --x=1", saved), "from step 2: mpirun -n 2 own train --x=1\n"));
+  CHECK(contains(status("never", R"(mpirun -n 2 own train --x=1", "program": "own)", saved),
+                 "from step 2: mpirun -n 2 own train --x=1 --checkpoint.resume=auto\n"));
   write_text(folder.path() / "run.json", R"({"id":"b","begun_from":"/runs/a/checkpoints/step-00000010"})");
   CHECK(contains(status("/runs/a/checkpoints", from, ""),
                  "it begins again from /runs/a/checkpoints/step-00000010: ltrain train"));

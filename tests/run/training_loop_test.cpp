@@ -128,11 +128,13 @@ TEST_CASE("loop: an interrupted run continues with the losses of one that was no
   options.train.max_minutes = 1e-9;  // over after the first step
   Trained parts = train_small(options);
   CHECK(parts.steps == Steps{1});
+  CHECK(parts.code == ExitCode::restart);
   CHECK(rows_of(temp / "parts").back()["reason"] == "max_minutes");
   CHECK(saved_in(temp / "parts") == Steps{1});
   options.train.max_minutes = 0;
   const Trained rest = train_small(options);
   CHECK(rest.steps == Steps{2, 3, 4, 5, 6});
+  CHECK(rest.code == ExitCode::ok);
   parts.losses.insert(parts.losses.end(), rest.losses.begin(), rest.losses.end());
   CHECK(parts.losses == whole.losses);
 }

@@ -1,0 +1,78 @@
+// The command line that started a run, launcher included, over made-up processes.
+#include "run/whole_command.h"
+
+#include <map>
+
+#include "test_main/catch.h"
+
+using namespace lt;
+using Words = std::vector<std::string>;
+
+namespace {
+
+// Processes by id, each the child of the one before it in the list, and the variables of the last, which is the rank.
+struct Fake {
+  std::map<int, Words> words;
+  std::map<std::string, std::string> variables;
+
+  run::WholeCommand whole(const std::string& source, int ranks = 2) const {
+    LaunchInfo info;
+    info.source = source, info.size = ranks;
+    const run::ProcessView view{
+        .words = [this](int pid) { return words.contains(pid) ? words.at(pid) : Words(); },
+        .parent =
+            [this](int pid) {
+              const auto found = words.find(pid);
+              return found == words.begin() ? 1 : std::prev(found)->first;
+            },
+        .variable =
+            [this](const std::string& name) { return variables.contains(name) ? variables.at(name) : std::string(); }};
+    return run::whole_command(info, words.rbegin()->first, view);
+  }
+};
+
+const Words kRank{"build/ltrain", "train", "--config", "my run.toml"};
+const std::string kQuoted = "build/ltrain train --config 'my run.toml'";
+
+}  // namespace
+
+TEST_CASE("command: a rank alone has its own words", "[train]") {
+  const Fake fake{{{10, {"mpirun", "-n", "2", "make"}}, {20, {"bash"}}, {30, kRank}}, {}};
+  CHECK(fake.whole("alone", 1).text == kQuoted);
+  CHECK(fake.whole("alone", 1).program == "build/ltrain");
+  CHECK(fake.whole("torchrun variables").text == kQuoted);  // set by hand
+}
+
+TEST_CASE("command: mpirun is found above shells, and passes no secrets on", "[train]") {
+  Words mpirun{"/usr/bin/mpirun.openmpi", "-n", "2",           "-x", "KEY=secret", "-x", "NCCL_DEBUG=INFO", "-x",
+               "LTRAIN_TOKEN=secret",     "-x", "LTRAIN_FAULT"};
+  mpirun.insert(mpirun.end(), kRank.begin(), kRank.end());
+  const Fake fake{{{5, {"mpirun", "outer"}}, {10, mpirun}, {20, {"bash", "-c", "x"}}, {30, kRank}}, {}};
+  CHECK(fake.whole("Open MPI").text ==
+        "/usr/bin/mpirun.openmpi -n 2 -x KEY -x NCCL_DEBUG=INFO -x LTRAIN_TOKEN -x LTRAIN_FAULT " + kQuoted);
+  CHECK(fake.whole("Open MPI").program == "build/ltrain");
+  const Fake elsewhere{{{10, {"orted", "-mca", "x"}}, {30, kRank}}, {}};
+  CHECK(elsewhere.whole("Open MPI", 16).text == "mpirun -n 16 " + kQuoted);
+}
+
+TEST_CASE("command: torchrun is named without its interpreter", "[train]") {
+  Words torchrun{"/usr/bin/python3", "/usr/local/bin/torchrun", "--nproc_per_node=2", "--no-python"};
+  torchrun.insert(torchrun.end(), kRank.begin(), kRank.end());
+  const Fake script{{{9, {"sshd"}}, {10, torchrun}, {30, kRank}}, {}};
+  CHECK(script.whole("torchrun variables").text == "/usr/local/bin/torchrun --nproc_per_node=2 --no-python " + kQuoted);
+  const Fake module{{{10, {"python3", "-m", "torch.distributed.run", "--no-python", "x"}}, {30, kRank}}, {}};
+  CHECK(module.whole("torchrun variables").text == "python3 -m torch.distributed.run --no-python x");
+}
+
+TEST_CASE("command: that of srun is made from what it tells its tasks", "[train]") {
+  Fake fake{{{10, {"slurmstepd: [7.0]"}}, {30, kRank}}, {}};
+  CHECK(fake.whole("Slurm", 4).text == "srun -n 4 " + kQuoted);
+  fake.variables = {{"SLURM_STEP_NUM_NODES", "2"}, {"PMIX_RANK", "0"}, {"SLURM_CPUS_PER_TASK", "8"}};
+  CHECK(fake.whole("Slurm", 4).text == "srun -n 4 -N 2 --mpi=pmix --cpus-per-task=8 " + kQuoted);
+}
+
+TEST_CASE("command: ltrain launch tells its own", "[train]") {
+  const std::string launch = "ltrain launch -n 2 -- train --config 'my run.toml'";
+  const Fake fake{{{10, {"mpirun", "-n", "2"}}, {30, kRank}}, {{"LTRAIN_COMMAND", launch}}};
+  CHECK(fake.whole("Open MPI").text == launch);
+}
