@@ -163,7 +163,7 @@ std::vector<Key> schema(const ModelTable& models) {
 
     LT_KEY(train, steps, at_least(0), "optimizer steps of the whole run; 0 saves the initial state and exits"),
     LT_KEY(train, max_minutes, at_least(0),
-           "minutes of training before saving and stopping, counted from each start; 0: no limit"),
+           "minutes of training before saving and stopping with exit code 75, counted from each start; 0: no limit"),
     LT_KEY(train, skip_nonfinite, at_least(0),
            "steps in a row that may go without an update because loss or gradient norm is not finite, before exit "
            "code 5"),

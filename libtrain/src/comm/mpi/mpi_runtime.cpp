@@ -66,7 +66,7 @@ bool is_later_mpi_rank() {
 std::string mpi_library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
-  LT_MPI(MPI_Get_library_version(text.data(), &length));
+  LT_MPI_SET_UP(MPI_Get_library_version(text.data(), &length));
   const std::string whole = text.data();  // "Open MPI v4.1.4, package: ...", or several lines
   return whole.substr(0, whole.find_first_of(",\n"));
 }
