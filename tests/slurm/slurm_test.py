@@ -138,6 +138,17 @@ class Slurm(unittest.TestCase):
         if cores == 2:
             self.assertIn("threads: 1 a rank (2 cores of this host over 2 ranks)\n", done.stdout)
         self.assert_same_losses(self.folder / "srun", 2)
+        command = json.loads((self.folder / "srun/env.json").read_text())["command"]
+        self.assertTrue(command.startswith(f"srun -n 2 -N 2 --mpi=pmix --cpus-per-task=2 {program.ltrain()} train --model.layers=2 "), command)
+
+    def test_launch_places_ranks_on_each_node_of_an_allocation(self):
+        done = self.call("salloc", "--nodes=2", "--ntasks-per-node=2", "ltrain", "launch", "--nproc-per-node", 2, "--", "train",
+                         *self.options, "--run.dir=launched")
+        self.assertIn("ranks: 4 (Slurm)\n", done.stdout)
+        self.assert_same_losses(self.folder / "launched", 4)
+        environment = json.loads((self.folder / "launched/env.json").read_text())
+        self.assertEqual(environment["ranks_on_host"], 2)
+        self.assertTrue(environment["command"].startswith("ltrain launch --nproc-per-node 2 -- train "), environment["command"])
 
     def test_srun_without_mpi_trains_resumes_and_evaluates_with_the_same_bits(self):
         def srun(*command, check=True, **more):
