@@ -323,6 +323,7 @@ TEST_CASE("loop: a run that continues from a skipped step has the losses of one 
     TrainerOptions options = small_options(folder, 6);
     options.train.skip_nonfinite = 1;
     options.optim.ema = 0.5;
+    options.optim.schedule = Decay::constant;  // train.steps changes
     options.checkpoint.async = async;
     options.checkpoint.memory_every = in_memory ? 1 : 0;
     options.checkpoint.every = in_memory ? 0 : 3;
@@ -333,9 +334,11 @@ TEST_CASE("loop: a run that continues from a skipped step has the losses of one 
   for (const auto& [async, in_memory] : {std::pair{false, false}, {true, false}, {false, true}}) {
     const TrainerOptions options =
         options_of(temp / ("parts" + std::to_string(2 * async + in_memory)), async, in_memory);
+    TrainerOptions first = options;
+    if (!in_memory) first.train.steps = 3;
     struct Stop {};
     try {
-      train_small(options, [](const TrainedStep& step) {
+      train_small(first, [](const TrainedStep& step) {
         if (step.step == 5) throw Stop();
       });
     } catch (const Stop&) {
@@ -343,7 +346,8 @@ TEST_CASE("loop: a run that continues from a skipped step has the losses of one 
     const Trained rest = train_small(options);
     REQUIRE_FALSE(rest.steps.empty());
     const auto from = static_cast<std::size_t>(rest.steps.front() - 1);
-    CHECK(from >= 3);
+    // The copy in memory of step 4 may still be under way when step 5 ends the run.
+    CHECK((from == 3 || (in_memory && from == 4)));
     CHECK(rest.losses ==
           std::vector<double>(whole.losses.begin() + static_cast<std::ptrdiff_t>(from), whole.losses.end()));
     const auto skipped = [](const std::string& folder) {

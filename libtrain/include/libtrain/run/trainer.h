@@ -52,9 +52,9 @@ struct TrainerOptions {
 
 // A finished step. Only tokens_per_s differs between ranks.
 struct TrainedStep {
-  Size step = 0, steps = 0;  // number of this step, from 1; number of steps of the run
-  double loss = 0, grad_norm = 0, lr = 0;
-  double tokens_per_s = 0;  // of all ranks, by this rank's clock
+  Size step = 0, steps = 0;                // number of this step, from 1; number of steps of the run
+  double loss = 0, grad_norm = 0, lr = 0;  // loss or norm not finite: the step had no update
+  double tokens_per_s = 0;                 // of all ranks, by this rank's clock
   // The loss of the evaluation after this step; nullopt if the run does not evaluate here, if no target counts, or if a
   // signal or the program stops the run first. The next start makes up for such an evaluation, and does not report it
   // here.
