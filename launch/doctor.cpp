@@ -200,8 +200,8 @@ Finding processors(const Place& place) {
 Finding memory(const Place&) {
   Finding finding{gib(recorder::system_memory_bytes(kCpu))};
   if (device::memory_limit_bytes()) finding.found += ", with the limit of the container or job";
-  if (const auto available = available_memory())
-    finding.found += fmt::format(", {} available on the host", gib(*available));
+  if (const Size available = recorder::system_memory_available(); available > 0)
+    finding.found += fmt::format(", {} available", gib(available));
   return finding;
 }
 

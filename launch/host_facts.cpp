@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "io/readable.h"
@@ -105,15 +104,6 @@ ClockState clock_state() {
   return {.is_known = true,
           .is_synchronised = code != TIME_ERROR && (state.status & STA_UNSYNC) == 0,
           .error_ms = static_cast<double>(state.maxerror) / 1e3};
-}
-
-std::optional<Size> available_memory() {
-  std::ifstream info("/proc/meminfo");
-  Size kib = 0;
-  for (std::string word; info >> word;) {
-    if (word == "MemAvailable:" && info >> kib) return kib * 1024;
-  }
-  return std::nullopt;
 }
 
 std::string loaded_nccl() {

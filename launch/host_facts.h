@@ -33,9 +33,6 @@ struct ClockState {
 };
 ClockState clock_state();
 
-// Memory that a new process can take without swapping; nullopt: unknown.
-std::optional<Size> available_memory();
-
 // The versions of the libraries that this process has loaded, "2.28.9"; empty: not loaded.
 std::string loaded_nccl();
 std::string loaded_cudnn();

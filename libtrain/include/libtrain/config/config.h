@@ -76,9 +76,8 @@ struct TrainConfig {
   Size skip_nonfinite = 0;                            // steps in a row without an update before exit code 5
   Size micro_batch = 8, accum = 1, global_batch = 0;  // global_batch: samples; 0: ranks x micro_batch x accum
   Size seq = 0;                                       // tokens per sample; 0: Model::default_seq()
-  std::optional<Precision> dtype =
-      std::nullopt;  // nullopt: the checkpoint's on a resume; else bf16 on cuda, f32 on cpu
-  std::optional<DeviceType> device = std::nullopt;  // nullopt: cuda if build and machine have it, else cpu
+  std::optional<Precision> dtype = std::nullopt;      // nullopt: as in the checkpoint; else bf16 on cuda, f32 on cpu
+  std::optional<DeviceType> device = std::nullopt;    // nullopt: cuda if build and machine have it, else cpu
   std::uint64_t seed = 1337;
   bool deterministic = false;
   Size eval_every = 0, eval_tokens = 0;           // steps, 0: never; tokens, 0: all of data.val
