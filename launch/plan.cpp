@@ -25,6 +25,7 @@
 #include "libtrain/plan/plan_fit.h"
 #include "libtrain/plan/plan_sample.h"
 #include "libtrain/plan/planner.h"
+#include "run/resolve_run.h"
 #include "run/training_data.h"
 
 namespace lt::launch {
@@ -130,8 +131,12 @@ CommandBody set_up_plan(CLI::App& app, const Models& models) {
   }
   app.add_flag("--json", plan->json, "print one JSON object");
   return [options, plan](const Invocation& invocation) {
-    const auto config = options.load(invocation);
+    auto config = options.load(invocation);
     if (!config) return ExitCode::ok;
+    // A run on this machine keeps the dtype of its checkpoint. On another one, train.dtype=auto follows the device.
+    if (plan->device.empty() && plan->rates.empty() && !plan->sample) {
+      run::keep_dtype(*config, invocation.world.group());
+    }
     // A run that goes on does not need the folder any more; a plan has its shape from there.
     if (const std::string& from = config->model.from; !from.empty()) {
       if (!config::is_transformer(*config)) {

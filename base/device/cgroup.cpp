@@ -67,6 +67,30 @@ std::optional<Size> memory_limit_in(const fs::path& folder) {
   return bytes > 0 && bytes < kUnlimited ? std::optional(bytes) : std::nullopt;
 }
 
+Size number_in(const fs::path& path) {
+  std::ifstream file(path);
+  Size number = 0;
+  file >> number;
+  return number;
+}
+
+// The files that have not been used for a while. Version 1 counts the groups below in "total_inactive_file".
+Size droppable_bytes_in(const fs::path& folder) {
+  std::ifstream file(folder / "memory.stat");
+  Size own = 0, total = 0, bytes = 0;
+  for (std::string name; file >> name >> bytes;) {
+    if (name == "inactive_file") own = bytes;
+    if (name == "total_inactive_file") total = bytes;
+  }
+  return std::max(own, total);
+}
+
+// One of the two files exists.
+Size memory_used_in(const fs::path& folder) {
+  const Size used = number_in(folder / "memory.current") + number_in(folder / "memory.usage_in_bytes");
+  return std::max<Size>(0, used - droppable_bytes_in(folder));
+}
+
 // The inode, which is the same inside and outside a container.
 std::string identity(const fs::path& folder) {
   struct stat status {};
@@ -93,6 +117,17 @@ std::optional<Size> memory_limit_bytes(const fs::path& root) {
   for (const fs::path& folder : cgroup_folders("memory", root)) {
     const std::optional<Size> limit = memory_limit_in(folder);
     if (limit) least = std::min(*limit, least.value_or(*limit));
+  }
+  return least;
+}
+
+std::optional<Size> memory_left_bytes(const fs::path& root) {
+  std::optional<Size> least;
+  for (const fs::path& folder : cgroup_folders("memory", root)) {
+    const std::optional<Size> limit = memory_limit_in(folder);
+    if (!limit) continue;
+    const Size left = std::max<Size>(0, *limit - memory_used_in(folder));
+    least = std::min(left, least.value_or(left));
   }
   return least;
 }

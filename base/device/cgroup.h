@@ -24,6 +24,9 @@ struct CpuQuota {
 
 // Returns the smallest memory limit; nullopt if there is no limit.
 std::optional<Size> memory_limit_bytes(const std::filesystem::path& root = "/");
+// Returns the smallest remainder of a memory limit: the limit less what the group uses, without files that the kernel
+// would drop from its cache; nullopt if there is no limit.
+std::optional<Size> memory_left_bytes(const std::filesystem::path& root = "/");
 
 // Returns all limits of this process on processor time.
 std::vector<CpuQuota> cpu_quotas(const std::filesystem::path& root = "/");

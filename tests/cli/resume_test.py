@@ -217,10 +217,23 @@ class Resume(TrainingTest):
                                       (5, (), "f32 (as in the checkpoint)")):
             out = self.trained("--checkpoint.keep=9", *options, steps=steps)
             self.assertRegex(out, rf"(?m)^strategy: ddp, recompute none, {re.escape(dtype)}; ")
+        plan = program.run("plan", *LAYERS, f"--run.dir={self.folder}/run").stdout
+        self.assertIn(", f32\n", plan)
         bf16 = self.folder / "run/checkpoints/step-00000002"
         out = self.trained(f"--checkpoint.resume={bf16}", run="other", steps=3)
         self.assertIn(", bf16 (as in the checkpoint); ", out)
+        plan = program.run("plan", *LAYERS, f"--run.dir={self.folder}/other").stdout
+        self.assertIn(", bf16\n", plan)
         self.assertIn(", f32 (auto); ", self.trained(run="new", steps=1))
+        # Copies in memory are newer than the checkpoints.
+        options = ("--train.dtype=bf16", "--checkpoint.memory_every=1")
+        self.train(*options, run="new", steps=5, environment={"LTRAIN_FAULT": "step:0:4:kill"})
+        out = self.trained("--checkpoint.memory_every=1", run="new", steps=5)
+        self.assertIn("resuming from memory of the hosts", out)
+        self.assertIn(", bf16 (as in the checkpoint); ", out)
+        # Nothing is kept of a start that saved nothing.
+        self.train("--train.dtype=bf16", run="lost", environment={"LTRAIN_FAULT": "step:0:2:kill"})
+        self.assertIn(", f32 (auto); ", self.trained(run="lost", steps=1))
 
     def test_a_run_that_starts_over_says_so(self):
         self.trained("--checkpoint.every=1", steps=2)

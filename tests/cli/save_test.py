@@ -14,6 +14,16 @@ class Save(TrainingTest):
     def saved(self, run="run"):
         return [line["step"] for line in self.lines(run) if line.get("event") == "checkpoint"]
 
+    def test_the_start_says_when_it_saves(self):
+        for options, said in (((), "every 30 minutes while training continues, and at the end"),
+                              (("--checkpoint.async=false",), "every 30 minutes, and at the end"),
+                              (("--checkpoint.every=4",), "every 4 steps, and at the end"),
+                              (("--checkpoint.every=1", "--checkpoint.every_minutes=5", "--checkpoint.async=true"),
+                               "every step and every 5 minutes while training continues, and at the end"),
+                              (("--checkpoint.every_minutes=0",), "at the end only")):
+            out = self.trained("--checkpoint.resume=never", "--run.force", *options, steps=1)
+            self.assertIn(f"\ncheckpoints: {said}\n", out)
+
     def test_asynchronous_saves_write_the_same_bytes(self):
         for strategy in ("ddp", "zero3"):
             options = (f"--parallel.strategy={strategy}", "--checkpoint.every=1", "--checkpoint.keep=9")
@@ -76,8 +86,9 @@ class Save(TrainingTest):
         def planned(*options):
             return json.loads(program.run("plan", *LAYERS, "--parallel.strategy=zero1", "--ranks", 2, "--json",
                                           *options).stdout)
-        without, with_buffers = planned(), planned("--checkpoint.async=true")
-        self.assertEqual(without["host_bytes"], 0)
+        without, with_buffers = planned("--checkpoint.every=9"), planned("--checkpoint.async=true")
+        self.assertEqual((without["host_bytes"], without["host_bytes_if_free"]), (0, 0))
+        self.assertEqual((planned()["host_bytes"], planned()["host_bytes_if_free"]), (0, with_buffers["host_bytes"]))
         self.assertEqual(without["peak_bytes"], with_buffers["peak_bytes"])
         # Two copies of master, m and v for half the parameters. Each range is rounded up to 128 bytes.
         exact = 2 * 3 * 4 * with_buffers["parameters"] // 2

@@ -38,6 +38,21 @@ TEST_CASE("memory limit: the smallest on the way up counts", "[device]") {
   CHECK(root.limit() == 2000);
 }
 
+TEST_CASE("memory limit: what is left counts the groups' use, but no files that can be dropped", "[device]") {
+  const Root root;
+  const auto left = [&] { return memory_left_bytes(root.folder.path()); };
+  root.write("proc/self/cgroup", "0::/jobs/42");
+  CHECK(left() == std::nullopt);
+  root.write("sys/fs/cgroup/jobs/memory.max", "9000");
+  root.write("sys/fs/cgroup/jobs/memory.current", "4000");
+  CHECK(left() == 5000);
+  root.write("sys/fs/cgroup/jobs/memory.stat", "anon 3000\ninactive_file 1000\nactive_file 0");
+  CHECK(left() == 6000);
+  root.write("sys/fs/cgroup/jobs/42/memory.max", "3000");
+  root.write("sys/fs/cgroup/jobs/42/memory.current", "3500");
+  CHECK(left() == 0);
+}
+
 TEST_CASE("memory limit: in a container with a namespace of its own it stands at the mount", "[device]") {
   const Root root;
   root.write("proc/self/cgroup", "0::/");

@@ -106,6 +106,7 @@ TEST_CASE("Trainer: the length of samples is the model's unless it is given, and
 
 TEST_CASE("Trainer: a plan for a GPU, or for a machine that is given, replaces train.device", "[train]") {
   TrainerOptions options;
+  options.train.dtype = Precision::f32;  // of the batches, which Line does not cast
   const auto peak = [&](std::optional<DeviceType> device, const PlanMachine& machine) {
     options.train.device = device;
     const Plan found = plan([] { return std::make_unique<Line>(); }, options, 1, machine);

@@ -1,8 +1,11 @@
 // The saver: at which steps it saves, how it retries a failed save, and what reaches the disk.
 #include "save/saver.h"
 
+#include <sys/resource.h>
+
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -23,7 +26,9 @@ namespace {
 
 // A small run on one rank with a clock that only advances when the test says so.
 struct SmallRun {
-  explicit SmallRun(const CheckpointConfig& given) : policy(given) {
+  explicit SmallRun(const CheckpointConfig& given,
+                    const nn::TransformerSpec& spec = {.layers = 1, .heads = 1, .width = 4, .vocab = 8, .max_seq = 4})
+      : policy(given), model(spec) {
     if (policy.dir.empty()) policy.dir = folder / "checkpoints";
     log.open(folder.text());
   }
@@ -96,7 +101,7 @@ struct SmallRun {
   const std::string run_dir = folder.text();
   const RunIdentity identity = new_identity();
   const Group group;
-  nn::Gpt2 model{{.layers = 1, .heads = 1, .width = 4, .vocab = 8, .max_seq = 4}};
+  nn::Gpt2 model;
   Engine engine{model, group, {}, AdamW{}, {.micro_batch = 1, .seq = 4}};
   recorder::RunLog log;
   State program;
@@ -155,6 +160,29 @@ TEST_CASE("saver: by minutes alone, a run takes memory for background saves when
   at_end.finish();
   CHECK(at_end.save_needs_record());
   CHECK(brief.steps_on_disk() == Steps{2});
+}
+
+TEST_CASE("saver: without memory for the copies, a run that wants background saves blocks and saves", "[train]") {
+  SmallRun run({.every = 1, .async = true}, {.layers = 1, .heads = 1, .width = 64, .vocab = 100'000, .max_seq = 4});
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  std::ifstream statm("/proc/self/statm");
+  rlim_t pages = 0;
+  statm >> pages;
+  rlimit least = before;
+  least.rlim_cur = pages * 4096 + (64 << 20);  // a copy has 77 MB
+  REQUIRE(setrlimit(RLIMIT_AS, &least) == 0);
+  {
+    Saver saver(run.saved());
+    run.step(saver);
+    CHECK(saver.is_due(1));
+    CHECK(saver.save_needs_record());
+    CHECK(setrlimit(RLIMIT_AS, &before) == 0);
+    saver.save();
+    saver.finish();
+  }
+  CHECK(run.steps_on_disk() == Steps{1});
+  CHECK_THAT(run.folder.read("log.txt"), Catch::Matchers::Contains("no memory for two copies of the state, 0.1"));
 }
 
 TEST_CASE("saver: retries a failed save 1, 2, 4, ... steps later, then waits for the cadence", "[train]") {

@@ -174,7 +174,7 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(train, seq, at_least(0),
            "tokens per sample; 0: what the model says, which is max_seq for a transformer"),
     LT_KEY(train, dtype, named<std::optional<Precision>>(),
-           "compute dtype; auto: the checkpoint's on a resume, else bf16 on cuda (f32 with tf32) and f32 on cpu; fp8: "
+           "compute dtype; auto: f32 with tf32, else the checkpoint's on a resume, else bf16 on cuda and f32 on cpu; fp8: "
            "e4m3 matmuls in the linear layers of blocks, bf16 elsewhere"),
     LT_KEY(train, device, named<std::optional<DeviceType>>(),
            "device to train on; auto: cuda if this build supports it and the machine has a GPU, else cpu"),
@@ -222,8 +222,8 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(checkpoint, dir, text_or_empty(), "folder of checkpoints; empty: <run.dir>/checkpoints"),
     LT_KEY(checkpoint, every, at_least(0),
            "steps between checkpoints; 0 disables saves by step; the last step is always saved"),
-    LT_KEY(checkpoint, every_minutes, any(),
-           "minutes between checkpoints, in addition to checkpoint.every; 0 disables saves by time; negative: 30 if "
+    LT_KEY(checkpoint, every_minutes, at_least(-1),
+           "minutes between checkpoints, in addition to checkpoint.every; 0 disables saves by time; -1: 30 if "
            "checkpoint.every is 0, else 0"),
     LT_KEY(checkpoint, keep, at_least(2), "number of newest checkpoints to keep, at least 2"),
     LT_KEY(checkpoint, keep_every, at_least(0),

@@ -99,7 +99,8 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
   loaded.separates_documents = config.data.documents == Documents::mask;
   loaded.read_raw16 = config.data.format == TokenFormat::raw16;
   loaded.model = nn::make_transformer(description.spec);
-  const DType dtype = options.dtype ? *options.dtype : config::compute_dtype(config.train.dtype.value_or(Precision::f32));
+  const DType dtype =
+      options.dtype ? *options.dtype : config::compute_dtype(config.train.dtype.value_or(Precision::f32));
   return allocate(*loaded.model, &description.spec, step_directory, state,
                   {options.weights, options.device, dtype, options.base});
 }

@@ -187,6 +187,7 @@ std::string to_json(const Plan& plan) {
               {"per_rank_runs", runs_json(plan.per_rank)},
               {"ledger", ledger},
               {"host_bytes", plan.host_bytes},
+              {"host_bytes_if_free", plan.host_bytes_if_free},
               {"device_bytes", plan.device_bytes > 0 ? Json(plan.device_bytes) : Json(nullptr)},
               {"outside_bytes", plan.outside_bytes},
               {"fits", plan.fits_device()},
@@ -231,6 +232,10 @@ std::string to_text(const Plan& plan) {
   if (plan.host_bytes > 0) {
     text += fmt::format("  {:<14}{}, of the host, for copies of the state\n", "beside it",
                         size(static_cast<double>(plan.host_bytes)));
+  }
+  if (plan.host_bytes_if_free > 0) {
+    text += fmt::format("  {:<14}{}, of the host, for saves while training continues, if it has twice as much free\n",
+                        plan.host_bytes > 0 ? "and" : "beside it", size(static_cast<double>(plan.host_bytes_if_free)));
   }
   text += "\narena, in the owners above\n";
   text += fmt::format("  {:<14}{}\n", "size", size(static_cast<double>(plan.arena_bytes)));

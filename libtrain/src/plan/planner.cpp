@@ -140,8 +140,7 @@ void add_rates(Plan& plan) {
 }
 
 // The number of copies of a rank's state in host memory: buffers of asynchronous saves, in-memory checkpoints, and the
-// peer's in-memory checkpoints if the run has several hosts. A run with checkpoint.async=auto does without the buffers if
-// its hosts have too little memory.
+// peer's in-memory checkpoints if the run has several hosts.
 Size copies_on_host(const Resolved& resolved, const Plan& plan) {
   Size copies = resolved.checkpoint.async.value_or(false) ? saver::kSaveBuffers : 0;
   if (resolved.checkpoint.memory_every > 0)
@@ -217,7 +216,9 @@ Plan plan_with(nn::Model& model, const Resolved& resolved, int ranks, const Plan
   plan.peak_bytes = plan.ledger.total;
   plan.per_rank.assign(static_cast<std::size_t>(ranks), other_ranks_bytes + fixed_bytes);
   plan.per_rank[0] = plan.peak_bytes;
-  plan.host_bytes = copies_on_host(resolved, plan) * saver::state_copy_bytes(saver::saved_state(engine).owned);
+  const Size state_copy_bytes = saver::state_copy_bytes(saver::saved_state(engine).owned);
+  plan.host_bytes = copies_on_host(resolved, plan) * state_copy_bytes;
+  plan.host_bytes_if_free = resolved.checkpoint.async ? 0 : saver::kSaveBuffers * state_copy_bytes;
   plan.arena_bytes = engine.arena_bytes();
   MemoryUse in_arena;
   for (const MemoryPlan* memory : engine.memory_plans()) {

@@ -42,6 +42,9 @@ Size system_memory_bytes(Device device) {
   return std::min(machine, device::memory_limit_bytes().value_or(machine));
 }
 
-Size system_memory_available() { return std::min(available_bytes(), system_memory_bytes(kCpu)); }
+Size system_memory_available() {
+  const Size machine = available_bytes();
+  return std::min(machine, device::memory_left_bytes().value_or(machine));
+}
 
 }  // namespace lt::recorder

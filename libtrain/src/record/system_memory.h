@@ -10,7 +10,8 @@ namespace lt::recorder {
 Size system_bytes_in_use(Device device);
 // On the CPU, the memory of the machine, or the container's limit if smaller. On CUDA, the memory of the device.
 Size system_memory_bytes(Device device);
-// The bytes of the machine's memory that programs can still take without swapping, or the container's limit if smaller.
+// The bytes of the machine's memory that this process can still take without swapping, or what its container's limit
+// leaves if that is less.
 Size system_memory_available();
 
 }  // namespace lt::recorder

@@ -121,13 +121,18 @@ std::string dtype_of(const Resolved& resolved) {
 }
 
 // "every 30 minutes while training continues, and at the end".
-std::string saves_of(const CheckpointConfig& policy) {
+std::string saves_of(const Resolved& resolved) {
+  const CheckpointConfig& policy = resolved.checkpoint;
   std::vector<std::string> times;
   if (policy.every > 0) times.push_back(policy.every == 1 ? "every step" : fmt::format("every {} steps", policy.every));
   if (policy.every_minutes > 0) times.push_back(fmt::format("every {:g} minutes", policy.every_minutes));
   if (times.empty()) return "at the end only";
-  return fmt::format("{}{} and at the end", fmt::join(times, " and "),
-                     policy.async.value_or(false) ? " while training continues," : ",");
+  const bool is_default = resolved.config.derived.contains("checkpoint.every_minutes") && policy.every_minutes > 0;
+  const bool lacks_memory = is_default && resolved.config.derived.contains("checkpoint.async") && !*policy.async;
+  return fmt::format(
+      "{}{} and at the end{}", fmt::join(times, " and "),
+      policy.async.value_or(false) ? " while training continues," : ",",
+      lacks_memory ? "; training waits for each, because a host has too little free memory for copies" : "");
 }
 
 }  // namespace
@@ -183,12 +188,13 @@ void announce(Run& run) {
   }
   if (trained < plan.parameters) say("frozen: {} of {} parameters", plan.parameters - trained, plan.parameters);
   if (const std::string memory = run.engine->peer_memory(); !memory.empty()) say("peer memory: {}", memory);
-  if (device.type == DeviceType::cuda && resolved.precision == Precision::f32 && !resolved.step.tf32) {
+  const bool has_tf32 = device.type == DeviceType::cuda && device::cuda::compute_capability(device.index) >= 80;
+  if (has_tf32 && resolved.precision == Precision::f32 && !resolved.step.tf32) {
     say("hint: f32 without TF32 leaves the tensor cores idle; --train.tf32=true made a step of gpt2-124m 2.6 times as "
         "fast on an H200, --train.dtype=bf16 more");
   }
   say("run folder: {}", resolved.run.dir);
-  say("checkpoints: {}", saves_of(resolved.checkpoint));
+  say("checkpoints: {}", saves_of(resolved));
   say("run: {}{}", run.folder.identity.id,
       run.folder.identity.parent.empty() ? "" : ", begun from " + run.folder.identity.parent);
   if (run.folder.identity.is_new && !run.folder.identity.copied_from.empty()) {

@@ -1,9 +1,13 @@
-// Reads the newest checkpoint, the run's config.toml, and the headers of the training files.
+// Reads run.json, the newest checkpoint, the config.toml of the run, and the headers of the training files.
 #include "run/resolve_run.h"
 
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 
+#include "checkpoints/memory/memory_folder.h"
+#include "comm/value_exchange.h"
 #include "config/base_model.h"
 #include "config/config_schema.h"
 #include "config/origin.h"
@@ -11,53 +15,64 @@
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "run/training_data.h"
+#include "save/run_identity.h"
 
 namespace lt::run {
 namespace {
 
-// The configuration of the newest checkpoint at `folder`; nullopt if there is none, or none that this program can read.
-std::optional<Config> config_of_checkpoint(const std::string& folder, const Models& models) {
+using Dtype = std::optional<Precision>;
+
+// Of the newest checkpoint at `folder`; nullopt if there is none, or none that this program can read.
+Dtype dtype_of_checkpoint(const std::string& folder, const Models& models) {
   const std::optional<checkpoint::RunState> state = config::state_at(folder);
-  return state && !state->config.empty() ? config::known_config(*state, models) : std::nullopt;
+  if (!state || state->config.empty()) return std::nullopt;
+  const std::optional<Config> saved = config::known_config(*state, models);
+  return saved ? saved->train.dtype : std::nullopt;
 }
 
-// The configuration of the last start in run.dir.
-std::optional<Config> config_of_last_start(const std::string& run_dir, const Models& models) {
+// Of the last start in run.dir.
+Dtype dtype_of_last_start(const std::string& run_dir, const Models& models) {
   const std::string path = run_dir + "/config.toml";
   const io::FileText text = io::read_file(path, /*only_regular=*/true);
   if (!text.problem.empty()) return std::nullopt;
   try {
-    return config_from_toml(text.text, path, models);
+    return config_from_toml(text.text, path, models).train.dtype;
   } catch (const UsageError&) {  // of another program
     return std::nullopt;
   }
 }
 
-// The configuration of the state from which a start would continue; nullopt if it would continue from none.
-std::optional<Config> config_to_continue(const Config& given) {
-  const CheckpointConfig& checkpoint = given.checkpoint;
+// Of the state from which a start would continue; nullopt if it would continue from none.
+Dtype dtype_to_continue(const Config& config) {
+  const CheckpointConfig& checkpoint = config.checkpoint;
   if (checkpoint.resume == "never") return std::nullopt;
-  if (checkpoint.resume != "auto") return config_of_checkpoint(checkpoint.resume, given.models);
-  const std::string dir = checkpoint.dir.empty() ? config::own_checkpoints(given.run.dir) : checkpoint.dir;
-  const std::optional<Config> saved = config_of_checkpoint(dir, given.models);
-  // A run that began from another run's checkpoint may have none of its own yet.
-  return saved ? saved : config_of_last_start(given.run.dir, given.models);
-}
-
-// A run keeps its dtype on another device, so that its losses continue as they were.
-Config with_dtype_kept(Config config) {
-  if (config.train.dtype || config.train.tf32) return config;
-  const std::optional<Config> earlier = config_to_continue(config);
-  if (!earlier || !earlier->train.dtype) return config;
-  config.train.dtype = earlier->train.dtype;
-  config.origins["train.dtype"] = config::kFromCheckpoint;
-  return config;
+  if (checkpoint.resume != "auto") return dtype_of_checkpoint(checkpoint.resume, config.models);
+  const saver::RunIdentity run = saver::read_identity(config.run.dir);
+  // Only the last start has copies in memory. They are newer than its checkpoints.
+  std::error_code unknown;
+  const bool has_copies = !run.id.empty() && std::filesystem::exists(checkpoint::memory_folder(run.id), unknown);
+  if (has_copies && checkpoint.memory_every > 0) return dtype_of_last_start(config.run.dir, config.models);
+  const std::string dir = checkpoint.dir.empty() ? config::own_checkpoints(config.run.dir) : checkpoint.dir;
+  const Dtype saved = dtype_of_checkpoint(dir, config.models);
+  return saved || run.begun_from.empty() ? saved : dtype_of_checkpoint(run.begun_from, config.models);
 }
 
 }  // namespace
 
+void keep_dtype(Config& config, const Group& group) {
+  if (config.train.dtype || config.train.tf32) return;
+  Dtype kept;
+  collectively(group, [&] {
+    if (group.rank() == 0) kept = dtype_to_continue(config);
+  });
+  kept = comm::broadcast_value(group, kept);
+  if (!kept) return;
+  config.train.dtype = kept;
+  config.origins["train.dtype"] = config::kFromCheckpoint;
+}
+
 Resolved resolve_run(const Config& given, int ranks) {
-  Resolved resolved = resolve(with_dtype_kept(given), ranks);
+  Resolved resolved = resolve(given, ranks);
   config::name_keys(resolved.config, [&] { set_steps_of_epochs(resolved, ranks); });
   return resolved;
 }

@@ -21,9 +21,7 @@
 #include "run/run_files.h"
 #include "run/same_data.h"
 #include "save/checkpoint_space.h"
-#include "save/engine_checkpoint.h"
 #include "save/memory_checkpoints.h"
-#include "save/state_copy.h"
 
 namespace lt::run {
 namespace {
@@ -58,12 +56,11 @@ void require_memory(const Run& run, Device device) {
 void decide_background_saves(Run& run) {
   std::optional<bool>& async = run.resolved.checkpoint.async;
   if (async) return;
-  const Size copies = saver::kSaveBuffers * saver::state_copy_bytes(saver::saved_state(*run.engine).owned);
-  const Size needed = run.plan.host_bytes + (run.device() == kCpu ? run.plan.peak_bytes : 0);
+  const Plan& plan = run.plan;
+  const Size needed = plan.host_bytes + (run.device() == kCpu ? plan.peak_bytes : 0);
   const Size free = recorder::system_memory_available() / run.world.info().local_size - needed;
-  const std::vector<int> fits = comm::gather_values(run.control, copies <= free / 2 ? 1 : 0);
+  const std::vector<int> fits = comm::gather_values(run.control, plan.host_bytes_if_free <= free / 2 ? 1 : 0);
   async = std::ranges::count(fits, 0) == 0;
-  run.plan.host_bytes += *async ? copies : 0;
   run.resolved.config.checkpoint.async = async;
   run.resolved.config.derived.insert("checkpoint.async");
 }

@@ -123,9 +123,10 @@ Config config_of(const nn::Model& model, const TrainerOptions& options) {
 
 Trainer::Trainer(const World& world, nn::Model& model, const TrainerOptions& options)
     : world_(world), model_(model), resolved_(std::make_unique<Resolved>()) {
-  collectively(world.group(), [&] {
-    *resolved_ = with_own_parts(run::resolve_run(config_of(model, options), world.size()), options);
-  });
+  Config config;
+  collectively(world.group(), [&] { config = config_of(model, options); });
+  run::keep_dtype(config, world.group());
+  collectively(world.group(), [&] { *resolved_ = with_own_parts(run::resolve_run(config, world.size()), options); });
 }
 Trainer::~Trainer() = default;
 
@@ -156,8 +157,10 @@ ExitCode train(const Config& given, const World& world) {
   std::unique_ptr<nn::Model> model;
   std::unique_ptr<BatchSource> batches;
   State state;
+  Config config = given;
+  run::keep_dtype(config, world.group());
   collectively(world.group(), [&] {
-    resolved = run::resolve_run(given, world.size());
+    resolved = run::resolve_run(config, world.size());
     config::name_keys(resolved.config, [&] {
       model = make_model(resolved);
       batches = config::own_batches(resolved, resolved.batch_shape(world.rank(), world.size()));

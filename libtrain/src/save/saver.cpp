@@ -56,25 +56,39 @@ struct Saver::StartedCopy {
 
 // The background thread, and the two buffers from which it writes in turn.
 struct Saver::Background {
-  using Buffers = std::array<std::shared_ptr<void>, kSaveBuffers>;
+  explicit Background(const Group& world) : group(world.duplicate_patient("checkpoints")) {}
 
-  // Mapping and pinning a GPU's buffers takes seconds, so it runs during the first steps.
-  Background(const SavedRun& run, Size bytes)
-      : group(run.world.duplicate_patient("checkpoints")),
-        allocation(std::async(std::launch::async, [device = run.engine.options().device, bytes] {
-          Buffers made;
-          for (auto& buffer : made) buffer = tensor::host_memory(device, bytes);
-          return made;
-        })) {}
-  // The buffer of the next save. All ranks must call it.
-  const std::shared_ptr<void>& next_buffer(const Group& control) {
-    if (begun == 0) collectively(control, [&] { buffers = allocation.get(); });
-    return buffers[static_cast<std::size_t>(begun++ % kSaveBuffers)];
+  // Begins to take memory for the buffers, unless that has begun. Mapping and pinning a GPU's buffers takes seconds, so
+  // training continues.
+  void take_memory(Device device, Size bytes) {
+    if (has_begun()) return;
+    allocation = std::async(std::launch::async, [device, bytes] {
+      std::array<std::shared_ptr<void>, kSaveBuffers> made;
+      for (auto& buffer : made) buffer = tensor::host_memory(device, bytes);
+      return made;
+    });
   }
+  bool has_begun() const { return allocation.valid() || buffers.front() != nullptr; }
+  // Waits until the memory is there. Returns why some rank has none; empty if all ranks have it. All ranks must call
+  // it.
+  std::string wait_for_memory(const Group& control) {
+    if (!allocation.valid()) return {};
+    std::string why;
+    try {
+      buffers = allocation.get();
+    } catch (const std::exception& error) {
+      why = fmt::format("rank {}: {}", control.rank(), error.what());
+    }
+    for (const std::string& text : control.all_gather_bytes(why)) {
+      if (!text.empty()) return text;
+    }
+    return {};
+  }
+  const std::shared_ptr<void>& next_buffer() { return buffers[static_cast<std::size_t>(begun++ % kSaveBuffers)]; }
 
   const Group group;  // used only by the thread
-  std::future<Buffers> allocation;
-  Buffers buffers;
+  std::future<std::array<std::shared_ptr<void>, kSaveBuffers>> allocation;
+  std::array<std::shared_ptr<void>, kSaveBuffers> buffers;
   Size begun = 0;
   std::optional<StartedCopy> started;
   BackgroundSaves saves;  // last member, so that its thread ends first
@@ -87,13 +101,32 @@ Saver::Saver(SavedRun run)
       last_begun_(run_.newest_on_disk),
       last_saved_(run_.newest_on_disk),
       last_begin_(run_.now()) {
+  if (!run_.policy.async.value_or(false)) return;
+  background_ = std::make_unique<Background>(run_.world);
   const bool only_by_minutes = run_.policy.every == 0 && run_.policy.every_minutes > 0;
-  if (!only_by_minutes) begin_background();
+  if (!only_by_minutes) take_memory();
 }
 
-void Saver::begin_background() {
-  if (run_.policy.async.value_or(false) && !background_)
-    background_ = std::make_unique<Background>(run_, copy_->bytes());
+void Saver::take_memory() {
+  if (background_) background_->take_memory(run_.engine.options().device, copy_->bytes());
+}
+
+bool Saver::saves_in_background() const { return background_ && background_->has_begun(); }
+
+// Without memory for the copies a run still saves.
+void Saver::require_memory_or_block() {
+  if (!saves_in_background()) return;
+  const profile::ActivityScope activity(Activity::checkpoint);
+  const PhaseScope phase(Phase::save);
+  const auto begin = run_.now();
+  const std::string why = background_->wait_for_memory(run_.control);
+  waited_s_ += seconds_since(begin);
+  if (why.empty()) return;
+  background_.reset();
+  run_.log.say(
+      fmt::format("warning: checkpoint.async: no memory for two copies of the state, {:.3f} GiB ({}); training "
+                  "waits for each save",
+                  2 * static_cast<double>(copy_->bytes()) / (1 << 30), why));
 }
 
 void Saver::begin_memory_copies() {
@@ -129,8 +162,11 @@ Saver::~Saver() { recorded_->close(); }
 bool Saver::is_due(Size step) {
   const Size every = run_.policy.every;
   const Minutes minutes = minutes_passed();  // collective, so every rank calls it at every step
-  if (minutes != Minutes::early) begin_background();
-  return minutes == Minutes::over || (every > 0 && step % every == 0) || (failure_ && failure_->retry_at == step);
+  if (minutes != Minutes::early) take_memory();
+  const bool is_due =
+      minutes == Minutes::over || (every > 0 && step % every == 0) || (failure_ && failure_->retry_at == step);
+  if (is_due) require_memory_or_block();
+  return is_due;
 }
 
 bool Saver::has_missed() const {
@@ -160,7 +196,8 @@ void Saver::save() {
   const PhaseScope phase(Phase::save);
   last_begun_ = step;
   last_begin_ = run_.now();
-  background_ ? save_in_background(step) : conclude(save_now(step));
+  require_memory_or_block();
+  saves_in_background() ? save_in_background(step) : conclude(save_now(step));
   last_begin_ = run_.now();  // checkpoint.every_minutes counts the time between saves
 }
 
@@ -194,7 +231,8 @@ std::shared_ptr<const State> Saver::program_state() {
 }
 
 void Saver::start_copies(bool saves) {
-  const bool to_disk = saves && background_ != nullptr && last_begun_ != run_.engine.steps_done();
+  if (saves) require_memory_or_block();
+  const bool to_disk = saves && saves_in_background() && last_begun_ != run_.engine.steps_done();
   const bool to_memory = memory_ != nullptr && run_.engine.steps_done() % run_.policy.memory_every == 0;
   if (!to_disk && !to_memory) return;
   const profile::ActivityScope activity(Activity::checkpoint);
@@ -206,9 +244,9 @@ void Saver::start_copies(bool saves) {
 void Saver::start_copy() {
   const auto begin = run_.now();
   if (background_->saves.outstanding() == kSaveBuffers) conclude(background_->saves.take());
-  const std::shared_ptr<void>& buffer = background_->next_buffer(run_.control);
+  const std::shared_ptr<void>& buffer = background_->next_buffer();
   const Event copied = copy_->start(buffer.get());
-  background_->started = {run_.engine.steps_done(), buffer, copied, seconds_since(begin)};
+  background_->started = {run_.engine.steps_done(), buffer, copied, std::exchange(waited_s_, 0) + seconds_since(begin)};
 }
 
 void Saver::save_in_background(Size step) {

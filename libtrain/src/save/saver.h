@@ -70,8 +70,9 @@ class Saver {
   // checkpoint and, if `saves` (save() follows), the copy for a background save. On a GPU the copies run during the
   // next step.
   void start_copies(bool saves);
-  // True if the step must be recorded before save(). Otherwise the thread that writes waits for the record.
-  bool save_needs_record() const { return background_ == nullptr; }
+  // True if the step must be recorded before save(). Otherwise the thread that writes waits for the record. Ask after
+  // is_due().
+  bool save_needs_record() const { return !saves_in_background(); }
   // Call it after the record of `step` is written and the program has seen the step. Only then do copies of its state
   // become valid.
   void recorded(Size step);
@@ -96,7 +97,9 @@ class Saver {
 
   std::shared_ptr<const State> program_state();
   Minutes minutes_passed() const;
-  void begin_background();
+  void take_memory();
+  bool saves_in_background() const;  // equal on all ranks
+  void require_memory_or_block();
   double seconds_since(std::chrono::steady_clock::time_point begin) const;
   SaveOutcome save_now(Size step);
   void save_before_copies_go();
@@ -110,7 +113,7 @@ class Saver {
   const SavedRun run_;
   const std::shared_ptr<RecordedSteps> recorded_;  // shared with the threads
   const std::unique_ptr<StateCopy> copy_;          // null: no copies are made
-  std::unique_ptr<Background> background_;         // null: saves block training; equal on all ranks
+  std::unique_ptr<Background> background_;         // null: saves block training
   std::unique_ptr<MemoryCheckpoints> memory_;      // null: no copies in memory
   std::optional<Failure> failure_;                 // set if the newest save failed
   // The program's state after the last step that is saved or copied. Threads read it once the step is recorded.
@@ -119,6 +122,7 @@ class Saver {
     std::shared_ptr<State> state;
   } program_;
   Size last_begun_, last_saved_;  // steps; -1: none
+  double waited_s_ = 0;           // for memory for the next copy
   int final_attempt_ = 0;         // number of the attempt at the end of the run; 0 before the end
   std::chrono::steady_clock::time_point last_begin_;
 };

@@ -110,7 +110,7 @@ struct OptimConfig {
 struct CheckpointConfig {
   std::string dir = {};       // empty: <run.dir>/checkpoints
   Size every = 0;             // steps; 0: not by steps. The last step is always saved
-  double every_minutes = -1;  // 0: not by time; negative: 30 if `every` is 0, else 0
+  double every_minutes = -1;  // 0: not by time; -1: 30 if `every` is 0, else 0
   Size keep = 3;              // number of newest checkpoints kept; at least 2
   Size keep_every = 0;        // also keeps steps that are multiples of it; 0 disables it
   bool best = false;          // also keeps the checkpoint with the lowest evaluation loss

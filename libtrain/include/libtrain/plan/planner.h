@@ -84,6 +84,9 @@ struct Plan {
   // Host memory of a rank for the buffers of asynchronous saves and for in-memory checkpoints. peak_bytes does not
   // include it: on the CPU, a rank needs the sum of both.
   Size host_bytes = 0;
+  // With checkpoint.async=auto and the default of 30 minutes: host memory of a rank for the buffers of saves while
+  // training continues. A run does without them if its host has less than twice as much free. Otherwise 0.
+  Size host_bytes_if_free = 0;
   // The arena (one preallocated block) that steps and evaluations use in turn: its size, the most bytes in use at one
   // time, and the bytes that a caching allocator would take for the same tensors.
   Size arena_bytes = 0, arena_live_bytes = 0, without_arena_bytes = 0;
