@@ -40,7 +40,7 @@ saver::RunIdentity identity_in(const std::string& folder) {
   }
 }
 
-// Whether is_one() of any line of the file from `offset` on. A torn line is none.
+// True if is_one() holds for a line of the file from `offset` on. Ignores a torn last line.
 template <class IsOne>
 bool has_line(const std::string& file, std::size_t offset, IsOne&& is_one) {
   std::ifstream stream(file, std::ios::binary);
