@@ -4,19 +4,45 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "report/text.h"
 
 namespace lt::report {
 namespace {
 
+// Whether an entity such as `&lt;` begins there.
+bool is_entity(const std::string& text, std::size_t begin) {
+  std::size_t end = begin + 1;
+  while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '#')) ++end;
+  return text[begin] == '&' && end > begin + 1 && end < text.size() && text[end] == ';';
+}
+
 // Text in which no HTML begins.
-std::string plain(const std::string& text) {
+std::string plain(const std::string& unsafe) {
+  const std::string text = printable(unsafe);
   std::string out;
-  for (const char c : printable(text)) {
-    out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    out += text[i] == '<' ? "&lt;" : is_entity(text, i) ? "&amp;" : std::string(1, text[i]);
   }
   return out;
+}
+
+// Backticks, at least `fewest` and more than any run of them in the text.
+std::string fence_around(const std::string& text, std::size_t fewest) {
+  std::size_t run = 0;
+  for (const char c : text) {
+    run = c == '`' ? run + 1 : 0;
+    fewest = std::max(fewest, run + 1);
+  }
+  return std::string(fewest, '`');
+}
+
+// One line of text that Markdown shows unchanged.
+std::string code_span(const std::string& unsafe) {
+  const std::string text = printable(unsafe), fence = fence_around(text, 1);
+  const std::string space = text.starts_with('`') || text.ends_with('`') ? " " : "";
+  return fence + space + text + space + fence;
 }
 
 // Turns text into a table cell: one line, with every | escaped.
@@ -36,7 +62,9 @@ struct MarkdownWriter {
   void operator()(const Heading& h) {
     out += std::string(static_cast<std::size_t>(h.level), '#') + " " + plain(h.text) + "\n\n";
   }
-  void operator()(const Paragraph& p) { out += plain(p.text) + "\n\n"; }
+  void operator()(const Paragraph& p) {
+    out += plain(p.text) + (p.code.empty() ? "" : " " + code_span(p.code)) + "\n\n";
+  }
   void operator()(const List& list) {
     for (std::size_t i = 0; i < list.items.size(); ++i) {
       out += fmt::format("{}. **{}.** {}\n", i + 1, plain(list.items[i].headline), plain(list.items[i].text));
@@ -55,15 +83,8 @@ struct MarkdownWriter {
     out += "\n";
   }
 
-  // The fence must be longer than any run of backticks in the text.
   void operator()(const Preformatted& p) {
-    const std::string text = printable(p.text);
-    std::size_t longest = 2, run = 0;
-    for (char c : text) {
-      run = c == '`' ? run + 1 : 0;
-      longest = std::max(longest, run);
-    }
-    const std::string fence(longest + 1, '`');
+    const std::string text = printable(p.text), fence = fence_around(text, 3);
     out += "**" + plain(p.title) + "**\n\n" + fence + "\n" + text + (text.ends_with('\n') ? "" : "\n") + fence + "\n\n";
   }
 

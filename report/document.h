@@ -15,6 +15,7 @@ struct Heading {
 
 struct Paragraph {
   std::string text;
+  std::string code = {};  // at its end, to be copied
 };
 
 // A numbered list. Each item begins with a few highlighted words.

@@ -84,7 +84,10 @@ struct HtmlWriter {
     if (h.level > 1) out += std::exchange(contents, {});
     out += fmt::format("<h{0} id=\"{1}\">{2}</h{0}>\n", h.level, anchors.next(h.text), escaped(h.text));
   }
-  void operator()(const Paragraph& p) { out += fmt::format("<p>{}</p>\n", escaped(p.text)); }
+  void operator()(const Paragraph& p) {
+    const std::string code = p.code.empty() ? "" : fmt::format(" <code>{}</code>", escaped(p.code));
+    out += fmt::format("<p>{}{}</p>\n", escaped(p.text), code);
+  }
   void operator()(const Figure& f) { out += f.html; }
   void operator()(const List& list) {
     out += "<ol>\n";

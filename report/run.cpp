@@ -97,29 +97,25 @@ std::string subject(const RunData& run, const Summary& s) {
   return text + ".";
 }
 
-// Whether the command line has these words one after the other.
-bool has_words(const std::string& command, const std::string& words) {
-  return (" " + command + " ").find(" " + words + " ") != std::string::npos;
-}
-
 // How a run that is not at its end goes on from its checkpoint of step `saved`, or where it begins again if that is 0.
-// A killed run may have left newer copies in memory, of which neither record nor disk says anything.
-std::string how_to_go_on(const RunData& run, double saved, bool is_killed) {
+// Empty if that is unknown: a killed run may have left newer copies in memory, of which neither record nor disk says
+// anything.
+Paragraph how_to_go_on(const RunData& run, double saved, bool is_killed) {
   std::string command = environment_text(run, "command");
   const std::string resume = config_text(run, "checkpoint.resume");
   if (command == "–" || resume == "–") return {};
   const bool has_copies = is_killed && config_number(run, "checkpoint.memory_every") > 0;
   if (saved == 0 && has_copies) return {};
   const bool as_before = resume == "auto";
-  // A program with a trainer of its own has options of its own.
-  const bool takes_keys = has_words(command, program_of(run) + " train") || has_words(command, "-- train");
-  if (!as_before && takes_keys) command += " --checkpoint.resume=auto";  // the last value of a key counts
+  // The last value of a key counts. A program with a trainer of its own has options of its own.
+  if (!as_before && environment_text(run, "command_takes_options") == "true") command += " --checkpoint.resume=auto";
   const std::string there = saved > 0                ? "goes on from step " + whole_text(saved)
                             : run.begun_from.empty() ? "begins again at step 1"
                                                      : "begins again from " + run.begun_from;
-  return fmt::format("Started again {}{} it {}{}: {}", as_before ? "as before" : "with checkpoint.resume=auto",
-                     run.ranks > 0 ? fmt::format(", on {:g} rank{},", run.ranks, run.ranks == 1 ? "" : "s") : "", there,
-                     has_copies ? ", or from a newer copy in memory of the hosts" : "", command);
+  return {fmt::format("Started again {}{} it {}{}:", as_before ? "as before" : "with checkpoint.resume=auto",
+                      run.ranks > 0 ? fmt::format(", on {:g} rank{},", run.ranks, run.ranks == 1 ? "" : "s") : "",
+                      there, has_copies ? ", or from a newer copy in memory of the hosts" : ""),
+          command};
 }
 
 // Steps without an update.
@@ -182,14 +178,14 @@ void add_status(Document& document, const RunData& run, const Summary& s) {
     }
   }
   const bool would_repeat = reason == kNotFinite && saved == 0;  // the same steps, up to the one that stopped it
-  const std::string go_on = text.empty() || would_repeat ? "" : how_to_go_on(run, saved, reason.empty());
+  const Paragraph go_on = text.empty() || would_repeat ? Paragraph{} : how_to_go_on(run, saved, reason.empty());
   const auto add = [&](const std::string& sentence) {
     text += (text.empty() || sentence.empty() ? "" : " ") + sentence;
   };
   if (reason != kNotFinite || not_finite.count > 1) add(not_finite.text(what_was_not_finite(not_finite)));
   add(without_targets.text("No target counted"));
-  add(go_on);
-  if (!text.empty()) document.add(Paragraph{text});
+  add(go_on.text);
+  if (!text.empty()) document.add(Paragraph{text, go_on.code});
   if (lacks_end && !run.last_error.empty()) document.add(Paragraph{"Its log ends with: " + run.last_error});
 }
 

@@ -198,7 +198,7 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
         self.assertEqual(command(), shlex.join(self.command(*options)))
         self.assertEqual(program.run("report", self.folder / "run").returncode, 0)
         report = (self.folder / "run/report.md").read_text()
-        self.assertIn(f"on 2 ranks, it goes on from step 1: {shlex.join(self.command(*options))}\n", report)
+        self.assertIn(f"on 2 ranks, it goes on from step 1: `{shlex.join(self.command(*options))}`\n", report)
         # The hint works in a shell.
         done = subprocess.run(command(), shell=True, env=program.clean_environment(), capture_output=True, text=True, timeout=DEADLINE)
         self.assertEqual(done.returncode, 75, done.stderr)
@@ -207,6 +207,24 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
         self.assertRegex(command(), rf"^\S*mpi(run|exec) .*-n 2 {re.escape(str(program.ltrain()))} train .* '--run.name=a name' --train.steps=4$")
         self.assertEqual(self.train(*options[1:], "--train.steps=5").returncode, 75)
         self.assertTrue(command().startswith(f"{program.ltrain()} train --model.layers=2 "), command())
+
+    def test_the_command_of_a_run_that_a_shell_started_continues_it(self):
+        """The shell's script is no part of the command, since options behind it would not reach the ranks."""
+        train = ["exec", program.ltrain(), "train", *LAYERS, f"--data.train={self.folder}/data/train.bin", "--train.micro_batch=2",
+                 "--train.steps=4", "--train.max_minutes=1e-9", "--run.dir=run", "--checkpoint.resume=never", "--run.force"]
+        script = f"export API_KEY=secret; cd {self.folder} && {shlex.join(map(str, train))}"
+        environment = program.clean_environment()
+        started = subprocess.run(program.launched("sh", "-c", script, ranks=2), env=environment,
+                                 capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual(started.returncode, 75, started.stderr)
+        self.assertEqual(program.run("report", self.folder / "run").returncode, 0)
+        self.assertNotIn("secret", (self.folder / "run/env.json").read_text())
+        command, = re.findall("on 2 ranks, it goes on from step 1: `(.*)`\n", (self.folder / "run/report.md").read_text())
+        self.assertTrue(command.startswith(f"cd {self.folder} && {shlex.join(program.launched(program.ltrain(), 'train', ranks=2))} "), command)
+        done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual(done.returncode, 75, done.stderr)
+        self.assertIn("stopped by the limit of train.max_minutes: 2 steps", done.stdout)
+        self.assertEqual([path.name for path in self.folder.glob("run*")], ["run"])
 
     def test_a_later_attempt_s_command_continues_the_run(self):
         begin = "mkdir -p run; touch run/metrics.jsonl; exit 75"

@@ -59,18 +59,19 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
   write_text(folder.path() / "config.toml", "[train]\nsteps = 10\n\n[checkpoint]\nresume = \"auto\"\n");
   write_text(folder.path() / "env.json", R"({"command": "ltrain train --config a.toml"})");
   CHECK(contains(status("{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\",\"seconds\":1}\n"),
-                 "Started again as before, on 1 rank, it goes on from step 2: ltrain train --config a.toml\n"));
+                 "Started again as before, on 1 rank, it goes on from step 2: `ltrain train --config a.toml`\n"));
   CHECK(contains(
       status("{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\"}\n"
              "{\"event\":\"skip\",\"step\":3,\"reason\":\"gradients beyond f16\",\"loss_scale\":8}\n"),
-      "skipped: 3. Started again as before, on 1 rank, it goes on from step 2: ltrain train --config a.toml\n"));
+      "skipped: 3. Started again as before, on 1 rank, it goes on from step 2: `ltrain train --config a.toml`\n"));
   // A run that stopped says its error and how it goes on too, and in f16 which updates were skipped before.
   write_text(folder.path() / "log.txt", "step     4/10 | loss nan\nerror: [train] step 4: loss nan\n");
   const std::string saved = "{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\"}\n";
-  CHECK(contains(status(saved + kLastSkip),
-                 "The run stopped after 4 of 10 steps: loss or gradient was not finite. Started again as before, on 1 "
-                 "rank, it goes on from step 2: ltrain train --config a.toml\n\nIts log ends with: error: [train] step "
-                 "4: loss nan\n"));
+  CHECK(
+      contains(status(saved + kLastSkip),
+               "The run stopped after 4 of 10 steps: loss or gradient was not finite. Started again as before, on 1 "
+               "rank, it goes on from step 2: `ltrain train --config a.toml`\n\nIts log ends with: error: [train] step "
+               "4: loss nan\n"));
   write_text(folder.path() / "log.txt", "error: [train] step 4: loss nan\nrun folder: runs/a\n");
   CHECK_FALSE(contains(status(saved), "Its log ends with"));  // an earlier attempt's error
   CHECK(
@@ -111,35 +112,38 @@ TEST_CASE("report: how a run goes on whose command does not say so", "[report]")
                             "\n";
   const auto status = [&](const std::string& resume, const std::string& command, const std::string& end) {
     write_text(folder.path() / "config.toml", "[train]\nsteps = 10\n\n[checkpoint]\nresume = \"" + resume + "\"\n");
-    write_text(folder.path() / "env.json", R"({"command": ")" + command + "\"}");
+    const std::string takes_options = command.find("tiny") == std::string::npos ? "true" : "false";
+    write_text(folder.path() / "env.json",
+               R"({"command": ")" + command + R"(", "command_takes_options": )" + takes_options + "}");
     write_text(folder.path() / "metrics.jsonl", start_line(2) + fixture::steps(1, 4, 4) + end);
     lt::report::write_report({folder.path().string()}, (folder.path() / "report.html").string());
     return read_text(folder.path() / "report.md");
   };
   const std::string from = "ltrain train --checkpoint.resume=/runs/a/checkpoints", never = "ltrain train --x=1";
   CHECK(contains(status("/runs/a/checkpoints", from, saved),
-                 "Started again with checkpoint.resume=auto, on 2 ranks, it goes on from step 2: ltrain train "
-                 "--checkpoint.resume=/runs/a/checkpoints --checkpoint.resume=auto\n"));
+                 "Started again with checkpoint.resume=auto, on 2 ranks, it goes on from step 2: `ltrain train "
+                 "--checkpoint.resume=/runs/a/checkpoints --checkpoint.resume=auto`\n"));
   CHECK(contains(status("never", never, ""),
-                 "Started again with checkpoint.resume=auto, on 2 ranks, it begins again at step 1: ltrain train "
-                 "--x=1 --checkpoint.resume=auto\n"));
+                 "Started again with checkpoint.resume=auto, on 2 ranks, it begins again at step 1: `ltrain train "
+                 "--x=1 --checkpoint.resume=auto`\n"));
   CHECK(contains(status("auto", never, ""),
-                 "Started again as before, on 2 ranks, it begins again at step 1: ltrain train --x=1\n"));
+                 "Started again as before, on 2 ranks, it begins again at step 1: `ltrain train --x=1`\n"));
   CHECK_FALSE(contains(status("never", never, kLastSkip), "Started again"));  // it would stop there again
   // The options of a program with a trainer of its own are not the configuration's.
   CHECK(contains(status("never", "./tiny 3", saved),
                  "with checkpoint.resume=auto, on 2 ranks, it goes on from step 2: "
-                 "./tiny 3\n"));
-  CHECK(contains(status("never", "./tiny", saved), "from step 2: ./tiny\n"));
-  // The launcher is part of the command.
-  CHECK(contains(status("never", "ltrain launch -n 2 -- train --x=1", saved),
-                 "on 2 ranks, it goes on from step 2: ltrain launch -n 2 -- train --x=1 --checkpoint.resume=auto\n"));
-  CHECK(contains(status("never", "mpirun -n 2 own train --x=1", saved), "from step 2: mpirun -n 2 own train --x=1\n"));
-  CHECK(contains(status("never", R"(mpirun -n 2 own train --x=1", "program": "own)", saved),
-                 "from step 2: mpirun -n 2 own train --x=1 --checkpoint.resume=auto\n"));
+                 "`./tiny 3`\n"));
+  CHECK(contains(status("never", "./tiny train", saved), "from step 2: `./tiny train`\n"));
+  // Markdown has the command unchanged.
+  CHECK(contains(status("never", "cd 'a b' && ltrain train", saved),
+                 "it goes on from step 2: `cd 'a b' && ltrain train --checkpoint.resume=auto`\n"));
+  CHECK(contains(read_text(folder.path() / "report.md"), "| command | cd 'a b' && ltrain train |\n"));
+  CHECK(contains(read_text(folder.path() / "report.html"), "<code>cd 'a b' &amp;&amp; ltrain train --checkpoint"));
+  CHECK(contains(status("auto", "./tiny '`a' &amp;", saved), "from step 2: ``./tiny '`a' &amp;``\n"));
+  CHECK(contains(read_text(folder.path() / "report.md"), "| command | ./tiny '`a' &amp;amp; |\n"));
   write_text(folder.path() / "run.json", R"({"id":"b","begun_from":"/runs/a/checkpoints/step-00000010"})");
   CHECK(contains(status("/runs/a/checkpoints", from, ""),
-                 "it begins again from /runs/a/checkpoints/step-00000010: ltrain train"));
+                 "it begins again from /runs/a/checkpoints/step-00000010: `ltrain train"));
   CHECK(contains(status("auto", from, saved), "it goes on from step 2"));
   write_text(folder.path() / "run.json", "[]");
   CHECK(contains(status("never", never, ""), "run.json of the run cannot be read or is damaged, and was ignored."));

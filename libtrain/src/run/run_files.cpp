@@ -49,6 +49,7 @@ void write_run_files(const Resolved& resolved, const saver::RunIdentity& identit
   nlohmann::ordered_json env = machine(world);
   const WholeCommand command = whole_command(world.info(), ::getpid(), system_view());
   env["command"] = command.text, env["program"] = command.program;
+  env["command_takes_options"] = command.takes_options;
   write_text("config.toml", to_toml(resolved.config));
   // A path on the command line may be any bytes.
   write_text("env.json", env.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
