@@ -8,6 +8,7 @@
 #include <system_error>
 #include <vector>
 
+#include "comm/value_exchange.h"
 #include "comm/values.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
@@ -18,6 +19,11 @@ using lt::CollectiveOp;
 using lt::DType;
 using lt::Group;
 using lt::Size;
+
+TEST_CASE("values: another size than this rank's is a defect, which a restart would not cure", "[comm]") {
+  CHECK(lt::comm::value_of_rank<int>(lt::comm::bytes_of(7)) == 7);
+  CHECK_THROWS_AS(lt::comm::value_of_rank<int>("7"), lt::InternalError);
+}
 
 namespace {
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "comm/tcp/tcp_mailbox.h"
 #include "comm/tcp/tcp_switchboard.h"
 #include "comm/tcp_ranks.h"
 #include "test_main/catch.h"
@@ -204,7 +205,30 @@ TEST_CASE("tcp: a length is not believed", "[comm]") {
   CHECK(tcp_write(links[0], &header, sizeof header));
   rank_0.join();
   CHECK(at_rank_0.starts_with(
-      "group world: rank 1: expected a message of at most 1073741824 bytes and a kind up to 6, got 2147483648 "));
+      "group world: rank 1: expected a message of at most 1073741824 bytes and a kind up to 7, got 2147483648 "));
+}
+
+TEST_CASE("tcp: too long a message is the caller's error, which a restart would not cure", "[comm]") {
+  std::string longer(kMostMessageBytes + 1, 'x');
+  const auto results = on_ranks(2, [&](const Group& group) -> std::string {
+    if (group.rank() == 0) return "";
+    try {
+      group.all_gather_bytes(longer);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "sent";
+  });
+  CHECK(results[1] == "group world: expected a message of at most 1073741824 bytes, got 1073741825");
+  // Shorter ones that are too long together.
+  TcpMailbox mailbox;
+  Switchboard switchboard(2, [&](int rank, const Frame& frame) {
+    if (rank == 1) mailbox.put(frame);
+  });
+  longer.resize(kMostMessageBytes / 2);
+  switchboard.take(0, Frame({}, longer));
+  switchboard.take(1, Frame({}, std::move(longer)));
+  CHECK_THROWS_AS(mailbox.take(kWorldChannel), UsageError);
 }
 
 TEST_CASE("tcp: memory grows with what arrives", "[comm]") {

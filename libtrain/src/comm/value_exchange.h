@@ -29,11 +29,11 @@ std::optional<T> value_of(std::string_view bytes) {
   return value;
 }
 
-// Like value_of(), but throws BrokenCommError if the size differs.
+// Like value_of(), but throws InternalError if the size differs.
 template <class T>
 T value_of_rank(std::string_view bytes) {
   if (const auto value = value_of<T>(bytes)) return *value;
-  throw BrokenCommError("a value of another rank has another size than this rank's");
+  throw InternalError("comm", "a value of another rank has another size than this rank's");
 }
 
 // Returns rank `root`'s value. All ranks of the group must call it.

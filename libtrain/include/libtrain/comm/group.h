@@ -128,7 +128,8 @@ class Group {
   void idle_barrier() const;
 
   // Blocking exchanges of small host data, not counted in totals. The first returns every rank's string, in rank order;
-  // the second returns the `value` of rank `root`.
+  // the second returns the `value` of rank `root`. Without MPI, they throw UsageError for strings that together exceed
+  // 1 GiB.
   std::vector<std::string> all_gather_bytes(const std::string& mine) const;
   std::string broadcast_bytes(const std::string& value, int root) const;
 

@@ -33,16 +33,27 @@ std::string text_of(ncclResult_t code) {
   return fmt::format("{}{}{}", ncclGetErrorString(code), has_last ? ": " : "", has_last ? last : "");
 }
 
+// The error of a call that did not wait, or of the query itself.
+ncclResult_t state_of(ncclComm_t comm) {
+  ncclResult_t state = ncclInProgress;
+  const ncclResult_t query = ncclCommGetAsyncError(comm, &state);
+  return query == ncclSuccess ? state : query;
+}
+
+// Whether the call itself is wrong, so that it would fail again. While a communicator is set up, NCCL also refuses what
+// the machine lacks as invalid usage, such as a device for each rank.
+bool is_wrong_call(bool works, ncclResult_t code) {
+  return code == ncclInvalidArgument || code == (works ? ncclInvalidUsage : ncclInternalError);
+}
+
 // Waits until the host side of the last call is done; returns false after `deadline`. `works`: the communicator has
 // been set up.
 bool settles(ncclComm_t comm, NcclClock::time_point deadline, bool works = false) {
   constexpr int kEager = 10000;  // polls, about a millisecond; a launch takes a few microseconds
   for (int polls = 0;; ++polls) {
-    ncclResult_t state_of_communicator = ncclInProgress;
-    const ncclResult_t call = ncclCommGetAsyncError(comm, &state_of_communicator);
-    if (call != ncclSuccess) state_of_communicator = call;
-    works ? LT_NCCL(state_of_communicator) : LT_NCCL_SET_UP(state_of_communicator);
-    if (state_of_communicator != ncclInProgress) return true;
+    const ncclResult_t state = state_of(comm);
+    check_nccl(works, state, "ncclCommGetAsyncError", __FILE__, __LINE__);
+    if (state != ncclInProgress) return true;
     if (NcclClock::now() > deadline) return false;
     polls < kEager ? std::this_thread::yield() : std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
@@ -71,7 +82,7 @@ void check_nccl(bool works, ncclResult_t code, const char* expression, const cha
   const char* slash = std::strrchr(file, '/');
   const std::string text =
       fmt::format("{}: {} ({}:{})", expression, text_of(code), slash == nullptr ? file : slash + 1, line);
-  if (code == ncclInvalidArgument || (code == ncclInternalError && !works)) throw InternalError("comm", text);
+  if (is_wrong_call(works, code)) throw InternalError("comm", text);
   if (works || code == ncclRemoteError) throw BrokenCommError(text, kHasAnotherEnded);
   throw CommError(text, "NCCL_DEBUG=WARN says more; each rank needs its own CUDA device");
 }
@@ -164,13 +175,12 @@ bool NcclCommunicator::deregister_window(ncclWindow_t window) noexcept try {
 
 void NcclCommunicator::check() {
   if (comm_ == nullptr || *family_aborted_) return;
-  ncclResult_t state = ncclSuccess;
-  const ncclResult_t call = ncclCommGetAsyncError(comm_, &state);
-  const ncclResult_t found = call == ncclSuccess ? state : call;
-  if (found == ncclSuccess || found == ncclInProgress) return;
-  const std::string text = text_of(found);
+  const ncclResult_t state = state_of(comm_);
+  if (state == ncclSuccess || state == ncclInProgress) return;
+  const std::string text = text_of(state);
   abort();
   const std::string message = fmt::format("group {}: NCCL failed while the device was waited for: {}", name_, text);
+  if (is_wrong_call(true, state)) throw InternalError("comm", message);
   throw BrokenCommError(message, kHasAnotherEnded);
 }
 

@@ -23,6 +23,7 @@ enum class FrameKind : std::uint32_t {
   gather,         // to rank 0: one member's text. From rank 0: the texts of all members, as pack_texts() writes them
   broadcast,      // to rank 0: the text of member `root`; other members send no text. From rank 0: that text
   all_to_all,     // to rank 0: one member's texts for all members. From rank 0: all members' texts for this one
+  refusal,        // from rank 0: why it refuses the texts of an exchange
   failure,        // from rank 0: why an exchange failed
   loss,           // from rank 0: which rank is gone, so that the exchange cannot end
 };

@@ -87,13 +87,15 @@ class Channel {
 
   Frame ask(FrameKind kind, int root, const std::string& mine) {
     if (mine.size() > kMostMessageBytes) {
-      throw BrokenCommError(fmt::format("group {}: expected a message of at most {} bytes, got {}", group_,
-                                        kMostMessageBytes, mine.size()));
+      throw UsageError("comm", fmt::format("group {}: expected a message of at most {} bytes, got {}", group_,
+                                           kMostMessageBytes, mine.size()));
     }
     FrameHeader header = this->header(kind, root);
     header.sequence = exchanges_++;
     try {
       return exchange_->ask(Frame(header, mine));
+    } catch (const UsageError& error) {
+      throw UsageError("comm", fmt::format("group {}: {}", group_, error.what()));
     } catch (const BrokenCommError& error) {
       throw BrokenCommError(fmt::format("group {}: {}", group_, error.what()), error.hint());
     }

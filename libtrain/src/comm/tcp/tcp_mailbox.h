@@ -29,8 +29,8 @@ class TcpMailbox {
     closed_ = why;
     arrived_.notify_all();
   }
-  // Waits for the channel's frame. Throws BrokenCommError for a FrameKind::failure or FrameKind::loss, and if the
-  // mailbox is closed.
+  // Waits for the channel's frame. Throws UsageError for a FrameKind::refusal, and BrokenCommError for a
+  // FrameKind::failure or FrameKind::loss, and if the mailbox is closed.
   Frame take(std::uint64_t channel) {
     std::unique_lock lock(mutex_);
     arrived_.wait(lock, [&] { return frames_.count(channel) > 0 || closed_; });
@@ -39,6 +39,7 @@ class TcpMailbox {
     Frame frame = std::move(found->second);
     frames_.erase(found);
     lock.unlock();
+    if (frame.header.kind == FrameKind::refusal) throw UsageError("comm", *frame.payload);
     if (frame.header.kind == FrameKind::loss || frame.header.kind == FrameKind::failure) {
       throw BrokenCommError(*frame.payload, kHint);
     }

@@ -36,6 +36,7 @@ void Switchboard::take(int rank, Frame frame) {
     case FrameKind::gather:
     case FrameKind::broadcast:
     case FrameKind::all_to_all: break;
+    case FrameKind::refusal:
     case FrameKind::failure:
     case FrameKind::loss: throw CommError("expected an exchange, got a failure");
   }
@@ -80,7 +81,7 @@ void Switchboard::settle(std::uint64_t number) {
   for (const auto& [rank, frame] : all) bytes += sizeof(std::uint64_t) + frame.payload->size();
   if (bytes > kMostMessageBytes) {
     channel.waiting = all;
-    return fail(number, FrameKind::failure,
+    return fail(number, FrameKind::refusal,
                 fmt::format("expected at most {} bytes of all ranks together, got {}", kMostMessageBytes, bytes));
   }
   if (header.kind == FrameKind::all_to_all) return answer_each(channel, header, all);
