@@ -120,12 +120,12 @@ int count_hosts(const Options& options) {
 }
 
 // Decides on the launcher and, from --nproc-per-node, on the number of ranks.
-void choose_ranks(Options& options) {
+void choose_ranks(Options& options, const std::string& program) {
   LaunchOptions& launch = options.launch;
   const int given = launch.ranks, each = launch.ranks_per_host;  // 0: not given
   if (given == 0 && each == 0) {
     throw UsageError("usage", "expected -n RANKS or --nproc-per-node RANKS_A_HOST, got neither",
-                     "ltrain launch --help");
+                     program + " launch --help");
   }
   int hosts = each > 0 ? count_hosts(options) : 1;
   launch.launcher = choose_launcher(options.with, given > 0 ? given : hosts * each);
@@ -156,7 +156,7 @@ ExitCode run_launch(Options& options, const CLI::App& app, const Invocation& inv
     require_no_restarts(app, launch.arguments[0]);
     require_no_input(command);
   }
-  choose_ranks(options);
+  choose_ranks(options, models->program);
   if (launch.min_ranks > launch.ranks) {
     throw UsageError("usage",
                      fmt::format("--min-ranks: expected at most -n {}, got {}", launch.ranks, launch.min_ranks));

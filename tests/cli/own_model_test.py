@@ -101,6 +101,8 @@ class OwnProgram(Runs, program.CliTest):
     def look_further(self, done):
         command = json.loads((self.folder / "zero3/env.json").read_text())["command"]
         self.assertRegex(command, r"^\S*mpi(run|exec) .*-n 2 \S*/own_program train --train.steps=60")
+        unplaced = self.run_program("launch", "--", "train", *PROGRAM_KEYS)
+        self.assert_error(unplaced, 2, "[usage] expected -n RANKS or --nproc-per-node RANKS_A_HOST, got neither", hint="own_program launch --help")
         for arguments in (("report", self.folder / "killed"), ("checkpoint", "verify", self.folder / "killed"),
                           ("plan", "--fit", "--memory=64MiB", "--ranks=4"), ("plan", "--nodes=1,2", "--gpu=h100"),
                           ("bench", "scaling", "--iterations=2")):
