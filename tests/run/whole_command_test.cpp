@@ -121,6 +121,9 @@ TEST_CASE("command: that of srun is made from what it tells its tasks", "[train]
 
 TEST_CASE("command: ltrain launch tells its own", "[train]") {
   const std::string launch = "ltrain launch -n 2 -- train --config 'my run.toml'";
-  const Fake fake{{{10, {"mpirun", "-n", "2"}}, {30, kRank}}, {{"LTRAIN_COMMAND", launch}}};
+  Fake fake{{{10, {"mpirun", "-n", "2"}}, {30, kRank}}, {{"LTRAIN_COMMAND", launch}}};
   CHECK(fake.whole("Open MPI").text == launch);
+  CHECK(fake.whole("Open MPI").takes_options);
+  fake.variables["LTRAIN_COMMAND"] = "ltrain launch -n 2 train";  // options of train must follow --
+  CHECK_FALSE(fake.whole("Open MPI").takes_options);
 }

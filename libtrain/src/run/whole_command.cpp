@@ -176,7 +176,10 @@ WholeCommand whole_command(const LaunchInfo& info, int pid, const ProcessView& v
                      .program = io::shell_word(own[0]),
                      // Options after `--` would be arguments.
                      .takes_options = own.size() > 1 && own[1] == "train" && std::ranges::find(own, "--") == own.end()};
-  if (!whole.text.empty()) return whole;
+  if (!whole.text.empty()) {
+    whole.takes_options = whole.takes_options && whole.text.find(" -- ") != std::string::npos;
+    return whole;
+  }
   auto [words, folder] = beginning_of(info, own, pid, view);
   words.insert(words.end(), own.begin(), own.end());
   whole.text = (folder.empty() ? "" : "cd " + io::shell_word(folder) + " && ") + io::shell_text(words);
