@@ -52,7 +52,7 @@ Json search(const Resolved& resolved, const World& world, EngineOptions step, co
         Json& row = matmuls.emplace_back(
             Json{{"name", matmul.name}, {"present_ms", matmul.present_ms}, {"found_ms", matmul.found_ms}});
         print_cells(kMatmulColumns, {matmul.name, fixed(row["present_ms"], 4), fixed(row["found_ms"], 4)});
-        progress.show(" matmuls", static_cast<Size>(matmuls.size()), matmul.in_all);
+        progress.matmuls(static_cast<Size>(matmuls.size()), matmul.in_all);
       });
   progress.hide();
   return matmuls;
@@ -99,14 +99,14 @@ void bench_tune(const Config& given, const World& world, const Options& options,
   Timed present{Algorithms::present, "present"}, found{Algorithms::found, "found"};
   const Size of_round = options.warmup + options.iterations, steps = 2 * kRounds * of_round;
   Size done = 0;
-  progress.show(" steps", done, steps);
+  progress.steps(done, steps);
   for (int round = 0; round < kRounds; ++round) {
     for (Timed* const timed : {&present, &found}) {
       kernels::use_matmuls(step.device, timed->which);
       Training training(resolved, world.group(), step);
       training.step_ms(options.warmup);
       timed->rounds.push_back(training.step_ms(options.iterations));
-      progress.show(" steps", done += of_round, steps);
+      progress.steps(done += of_round, steps);
     }
   }
   progress.hide();

@@ -5,13 +5,15 @@
 
 #include "bench/result.h"
 #include "libtrain/config/config.h"
+#include "libtrain/progress.h"
 
 namespace lt::bench {
 
-// How a long measurement says how much of it is done.
+// Receives the progress of a measurement.
 struct ShowProgress {
-  std::function<void(const char* unit, Size done, Size total)> show;  // unit: " matmuls"
-  std::function<void()> hide;                                         // before other output
+  OnProgress matmuls;          // searched; begins with (1, total)
+  OnProgress steps;            // timed
+  std::function<void()> hide;  // before other output
 };
 
 // Searches for faster algorithms of the matmuls in a step of the configuration on a CUDA device

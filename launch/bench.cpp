@@ -1,10 +1,8 @@
 // `ltrain bench`: writes measurements as JSON. `ltrain bench compare` compares two of them.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "bench/comm.h"
@@ -123,9 +121,8 @@ CommandBody set_up_comm(CLI::App& app, const Models& models) {
   };
   const auto o = std::make_shared<Values>();
   add_length(app, o->options, "calls", 5, 50);
-  const auto unused = [](const CLI::results_t&) {
-    return true;
-  };  // only for the help; command_line.cpp takes the value
+  // For the help alone; command_line.cpp takes the value.
+  const auto unused = [](const CLI::results_t&) { return true; };
   app.add_option("--train.device", CLI::callback_t(unused),
                  "device of the arrays; auto: cuda if this build supports it and the machine has a GPU, else cpu")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
@@ -184,16 +181,10 @@ CommandBody set_up_of_steps(CLI::App& app, const Models& models) {
 }
 
 void tune(const Config& config, const World& world, const bench::Options& options) {
-  std::optional<ProgressLine> line;
-  std::string of_line;
-  const auto show = [&](const char* unit, Size done, Size total) {
-    if (!line || of_line != unit) line.emplace("bench tune", of_line = unit);
-    line->show(done, total);
-  };
-  const auto hide = [&] {
-    if (line) line->hide();
-  };
-  bench::bench_tune(config, world, options, {show, hide});
+  ProgressLine matmuls("bench tune", " matmuls"), steps("bench tune", " steps");
+  const auto shows = [](ProgressLine& line) { return [&line](Size done, Size total) { line.show(done, total); }; };
+  bench::bench_tune(config, world, options,
+                    {.matmuls = shows(matmuls), .steps = shows(steps), .hide = [&] { matmuls.hide(), steps.hide(); }});
 }
 
 CommandBody set_up_compare(CLI::App& app, const Models& models) {

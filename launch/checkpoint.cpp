@@ -25,18 +25,11 @@
 namespace lt::launch {
 namespace {
 
-// Runs `body` with a function that shows the bytes that are done, and removes the line after it.
-template <class Body>
-auto with_progress(const char* command, const char* what, Body&& body) {
-  ProgressLine line(command, "B", what);
-  return body([&](Size done, Size total) { line.show(done, total); });
-}
-
 // `command` is shown with the progress: every byte of the checkpoint is verified.
 std::string newest(const std::string& path, const char* command) {
   std::vector<std::string> notes;
   const std::string found = with_progress(
-      command, " verified", [&](const OnProgress& show) { return checkpoint::newest(path, &notes, show); });
+      command, "B", " verified", [&](const OnProgress& show) { return checkpoint::newest(path, &notes, show); });
   for (const std::string& note : notes) io::print_note("passed over: {}\n", note);
   return found;
 }
@@ -44,8 +37,8 @@ std::string newest(const std::string& path, const char* command) {
 std::string or_none(const std::string& text) { return text.empty() ? "(none)" : text; }
 
 ExitCode list(const std::string& path) {
-  const auto entries =
-      with_progress("checkpoint list", "", [&](const OnProgress& show) { return checkpoint::list(path, true, show); });
+  const auto entries = with_progress("checkpoint list", "B", "",
+                                     [&](const OnProgress& show) { return checkpoint::list(path, true, show); });
   if (entries.empty()) throw DataError("checkpoint", path + ": expected step-* folders, found none");
   for (const checkpoint::Listing& entry : entries) {
     fmt::print("{}  {}\n", entry.path, entry.valid ? "valid" : "invalid: " + entry.reason);
@@ -79,8 +72,8 @@ ExitCode inspect(const std::string& path) {
 }
 
 ExitCode verify(const std::string& path) {
-  const auto problems =
-      with_progress("checkpoint verify", "", [&](const OnProgress& show) { return checkpoint::verify(path, show); });
+  const auto problems = with_progress("checkpoint verify", "B", "",
+                                      [&](const OnProgress& show) { return checkpoint::verify(path, show); });
   for (const std::string& problem : problems) fmt::print("{}\n", problem);
   if (!problems.empty()) {
     throw DataError("checkpoint", fmt::format("{}: expected every byte as it was written, found {}", path,
@@ -167,7 +160,7 @@ CommandBody set_up_checkpoint(CLI::App& app, const Models& models) {
           io::outlive_readers();
           const std::string folder = newest(options.path, "checkpoint export");
           const DType dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
-          with_progress("checkpoint export", " written", [&](const OnProgress& show) {
+          with_progress("checkpoint export", "B", " written", [&](const OnProgress& show) {
             const checkpoint::HfExportOptions chosen{
                 .weights = options.weights, .dtype = dtype, .base = options.base, .on_progress = show};
             options.adapter ? checkpoint::export_adapters(folder, options.out, chosen)
@@ -191,7 +184,7 @@ CommandBody set_up_checkpoint(CLI::App& app, const Models& models) {
           io::outlive_readers();
           constexpr Size kWeightsAtOnce = Size{256} << 20;
           std::vector<std::string> notes;
-          const std::string made = with_progress("checkpoint import", "", [&](const OnProgress& show) {
+          const std::string made = with_progress("checkpoint import", "B", "", [&](const OnProgress& show) {
             return checkpoint::import_hf(options.path, options.out, kWeightsAtOnce, &notes, show);
           });
           for (const std::string& note : notes) {

@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <memory>
-#include <optional>
 
 #include "launch/command.h"
 #include "launch/model_options.h"
@@ -17,16 +16,6 @@
 
 namespace lt::launch {
 namespace {
-
-// Runs `body` with a function that shows on rank 0 how much is done, and removes the line after it.
-template <class Body>
-auto with_progress(bool is_first, const char* unit, Body&& body) {
-  std::optional<ProgressLine> line;
-  if (is_first) line.emplace("eval", unit);
-  return body([&](Size done, Size total) {
-    if (line) line->show(done, total);
-  });
-}
 
 // The fields of the evaluation's errors are options of this command.
 template <class Body>
@@ -98,19 +87,22 @@ CommandBody set_up_eval(CLI::App& app, const Models&) {
     }
     const Group& group = invocation.world.group();
     const bool is_first = invocation.world.rank() == 0;
+    const auto on_first = [&](const OnProgress& show) { return is_first ? show : OnProgress(); };
     LoadedModel loaded;
     collectively(group, [&] { loaded = load_model(o->model, invocation.world); });
     if (!o->data.empty()) {
       const TokenFormat format = o->format == "raw16" ? TokenFormat::raw16 : TokenFormat::automatic;
-      const EvaluationResult result = with_progress(is_first, " tokens", [&](auto&& show) {
-        return in_words_of_options([&] { return evaluate_files(loaded, o->data, o->seq, 8, format, group, show); });
+      const EvaluationResult result = with_progress("eval", " tokens", "", [&](const OnProgress& show) {
+        return in_words_of_options(
+            [&] { return evaluate_files(loaded, o->data, o->seq, 8, format, group, on_first(show)); });
       });
       if (is_first) print(result, loaded.directory);
       require_finite(result.loss);
     }
     if (!o->choices.empty()) {
-      const ChoicesResult result = with_progress(
-          is_first, " questions", [&](auto&& show) { return evaluate_choices(loaded, o->choices, group, show); });
+      const ChoicesResult result = with_progress("eval", " questions", "", [&](const OnProgress& show) {
+        return evaluate_choices(loaded, o->choices, group, on_first(show));
+      });
       if (is_first) print(result, loaded.directory);
     }
     return ExitCode::ok;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "libtrain/dtype.h"
+#include "libtrain/progress.h"
 
 namespace lt::launch {
 
@@ -47,5 +48,12 @@ class ProgressLine {
   Size last_done_ = 0;
   Clock::time_point begin_, next_;
 };
+
+// Runs `body` with an OnProgress that shows the progress of `command`, and removes the line after it.
+template <class Body>
+auto with_progress(const char* command, const char* unit, const char* what, Body&& body) {
+  ProgressLine line(command, unit, what);
+  return body(OnProgress([&](Size done, Size total) { line.show(done, total); }));
+}
 
 }  // namespace lt::launch

@@ -31,7 +31,7 @@ OF_TREE = {"kernels", "checkpoints", "bench", "report", "launch", "examples"}
 
 # Public headers are in libtrain/include/libtrain/LAYER. Headers outside of these folders have no layer and include nothing,
 # but for libtrain.h, which includes what a training program needs.
-EVERYWHERE = {"api", "dtype", "error", "version"}
+EVERYWHERE = {"api", "dtype", "error", "progress", "version"}
 UMBRELLA = "libtrain"
 
 # Third-party headers, by how their names begin, and the layers that may include them.

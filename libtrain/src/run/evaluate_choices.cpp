@@ -83,7 +83,7 @@ Batch row_of(const LoadedModel& loaded, const Question& question, const std::str
 }  // namespace
 
 ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, const Group& group,
-                               const std::function<void(Size lines, Size in_all)>& on_progress) {
+                               const OnProgress& on_progress) {
   if (loaded.tokenizer == nullptr) {
     throw UsageError(
         "data",

@@ -33,8 +33,7 @@ Size bytes_of_targets(const Batch& batch, const Tokenizer& tokenizer) {
 }  // namespace
 
 EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::string>& files, Size seq, Size micro_batch,
-                                TokenFormat format, const Group& group,
-                                const std::function<void(Size tokens, Size in_all)>& on_progress) {
+                                TokenFormat format, const Group& group, const OnProgress& on_progress) {
   if (seq == 0) seq = loaded.seq;
   std::vector<run::ValidationSet> sets;
   collectively(group, [&] {

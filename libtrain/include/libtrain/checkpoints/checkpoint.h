@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,6 +17,7 @@
 #include "libtrain/api.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
+#include "libtrain/progress.h"
 #include "libtrain/tensor/shard_map.h"
 
 namespace lt {
@@ -27,9 +27,6 @@ namespace lt {
 // at most kMaxStateBytes.
 using State = std::map<std::string, std::string>;
 inline constexpr Size kMaxStateBytes = Size{1} << 20;
-
-// Receives how much of a long call is done, on the thread of the caller, beginning with (0, total).
-using OnProgress = std::function<void(Size done, Size total)>;
 
 namespace LT_API checkpoint {
 

@@ -1,7 +1,6 @@
 // Measures a trained model: its loss on token files, and its accuracy on multiple-choice questions.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "libtrain/comm/group.h"
 #include "libtrain/data/data.h"
 #include "libtrain/generate/generate.h"
+#include "libtrain/progress.h"
 
 namespace LT_API lt {
 
@@ -34,8 +34,7 @@ struct EvaluationResult {
 // another tokenizer, and if separate documents need a tokenizer that the model lacks. `on_progress` receives the tokens
 // of the blocks that all ranks have evaluated, and of all blocks.
 EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::string>& files, Size seq, Size micro_batch,
-                                TokenFormat format, const Group& group = {},
-                                const std::function<void(Size tokens, Size in_all)>& on_progress = {});
+                                TokenFormat format, const Group& group = {}, const OnProgress& on_progress = {});
 
 struct ChoicesResult {
   Size questions = 0;
@@ -51,6 +50,6 @@ struct ChoicesResult {
 // and if there is no question. Throws UsageError if the model has no tokenizer, and NonFiniteError if a log-probability
 // is not finite. `on_progress` receives the lines that are done, as far as this rank knows, and all lines.
 ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, const Group& group = {},
-                               const std::function<void(Size lines, Size in_all)>& on_progress = {});
+                               const OnProgress& on_progress = {});
 
 }  // namespace lt
