@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "config/config_lora.h"
 #include "config/config_schema.h"
 #include "config/config_toml.h"
 #include "config/model_table.h"
@@ -20,8 +19,6 @@
 #include "io/lower_case.h"
 #include "libtrain/device/device.h"
 #include "libtrain/error.h"
-#include "libtrain/nn/models.h"
-#include "nn/spec_fields.h"
 
 namespace lt::config {
 namespace {
@@ -29,18 +26,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "LTRAIN_";
-constexpr const char* kLora = "model.lora";
 // Variables that the program reads but that are not configuration.
 constexpr std::string_view kReserved[] = {"LTRAIN_FAULT",           "LTRAIN_TOKEN",     "LTRAIN_RESTART",
                                           "LTRAIN_DIE_WITH_PARENT", "LTRAIN_LISTEN_FD", "LTRAIN_COMMAND"};
 
-// "model.lora.rank" becomes LTRAIN_MODEL_LORA_RANK.
-std::string variable_of(const std::string& name) {
-  std::string variable = fmt::format("{}{}", kPrefix, name);
+std::string variable_of(const Key& key) {
+  std::string variable = fmt::format("{}{}", kPrefix, key.full_name());
   for (char& c : variable) c = c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return variable;
 }
-std::string variable_of(const Key& key) { return variable_of(key.full_name()); }
 
 template <class Name>
 std::vector<std::string> names_of(const std::vector<Key>& keys, Name&& name) {
@@ -72,7 +66,13 @@ class Layers {
   void set(const std::string& name, const Value& value, const std::string& source) {
     const Key* key = find_key(keys_, name);
     const auto* text = std::get_if<Text>(&value);
-    if (key == nullptr && text != nullptr && set_field(name, text->text, source)) return;
+    if (key == nullptr && text != nullptr) {
+      const Key* table = find_table([&](const Key& of) { return name.starts_with(of.full_name() + "."); });
+      if (table != nullptr) {
+        set_field(*table, name.substr(table->full_name().size() + 1), text->text, source);
+        return;
+      }
+    }
     if (key == nullptr) {
       throw UsageError("config", fmt::format("unknown key {} ({})", name, source), hint_for_key(name));
     }
@@ -95,9 +95,9 @@ class Layers {
     const std::string source = "from the environment variable " + variable;
     const auto found = std::ranges::find_if(keys_, [&](const Key& key) { return variable_of(key) == variable; });
     if (found == keys_.end()) {
-      const std::string of_lora = variable_of(kLora) + "_";
-      if (variable.starts_with(of_lora) &&
-          set_field(kLora + ("." + io::lower_case(variable.substr(of_lora.size()))), value, source)) {
+      const Key* table = find_table([&](const Key& key) { return variable.starts_with(variable_of(key) + "_"); });
+      if (table != nullptr) {
+        set_field(*table, io::lower_case(variable.substr(variable_of(*table).size() + 1)), value, source);
         return;
       }
       throw UsageError("config", fmt::format("unknown environment variable {}", variable), hint_for_variable(variable));
@@ -106,13 +106,15 @@ class Layers {
   }
 
   // The last call, after all layers.
-  void require_complete() {
-    const nn::Lora* const adapters = lora();
-    if (adapters == nullptr) return;
-    try {
-      require_rank(*adapters, kLora);
-    } catch (const UsageError& error) {
-      throw error.from(config_.origins.at(kLora));
+  void require_complete() const {
+    for (const Key& key : keys_) {
+      const auto origin = config_.origins.find(key.full_name());
+      if (origin == config_.origins.end() || fields_of(config_, key).empty()) continue;
+      try {
+        config::require_complete(config_, key);
+      } catch (const UsageError& error) {
+        throw error.from(origin->second);
+      }
     }
   }
 
@@ -130,27 +132,21 @@ class Layers {
   const Config& config() const { return config_; }
 
  private:
-  // The value of model.lora; null if the models have no such key.
-  nn::Lora* lora() {
-    const Key* key = find_key(keys_, kLora);
-    if (key == nullptr) return nullptr;
-    const Field field = key->field(config_);
-    auto* const* found = std::get_if<nn::Lora*>(&field);
-    return found == nullptr ? nullptr : *found;
+  // The key that `is_it` accepts among those whose value is a table; null if there is none.
+  template <class IsIt>
+  const Key* find_table(IsIt&& is_it) const {
+    const auto found =
+        std::ranges::find_if(keys_, [&](const Key& key) { return is_it(key) && !fields_of(config_, key).empty(); });
+    return found == keys_.end() ? nullptr : &*found;
   }
 
-  // Sets a field of model.lora from its name "model.lora.rank". Returns false for other names.
-  bool set_field(const std::string& name, const std::string& text, const std::string& source) {
-    const std::string begin = std::string(kLora) + ".";
-    nn::Lora* const adapters = name.starts_with(begin) ? lora() : nullptr;
-    if (adapters == nullptr) return false;
+  void set_field(const Key& table, const std::string& field, const std::string& text, const std::string& source) {
     try {
-      set_lora_field(*adapters, kLora, name.substr(begin.size()), text);
+      assign_field(config_, table, field, text);
     } catch (const UsageError& error) {
       throw error.from(source);
     }
-    config_.origins[kLora] = source;
-    return true;
+    config_.origins[table.full_name()] = source;
   }
 
   std::string hint_for_key(const std::string& name) const {
@@ -217,13 +213,11 @@ bool is_transformer(const Config& config) { return config.models->transformers &
 namespace lt {
 
 std::vector<ConfigKey> config_keys(const Models& models) {
-  Config fallbacks = default_config(models);
+  const Config fallbacks = default_config(models);
   std::vector<ConfigKey> made;
   for (const config::Key& key : config::schema(*models)) {
-    made.push_back({key.full_name(), config::toml_text(fallbacks, key), config::help_of(key), key.rule.choices, {}});
-    if (std::holds_alternative<nn::Lora*>(key.field(fallbacks))) {
-      made.back().fields = config::lora_fields(key.full_name());
-    }
+    made.push_back({key.full_name(), config::toml_text(fallbacks, key), config::help_of(key), key.rule.choices,
+                    config::fields_of(fallbacks, key)});
   }
   return made;
 }

@@ -79,4 +79,12 @@ void assign(Config& config, const Key& key, const Value& value);
 Value value_of(const Config& config, const Key& key);
 std::string toml_text(const Config& config, const Key& key);
 
+// The fields of a key whose value is one table, as options of their own: "<key>.<field>". Empty for other keys.
+std::vector<ConfigKey> fields_of(const Config& config, const Key& key);
+// For keys that have such fields: assign_field() sets one of them from text. Throws UsageError for an unknown
+// field and for a wrong value. After the last field the caller must call require_complete(), which throws UsageError if
+// the table lacks a field.
+void assign_field(Config& config, const Key& key, const std::string& field, const std::string& text);
+void require_complete(const Config& config, const Key& key);
+
 }  // namespace lt::config

@@ -300,4 +300,17 @@ std::string toml_text(const Config& config, const Key& key) {
   return std::visit([](const auto* field) { return toml(*field); }, key.field(const_cast<Config&>(config)));
 }
 
+std::vector<ConfigKey> fields_of(const Config& config, const Key& key) {
+  const bool is_lora = std::holds_alternative<nn::Lora*>(key.field(const_cast<Config&>(config)));
+  return is_lora ? lora_fields(key.full_name()) : std::vector<ConfigKey>();
+}
+
+void assign_field(Config& config, const Key& key, const std::string& field, const std::string& text) {
+  set_lora_field(*std::get<nn::Lora*>(key.field(config)), key.full_name(), field, text);
+}
+
+void require_complete(const Config& config, const Key& key) {
+  require_rank(*std::get<nn::Lora*>(key.field(const_cast<Config&>(config))), key.full_name());
+}
+
 }  // namespace lt::config
