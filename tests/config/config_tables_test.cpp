@@ -124,21 +124,22 @@ TEST_CASE("config: sources of data in the short form of a shell", "[config]") {
   CHECK(sources("a/*.bin:0.7,b/*.bin:0.3") ==
         R"([{files = ["a/*.bin"], weight = 0.7}, {files = ["b/*.bin"], weight = 0.3}])");
   CHECK(sources("s3:a b.bin:2") == R"([{files = ["s3:a b.bin"], weight = 2.0}])");  // the last colon counts
-  CHECK(sources("a.bin,b.bin:1e-3") ==
-        R"([{files = ["a.bin"], weight = 1.0}, {files = ["b.bin"], weight = 0.001}])");  // 1 as in a table
+  CHECK(sources("a.bin:1,b.bin:1e-3") == R"([{files = ["a.bin"], weight = 1.0}, {files = ["b.bin"], weight = 0.001}])");
   CHECK(sources(" [{\"files\": \"a.bin\"}]") == R"([{files = ["a.bin"], weight = 1.0}])");
   CHECK(sources("") == "[]");
   {
     const Variable given("LTRAIN_DATA_SOURCES", "a.bin:3");
     CHECK(lt::flatten(load_config("", {})).at("data.sources") == R"([{files = ["a.bin"], weight = 3.0}])");
   }
-  const Config config = load_config("", {{"data.sources", "a/*.bin:0.7,b.bin"}});
+  const Config config = load_config("", {{"data.sources", "a/*.bin:0.7,b.bin:2"}});
   CHECK(lt::flatten(from_file(lt::to_toml(config))) == lt::flatten(config));
-  for (const char* text : {"a.bin:", "a.bin:x", ":1", "a.bin:1,", "a,,b", "s3:a.bin", "a:1e999"}) {
+  // A source without a colon may have lost its weight.
+  for (const char* text :
+       {"a.bin", "a.bin,b.bin:0.3", "a.bin:", "a.bin:x", ":1", "a.bin:1,", "a:1,,b:1", "s3:a.bin", "a:1e999"}) {
     INFO(text);
     const auto refused = of_command_line({{"data.sources", text}});
     CHECK(refused.message.starts_with("data.sources: expected FILES:WEIGHT,... with weights above 0, got '"));
-    CHECK(refused.hint.starts_with("a name with a comma, or with a colon and no weight, needs JSON: '[{"));
+    CHECK(refused.hint.starts_with("every source needs a weight; a name with a comma needs JSON: '[{"));
   }
   CHECK(of_command_line({{"data.sources", "a:1,b:0"}}).message ==
         "data.sources[1].weight: expected a number above 0, got 0 (from the command line)");

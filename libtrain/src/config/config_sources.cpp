@@ -24,19 +24,18 @@ void set(DataSource& source, const TableFields& fields, const std::string& field
 }
 
 [[noreturn]] void refuse_part(const std::string& key, const std::string& part) {
-  throw UsageError(
-      "config", key, "FILES:WEIGHT,... with weights above 0", "'" + part + "'",
-      fmt::format("a name with a comma, or with a colon and no weight, needs JSON: '{}'", kExampleOfSources));
+  throw UsageError("config", key, "FILES:WEIGHT,... with weights above 0", "'" + part + "'",
+                   fmt::format("every source needs a weight; a name with a comma needs JSON: '{}'", kExampleOfSources));
 }
 
-// "code/*.bin:0.3,b.bin:0.7". The last colon of each part separates files and weight; a part without one has weight 1.
+// "code/*.bin:0.3,b.bin:0.7". The last colon of each part separates files and weight.
 std::vector<Table> tables_of_text(const std::string& text, const std::string& key) {
   std::vector<Table> tables;
   for (const std::string& part : split_at_commas(text)) {
     const std::size_t colon = part.rfind(':');
-    const bool has_weight = colon != part.npos;
-    const auto weight = has_weight ? number_in<double>(part.substr(colon + 1)) : 1.0;
-    if (part.empty() || colon == 0 || !weight) refuse_part(key, part);
+    if (colon == part.npos || colon == 0) refuse_part(key, part);
+    const auto weight = number_in<double>(part.substr(colon + 1));
+    if (!weight) refuse_part(key, part);
     tables.push_back({{"files", part.substr(0, colon)}, {"weight", *weight}});
   }
   return tables;
