@@ -149,8 +149,26 @@ std::optional<std::vector<std::string>> matches(std::string_view pattern, std::s
   }
 }
 
-// Rephrases CLI11's messages in our form; {0} is the match of the first *.
-std::string in_own_words(const std::string& message) {
+// The command that the arguments chose.
+const CLI::App& chosen_command(const CLI::App& root) {
+  const CLI::App* app = &root;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  return *app;
+}
+
+// Says of an option that may be given as an argument only that it is the same as this argument.
+class Help : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    const std::string argument = argument_of(*option);
+    if (is_positional || argument.empty()) return CLI::Formatter::make_option(option, is_positional);
+    return fmt::format("  {:<{}}{}\n", make_option_name(option, false) + " " + argument, get_column_width() - 2,
+                       same_as(argument));
+  }
+};
+
+// Rephrases the message of a parser's error in our form; {0} is the match of the first *.
+std::string in_own_words(const std::string& message, const CLI::App& root) {
   constexpr std::pair<const char*, const char*> kWords[] = {
       {"A subcommand is required", "expected a command, got none"},
       {"* is required", "{0}: expected a value, got none"},
@@ -161,6 +179,12 @@ std::string in_own_words(const std::string& message) {
       {"The following argument was not expected: *", "expected no further argument, got {0}"},
       {"The following arguments were not expected: *", "expected no further argument, got {0}"},
   };
+  if (const auto name = matches("* is required", message)) {
+    const CLI::Option* const option = chosen_command(root).get_option_no_throw(name->front());
+    if (const std::string argument = option != nullptr ? argument_of(*option) : ""; !argument.empty()) {
+      return fmt::format("expected {}, as an argument or by {}, got none", argument, name->front());
+    }
+  }
   for (const auto& [theirs, ours] : kWords) {
     auto found = matches(theirs, message);
     if (!found) continue;
@@ -172,13 +196,18 @@ std::string in_own_words(const std::string& message) {
 
 // Printing the configuration takes no ranks.
 bool needs_ranks(const Command& command, const CLI::App& root) {
-  const CLI::App* app = &root;
-  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
-  const CLI::Option* const print = app->get_option_no_throw("--print-config");
-  return command.needs_ranks && app->get_name() != command.rankless && (print == nullptr || print->count() == 0);
+  const CLI::App& app = chosen_command(root);
+  const CLI::Option* const print = app.get_option_no_throw("--print-config");
+  return command.needs_ranks && app.get_name() != command.rankless && (print == nullptr || print->count() == 0);
 }
 
 }  // namespace
+
+std::string argument_of(const CLI::Option& option) {
+  return option.get_positional() && option.nonpositional() ? option.get_name(true) : "";
+}
+
+std::string same_as(const std::string& argument) { return "the same as the argument " + argument; }
 
 Program make_program(const Models& models) {
   const std::string& name = models->program;
@@ -190,6 +219,7 @@ Program make_program(const Models& models) {
                        fmt::format("{}ltrain {} (commit {})\nbuilt with: {}\n",
                                    models->rows.empty() ? "" : name + ", with ", version(), commit(), built_with()));
   app.require_subcommand(1);
+  app.formatter(std::make_shared<Help>());
   for (const Command& command : commands(*models)) {
     program.runs.push_back(command.set_up(*app.add_subcommand(command.name, command.help), models));
   }
@@ -227,7 +257,7 @@ Parsed parse_command_line(const std::vector<std::string>& given, const Models& m
   } catch (const CLI::CallForVersion& call) {
     parsed.text = call.what();
   } catch (const CLI::ParseError& error) {
-    const std::string what = in_own_words(error.what());
+    const std::string what = in_own_words(error.what(), app);
     // `ltrain train run.toml` probably means --config run.toml.
     const std::string file = what.ends_with(".toml") ? what.substr(what.rfind(' ')) : "";
     throw UsageError("usage", what, path + (file.empty() ? " --help" : " --config" + file));

@@ -18,6 +18,11 @@ struct Parsed {
   std::string command_line;
 };
 
+// The argument that may be given instead of the option: "DIR" for "DIR,--checkpoint". Empty if there is none.
+std::string argument_of(const CLI::Option& option);
+// The help of an option that has such an argument.
+std::string same_as(const std::string& argument);
+
 // The options of the program and of all its commands.
 struct Program {
   std::shared_ptr<CLI::App> app;

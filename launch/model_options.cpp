@@ -27,12 +27,10 @@ void add_base_option(CLI::App& app, std::string& base) {
 }
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
-  app.add_option(
-         "DIR,--checkpoint", options.checkpoint,
-         "a checkpoint, a folder of checkpoints or a run folder, as argument or as --checkpoint DIR; the newest "
-         "valid checkpoint is used")
+  app.add_option("DIR,--checkpoint", options.checkpoint,
+                 "a checkpoint, a folder of checkpoints or a run folder; the newest valid checkpoint is used")
       ->required()
-      ->option_text("(required)");  // follows DIR and --checkpoint
+      ->option_text("(required)");
   app.add_option("--tokenizer", options.tokenizer,
                  "tokenizer for a checkpoint that has no usable one: byte, a tokenizer.json, or a folder with one")
       ->option_text("byte|FILE.json");

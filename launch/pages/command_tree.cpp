@@ -48,6 +48,10 @@ PageCommand page_command(const CLI::App& app, const std::string& path) {
     if (option->get_group().empty()) continue;  // hidden
     const PageOption page = page_option(*option, takes_config);
     if (option->nonpositional()) made.options.push_back(page);
+    if (const std::string argument = argument_of(*option); !argument.empty()) {
+      made.options.back().value = argument;
+      made.options.back().help = same_as(argument);
+    }
     if (!option->get_positional()) continue;
     made.positionals.push_back(page);
     made.positionals.back().names = {option->get_name(true)};

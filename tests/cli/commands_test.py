@@ -154,7 +154,11 @@ class Commands(TrainingTest):
         self.assertEqual((sample.returncode, len(sample.stdout)), (0, 3), sample.stderr)
         for command in (("sample", "--prompt", "x"), ("eval", "--data", val)):
             hint = f"ltrain {command[0]} --help"
-            self.assert_error(program.run(*command), 2, "[usage] --checkpoint: expected a value, got none", hint)
+            self.assert_error(program.run(*command), 2, "[usage] expected DIR, as an argument or by --checkpoint, got none", hint)
+            self.assert_error(program.run(*command, "--checkpoint"), 2, "[usage] --checkpoint: expected a value, got none", hint)
+            help_text = program.run(command[0], "--help").stdout
+            self.assertRegex(help_text, r"(?m)^  DIR \(required\) +a checkpoint, ")
+            self.assertRegex(help_text, r"(?m)^  --checkpoint DIR +the same as the argument DIR$")
             self.assert_error(program.run(*command[:1], run, *command[1:], "--checkpoint", run), 2,
                               "[usage] --checkpoint: expected one value, got 2", hint)
             self.assert_error(program.run(*command, "--checkpoint", run, run), 2,

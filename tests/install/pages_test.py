@@ -63,7 +63,8 @@ class Pages(unittest.TestCase):
         for command in ("eval", "sample"):
             page = (self.folder / f"man/ltrain-{command}.1").read_text()
             self.assertIn(f"\\fBltrain {command}\\fR [OPTIONS] DIR\n", page)
-            self.assertIn(".SH ARGUMENTS\n.TP\n\\fBDIR\\fR (required)\n", page)
+            self.assertIn(".SH ARGUMENTS\n.TP\n\\fBDIR\\fR (required)\na checkpoint, ", page)
+            self.assertIn(".TP\n\\fB\\-\\-checkpoint\\fR DIR\nthe same as the argument DIR\n", page)
 
     def test_bash_completes_values(self):
         self.assertEqual(self.complete("ltrain checkpoint e"), ["export"])
