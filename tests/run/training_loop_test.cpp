@@ -280,13 +280,18 @@ TEST_CASE("loop: train.skip_nonfinite steps in a row may have no update; one mor
   fault.emplace(faults);
   CHECK_THAT(non_finite_error(options_of(temp / "one", 1)),
              Catch::Matchers::StartsWith("step 6: loss nan, ") &&
-                 Catch::Matchers::EndsWith(": expected finite numbers after 1 step in a row that had no update "
+                 Catch::Matchers::EndsWith(": expected finite numbers; the step before had no update either "
                                            "(train.skip_nonfinite=1); step 5 was saved last"));
   CHECK(skips(temp / "one").back() == nlohmann::json{{"event", "skip"},
                                                      {"step", 6},
                                                      {"reason", "non-finite loss or gradient"},
                                                      {"in_a_row", 2},
                                                      {"since_start", 3}});
+
+  fault.emplace("forward:0:3:nan,forward:0:4:nan,forward:0:5:nan");
+  CHECK_THAT(non_finite_error(options_of(temp / "three", 2)),
+             Catch::Matchers::EndsWith(": expected finite numbers; the 2 steps before had no update either "
+                                       "(train.skip_nonfinite=2); step 4 was saved last"));
 
   fault.emplace(faults);
   const Trained trained = train_small(options_of(temp / "two", 2));

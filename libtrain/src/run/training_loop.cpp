@@ -312,10 +312,11 @@ class TrainingLoop {
       hint += fmt::format(", in a new run.dir with --checkpoint.resume={}", run_.resolved.checkpoint.dir);
     }
     const Size skipped = non_finite_in_a_row_ - 1;
+    const std::string steps = skipped == 1 ? "step" : fmt::format("{} steps", skipped);
     const std::string before = skipped == 0
                                    ? ""
-                                   : fmt::format(" after {} in a row that had no update (train.skip_nonfinite={})",
-                                                 recorder::counted(skipped, "step"), run_.resolved.skip_nonfinite);
+                                   : fmt::format("; the {} before had no update either (train.skip_nonfinite={})",
+                                                 steps, run_.resolved.skip_nonfinite);
     NonFiniteError error(fmt::format("step {}: loss {}, gradient norm {}: expected finite numbers{}; {}", record.step,
                                      std::abs(record.loss), std::abs(record.grad_norm), before, saved),
                          hint);
