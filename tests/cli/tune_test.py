@@ -7,7 +7,7 @@ from training import CudaTest
 
 # Matmuls of few shapes, because each is searched.
 SMALL = ("--model.layers=1", "--model.width=64", "--model.heads=2", "--model.ffn=64", "--model.vocab=64", "--train.seq=32",
-         "--train.micro_batch=2", "--train.device=cuda", "--warmup=1", "--iterations=5")
+         "--train.micro_batch=2", "--train.device=cuda", "--train.dtype=f32", "--warmup=1", "--iterations=5")
 SHORTER = "later runs take what was found: {}"
 NOT_SHORTER = "steps are not shorter with what was found, so runs take the present algorithms"
 
