@@ -165,7 +165,7 @@ class Cublas {
   };
   std::set<Prepared*>* counted_ = nullptr;  // set while a search counts its matmuls
   const ReportSearch* report_ = nullptr;    // set while it searches
-  Size to_search_ = 0;                      // matmuls that it has counted
+  Size to_search_ = 0;                      // matmuls to search
   std::map<Prepared*, Searched> searched_;
 };
 
