@@ -202,7 +202,7 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
         # The hint works in a shell.
         done = subprocess.run(command(), shell=True, env=program.clean_environment(), capture_output=True, text=True, timeout=DEADLINE)
         self.assertEqual(done.returncode, 75, done.stderr)
-        self.assertIn("stopped by the limit of train.max_minutes: 2 steps", done.stdout)
+        self.assertIn("stopped by the limit of train.max_minutes, and the same command continues: 2 steps", done.stdout)
         self.assertEqual(self.train(*options[1:], "--train.steps=4", ranks=2).returncode, 75)
         self.assertRegex(command(), rf"^\S*mpi(run|exec) .*-n 2 {re.escape(str(program.ltrain()))} train .* '--run.name=a name' --train.steps=4$")
         self.assertEqual(self.train(*options[1:], "--train.steps=5").returncode, 75)
@@ -223,7 +223,7 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
         self.assertTrue(command.startswith(f"cd {self.folder} && {shlex.join(program.launched(program.ltrain(), 'train', ranks=2))} "), command)
         done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, timeout=DEADLINE)
         self.assertEqual(done.returncode, 75, done.stderr)
-        self.assertIn("stopped by the limit of train.max_minutes: 2 steps", done.stdout)
+        self.assertIn("stopped by the limit of train.max_minutes, and the same command continues: 2 steps", done.stdout)
         self.assertEqual([path.name for path in self.folder.glob("run*")], ["run"])
 
     def test_a_later_attempt_s_command_continues_the_run(self):

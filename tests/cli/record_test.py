@@ -104,7 +104,7 @@ class Record(TrainingTest):
         minutes = ("--train.max_minutes=0.005", "--record.trace_steps=1000000", "--record.every=1000000")
         stopped = self.train(*minutes, run="minutes", steps=1000000)
         self.assertEqual((stopped.returncode, stopped.stderr), (75, ""))
-        self.assertIn("\nstopped by the limit of train.max_minutes: ", stopped.stdout)
+        self.assertIn("\nstopped by the limit of train.max_minutes, and the same command continues: ", stopped.stdout)
         rows = [row for row in self.lines("minutes") if "loss_hex" in row]
         self.assertGreater(len(rows), 1)
         self.assertEqual(forward_passes("minutes"), len(rows) - 1)

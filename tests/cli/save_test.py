@@ -15,11 +15,11 @@ class Save(TrainingTest):
         return [line["step"] for line in self.lines(run) if line.get("event") == "checkpoint"]
 
     def test_the_start_says_when_it_saves(self):
-        for options, said in (((), "every 30 minutes while training continues, and at the end"),
+        for options, said in (((), "every 30 minutes in the background, and at the end"),
                               (("--checkpoint.async=false",), "every 30 minutes, and at the end"),
                               (("--checkpoint.every=4",), "every 4 steps, and at the end"),
                               (("--checkpoint.every=1", "--checkpoint.every_minutes=5", "--checkpoint.async=true"),
-                               "every step and every 5 minutes while training continues, and at the end"),
+                               "every step and every 5 minutes in the background, and at the end"),
                               (("--checkpoint.every_minutes=0",), "at the end only")):
             out = self.trained("--checkpoint.resume=never", "--run.force", *options, steps=1)
             self.assertIn(f"\ncheckpoints: {said}\n", out)

@@ -170,10 +170,9 @@ void fill_in(Config& config, DeviceType automatic) {
     derive<std::optional<bool>>(config, "train.cuda_graph", train.cuda_graph,
                                 is_on_gpu && config.parallel.backend != CommBackend::mpi);
   }
-  // Not a derived key: whoever reads the configuration of a checkpoint, on whatever device, needs the value.
   if (!train.dtype) {
-    train.dtype = is_on_gpu && !train.tf32 ? Precision::bf16 : Precision::f32;
-    config.origins["train.dtype"] = kFromDevice;
+    derive<std::optional<Precision>>(config, "train.dtype", train.dtype,
+                                     is_on_gpu && !train.tf32 ? Precision::bf16 : Precision::f32);
   }
   check(config);
 }

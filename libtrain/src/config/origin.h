@@ -13,8 +13,8 @@ namespace lt::config {
 // The origin of every key of [model] if a program has made the model. All these keys count as set, even if they are 0.
 inline constexpr const char* kFromProgram = "from the program";
 
-// The origins of train.dtype if it is auto.
-inline constexpr const char *kFromDevice = "from the device", *kFromCheckpoint = "from the checkpoint";
+// The origin of train.dtype if it is auto and the run continues.
+inline constexpr const char* kFromCheckpoint = "from the checkpoint";
 
 // True if the origin is a file. Other origins are the command line, an environment variable and a program.
 inline bool is_file(std::string_view origin) { return !origin.starts_with("from the "); }

@@ -115,12 +115,12 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
 std::string dtype_of(const Resolved& resolved) {
   const std::string name = resolved.step.tf32 ? "f32 with matmuls in TF32" : config::name_of(resolved.precision);
   const auto origin = resolved.config.origins.find("train.dtype");
-  if (origin == resolved.config.origins.end()) return name;
-  if (origin->second == config::kFromCheckpoint) return name + " (as in the checkpoint)";
-  return origin->second == config::kFromDevice ? name + " (auto)" : name;
+  if (origin != resolved.config.origins.end() && origin->second == config::kFromCheckpoint)
+    return name + " (as in the checkpoint)";
+  return resolved.config.derived.contains("train.dtype") ? name + " (auto)" : name;
 }
 
-// "every 30 minutes while training continues, and at the end".
+// "every 30 minutes in the background, and at the end".
 std::string saves_of(const Resolved& resolved) {
   const CheckpointConfig& policy = resolved.checkpoint;
   std::vector<std::string> times;
@@ -130,8 +130,7 @@ std::string saves_of(const Resolved& resolved) {
   const bool is_default = resolved.config.derived.contains("checkpoint.every_minutes") && policy.every_minutes > 0;
   const bool lacks_memory = is_default && resolved.config.derived.contains("checkpoint.async") && !*policy.async;
   return fmt::format(
-      "{}{} and at the end{}", fmt::join(times, " and "),
-      policy.async.value_or(false) ? " while training continues," : ",",
+      "{}{} and at the end{}", fmt::join(times, " and "), policy.async.value_or(false) ? " in the background," : ",",
       lacks_memory ? "; training waits for each, because a host has too little free memory for copies" : "");
 }
 

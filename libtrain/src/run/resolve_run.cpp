@@ -30,7 +30,7 @@ Dtype dtype_of_checkpoint(const std::string& folder, const Models& models) {
   return saved ? saved->train.dtype : std::nullopt;
 }
 
-// Of the last start in run.dir.
+// As the last start in run.dir was given it; nullopt for auto.
 Dtype dtype_of_last_start(const std::string& run_dir, const Models& models) {
   const std::string path = run_dir + "/config.toml";
   const io::FileText text = io::read_file(path, /*only_regular=*/true);
@@ -48,10 +48,13 @@ Dtype dtype_to_continue(const Config& config) {
   if (checkpoint.resume == "never") return std::nullopt;
   if (checkpoint.resume != "auto") return dtype_of_checkpoint(checkpoint.resume, config.models);
   const saver::RunIdentity run = saver::read_identity(config.run.dir);
-  // Only the last start has copies in memory. They are newer than its checkpoints.
+  // Only the last start has copies in memory, which are newer than its checkpoints. If its dtype was auto, it kept that
+  // of the checkpoints.
   std::error_code unknown;
   const bool has_copies = !run.id.empty() && std::filesystem::exists(checkpoint::memory_folder(run.id), unknown);
-  if (has_copies && checkpoint.memory_every > 0) return dtype_of_last_start(config.run.dir, config.models);
+  if (has_copies && checkpoint.memory_every > 0) {
+    if (const Dtype given = dtype_of_last_start(config.run.dir, config.models)) return given;
+  }
   const std::string dir = checkpoint.dir.empty() ? config::own_checkpoints(config.run.dir) : checkpoint.dir;
   const Dtype saved = dtype_of_checkpoint(dir, config.models);
   return saved || run.begun_from.empty() ? saved : dtype_of_checkpoint(run.begun_from, config.models);
@@ -68,7 +71,7 @@ void keep_dtype(Config& config, const Group& group) {
   kept = comm::broadcast_value(group, kept);
   if (!kept) return;
   config.train.dtype = kept;
-  config.origins["train.dtype"] = config::kFromCheckpoint;
+  config.origins["train.dtype"] = config::kFromCheckpoint, config.derived.insert("train.dtype");
 }
 
 Resolved resolve_run(const Config& given, int ranks) {

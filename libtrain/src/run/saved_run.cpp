@@ -21,7 +21,9 @@ checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
   // A run keeps its hash where its data files have other names now.
   const std::string& earlier = state_of(run.from.start).config_hash;
   const bool goes_on = !run.begins_from_other_run() && !earlier.empty();
-  state.config = to_toml(run.resolved.config), state.config_hash = goes_on ? earlier : config_hash(run.resolved.config);
+  Config config = run.resolved.config;
+  config.derived.erase("train.dtype");  // a checkpoint is read on other devices, so it says the dtype itself
+  state.config = to_toml(config), state.config_hash = goes_on ? earlier : config_hash(run.resolved.config);
   state.model = config::model_description(run.model, run.resolved);
   state.tokenizer = run.data.tokenizer_text, state.tokenizer_files = run.data.tokenizer_files;
   state.base = run.from.base, state.base_digest = run.from.base_digest;

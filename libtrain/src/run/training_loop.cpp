@@ -85,7 +85,7 @@ class TrainingLoop {
   std::string in_words(End end) const {
     switch (end) {
       case End::steps: return "done";
-      case End::time: return "stopped by the limit of train.max_minutes";
+      case End::time: return "stopped by the limit of train.max_minutes, and the same command continues";
       case End::program: return "stopped by the program";
       case End::signal: break;
     }
@@ -311,6 +311,7 @@ class TrainingLoop {
       saved = fmt::format("step {} was saved last", last);
       hint += fmt::format(", in a new run.dir with --checkpoint.resume={}", run_.resolved.checkpoint.dir);
     }
+    hint += "; or --train.skip_nonfinite=N in this one, which leaves out up to N such updates in a row";
     const Size skipped = non_finite_in_a_row_ - 1;
     const std::string steps = skipped == 1 ? "step" : fmt::format("{} steps", skipped);
     const std::string before = skipped == 0
