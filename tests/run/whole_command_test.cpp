@@ -26,7 +26,7 @@ struct Fake {
               const auto found = words.find(pid);
               return found == words.begin() ? 1 : std::prev(found)->first;
             },
-        .folder = [this](int pid) { return folders.contains(pid) ? folders.at(pid) : std::string("/home/me"); },
+        .folder = [this](int pid) { return folders.contains(pid) ? folders.at(pid) : std::string("/data/me"); },
         .variable =
             [this](const std::string& name) { return variables.contains(name) ? variables.at(name) : std::string(); }};
     return run::whole_command(info, words.rbegin()->first, view);
@@ -85,10 +85,10 @@ TEST_CASE("command: a shell's script is left out, because options behind it woul
   };
   const Words script{"mpirun",     "--hostfile", "h",  "env",
                      "KEY=secret", "/bin/sh",    "-c", "export K=secret; ltrain train"};
-  CHECK(whole(script, "/home/me") == "mpirun --hostfile h env " + kQuoted);
-  CHECK(whole(script, "/home/me/my runs") == "cd '/home/me/my runs' && mpirun --hostfile h env " + kQuoted);
-  CHECK(whole({"mpirun", "-n", "2", "./wrapper.sh"}, "/home/me") == "mpirun -n 2 " + kQuoted);
-  CHECK(whole({"mpirun", "--hostfile", "h", "./wrapper"}, "/home/me") == "mpirun -n 2 " + kQuoted);
+  CHECK(whole(script, "/data/me") == "mpirun --hostfile h env " + kQuoted);
+  CHECK(whole(script, "/data/me/my runs") == "cd '/data/me/my runs' && mpirun --hostfile h env " + kQuoted);
+  CHECK(whole({"mpirun", "-n", "2", "./wrapper.sh"}, "/data/me") == "mpirun -n 2 " + kQuoted);
+  CHECK(whole({"mpirun", "--hostfile", "h", "./wrapper"}, "/data/me") == "mpirun -n 2 " + kQuoted);
 }
 
 TEST_CASE("command: which commands take options of train at their ends", "[train]") {
