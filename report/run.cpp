@@ -112,8 +112,12 @@ Paragraph how_to_go_on(const RunData& run, double saved, bool is_killed) {
   const std::string there = saved > 0                ? "goes on from step " + whole_text(saved)
                             : run.begun_from.empty() ? "begins again at step 1"
                                                      : "begins again from " + run.begun_from;
-  return {fmt::format("Started again {}{} it {}{}:", as_before ? "as before" : "with checkpoint.resume=auto",
-                      run.ranks > 0 ? fmt::format(", on {:g} rank{},", run.ranks, run.ranks == 1 ? "" : "s") : "",
+  std::string where;
+  if (const std::string folder = environment_text(run, "working_folder"); folder != "–" && !folder.empty())
+    where += ", in " + folder;
+  if (run.ranks > 0) where += fmt::format(", on {:g} rank{}", run.ranks, run.ranks == 1 ? "" : "s");
+  if (!where.empty()) where += ",";
+  return {fmt::format("Started again {}{} it {}{}:", as_before ? "as before" : "with checkpoint.resume=auto", where,
                       there, has_copies ? ", or from a newer copy in memory of the hosts" : ""),
           command};
 }

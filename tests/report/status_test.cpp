@@ -64,6 +64,11 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
       status("{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\"}\n"
              "{\"event\":\"skip\",\"step\":3,\"reason\":\"gradients beyond f16\",\"loss_scale\":8}\n"),
       "skipped: 3. Started again as before, on 1 rank, it goes on from step 2: `ltrain train --config a.toml`\n"));
+  write_text(folder.path() / "env.json",
+             R"({"command": "ltrain train --config a.toml", "working_folder": "/data/me"})");
+  CHECK(contains(status("{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\",\"seconds\":1}\n"),
+                 "Started again as before, in /data/me, on 1 rank, it goes on from step 2: `ltrain train --config "));
+  write_text(folder.path() / "env.json", R"({"command": "ltrain train --config a.toml"})");
   // A run that stopped says its error and how it goes on too, and in f16 which updates were skipped before.
   write_text(folder.path() / "log.txt", "step     4/10 | loss nan\nerror: [train] step 4: loss nan\n");
   const std::string saved = "{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\"}\n";

@@ -15,6 +15,7 @@ struct Fake {
   std::map<int, Words> words;
   std::map<std::string, std::string> variables;
   std::map<int, std::string> folders = {};
+  std::string settings = {};
 
   run::WholeCommand whole(const std::string& source, int ranks = 2) const {
     LaunchInfo info;
@@ -29,7 +30,7 @@ struct Fake {
         .folder = [this](int pid) { return folders.contains(pid) ? folders.at(pid) : std::string("/data/me"); },
         .variable =
             [this](const std::string& name) { return variables.contains(name) ? variables.at(name) : std::string(); }};
-    return run::whole_command(info, words.rbegin()->first, view);
+    return run::whole_command(info, words.rbegin()->first, view, settings);
   }
 };
 
@@ -43,6 +44,14 @@ TEST_CASE("command: a rank alone has its own words", "[train]") {
   CHECK(fake.whole("alone", 1).text == kQuoted);
   CHECK(fake.whole("alone", 1).program == "build/ltrain");
   CHECK(fake.whole("torchrun variables").text == kQuoted);  // set by hand
+}
+
+TEST_CASE("command: variables that set keys come right before it", "[train]") {
+  const std::string steps = "LTRAIN_TRAIN_STEPS=9 ";
+  const Fake alone{{{30, kRank}}, {}, {}, steps};
+  CHECK(alone.whole("alone", 1).text == steps + kQuoted);
+  const Fake launched{{{30, kRank}}, {{run::kCommandVariable, "ltrain launch -n 2 -- train"}}, {}, steps};
+  CHECK(launched.whole("Open MPI").text == steps + "ltrain launch -n 2 -- train");
 }
 
 TEST_CASE("command: mpirun is found above shells, and passes no secrets on", "[train]") {

@@ -92,7 +92,7 @@ class Layers {
   }
 
   void set_variable(const std::string& variable, const std::string& value) {
-    const std::string source = "from the environment variable " + variable;
+    const std::string source = std::string(kFromVariable) + variable;
     const auto found = std::ranges::find_if(keys_, [&](const Key& key) { return variable_of(key) == variable; });
     if (found == keys_.end()) {
       const Key* table = find_table([&](const Key& key) { return variable.starts_with(variable_of(key) + "_"); });

@@ -13,6 +13,9 @@ namespace lt::config {
 // The origin of every key of [model] if a program has made the model. All these keys count as set, even if they are 0.
 inline constexpr const char* kFromProgram = "from the program";
 
+// The origin of a key that the environment sets is this text and the variable's name.
+inline constexpr std::string_view kFromVariable = "from the environment variable ";
+
 // The origin of train.dtype if it is auto and the run continues.
 inline constexpr const char* kFromCheckpoint = "from the checkpoint";
 

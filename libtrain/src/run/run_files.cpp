@@ -1,15 +1,21 @@
 // Writes files under temporary names and renames them.
 #include "run/run_files.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
 
 #include "config/config_toml.h"
+#include "config/origin.h"
 #include "drawing/arena_drawing.h"
 #include "io/file.h"
 #include "io/print_note.h"
+#include "io/shell_word.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 #include "run/machine.h"
@@ -34,6 +40,18 @@ bool replace_file(const std::string& path, const saver::RunIdentity& identity, W
   }
 }
 
+// The variables of the environment that set keys: "LTRAIN_TRAIN_STEPS=9 ".
+std::string settings_of(const Config& config) {
+  std::string text;
+  for (const auto& [key, origin] : config.origins) {
+    if (!origin.starts_with(config::kFromVariable)) continue;
+    const std::string name = origin.substr(config::kFromVariable.size());
+    const char* const value = std::getenv(name.c_str());
+    if (value != nullptr) text += fmt::format("{}={} ", name, io::shell_word(value));
+  }
+  return text;
+}
+
 }  // namespace
 
 bool write_run_json(const std::string& run_dir, const saver::RunIdentity& identity) {
@@ -47,9 +65,11 @@ void write_run_files(const Resolved& resolved, const saver::RunIdentity& identit
     replace_file(path, identity, [&] { io::write_whole_file("record", path, text); });
   };
   nlohmann::ordered_json env = machine(world);
-  const WholeCommand command = whole_command(world.info(), ::getpid(), system_view());
+  const WholeCommand command = whole_command(world.info(), ::getpid(), system_view(), settings_of(resolved.config));
   env["command"] = command.text, env["program"] = command.program;
   env["command_takes_options"] = command.takes_options;
+  std::error_code unknown;  // the folder may be gone
+  env["working_folder"] = fs::current_path(unknown).string();
   write_text("config.toml", to_toml(resolved.config));
   // A path on the command line may be any bytes.
   write_text("env.json", env.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

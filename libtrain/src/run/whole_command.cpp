@@ -169,7 +169,7 @@ Beginning beginning_of(const LaunchInfo& info, const Words& own, int pid, const 
 
 }  // namespace
 
-WholeCommand whole_command(const LaunchInfo& info, int pid, const ProcessView& view) {
+WholeCommand whole_command(const LaunchInfo& info, int pid, const ProcessView& view, const std::string& settings) {
   const Words own = view.words(pid);
   if (own.empty()) return {};
   WholeCommand whole{.text = view.variable(kCommandVariable),
@@ -178,11 +178,12 @@ WholeCommand whole_command(const LaunchInfo& info, int pid, const ProcessView& v
                      .takes_options = own.size() > 1 && own[1] == "train" && std::ranges::find(own, "--") == own.end()};
   if (!whole.text.empty()) {
     whole.takes_options = whole.takes_options && whole.text.find(" -- ") != std::string::npos;
+    whole.text = settings + whole.text;
     return whole;
   }
   auto [words, folder] = beginning_of(info, own, pid, view);
   words.insert(words.end(), own.begin(), own.end());
-  whole.text = (folder.empty() ? "" : "cd " + io::shell_word(folder) + " && ") + io::shell_text(words);
+  whole.text = (folder.empty() ? "" : "cd " + io::shell_word(folder) + " && ") + settings + io::shell_text(words);
   return whole;
 }
 

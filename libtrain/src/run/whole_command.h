@@ -36,6 +36,7 @@ struct WholeCommand {
 // - without a launcher, the rank's own words.
 // Values of environment variables among the launcher's options are left out, because they may be secrets. The values
 // of libraries' settings stay.
-WholeCommand whole_command(const LaunchInfo& info, int pid, const ProcessView& view);
+// `settings` comes first: variables of the environment that the command needs, "LTRAIN_TRAIN_STEPS=9 "; may be empty.
+WholeCommand whole_command(const LaunchInfo& info, int pid, const ProcessView& view, const std::string& settings = {});
 
 }  // namespace lt::run
