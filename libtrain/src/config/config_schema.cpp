@@ -174,8 +174,8 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(train, seq, at_least(0),
            "tokens per sample; 0: what the model says, which is max_seq for a transformer"),
     LT_KEY(train, dtype, named<std::optional<Precision>>(),
-           "compute dtype; auto: f32 with tf32, else the checkpoint's on a resume, else bf16 on cuda and f32 on cpu; fp8: "
-           "e4m3 matmuls in the linear layers of blocks, bf16 elsewhere"),
+           "compute dtype; auto: f32 with tf32, else the checkpoint's on a resume, else bf16 on cuda and f32 on cpu; "
+           "fp8: e4m3 matmuls in the linear layers of blocks, bf16 elsewhere"),
     LT_KEY(train, device, named<std::optional<DeviceType>>(),
            "device to train on; auto: cuda if this build supports it and the machine has a GPU, else cpu"),
     LT_KEY(train, seed, at_least(0), "seed of initial weights, dropout and stochastic rounding"),
