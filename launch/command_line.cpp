@@ -149,13 +149,6 @@ std::optional<std::vector<std::string>> matches(std::string_view pattern, std::s
   }
 }
 
-// The command that the arguments chose.
-const CLI::App& chosen_command(const CLI::App& root) {
-  const CLI::App* app = &root;
-  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
-  return *app;
-}
-
 // Says of an option that may be given as an argument only that it is the same as this argument.
 class Help : public CLI::Formatter {
  public:
@@ -196,12 +189,21 @@ std::string in_own_words(const std::string& message, const CLI::App& root) {
 
 // Printing the configuration takes no ranks.
 bool needs_ranks(const Command& command, const CLI::App& root) {
-  const CLI::App& app = chosen_command(root);
-  const CLI::Option* const print = app.get_option_no_throw("--print-config");
-  return command.needs_ranks && app.get_name() != command.rankless && (print == nullptr || print->count() == 0);
+  return command.needs_ranks && chosen_command(root).get_name() != command.rankless && !prints_config(root);
 }
 
 }  // namespace
+
+const CLI::App& chosen_command(const CLI::App& root) {
+  const CLI::App* app = &root;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  return *app;
+}
+
+bool prints_config(const CLI::App& root) {
+  const CLI::Option* const print = chosen_command(root).get_option_no_throw("--print-config");
+  return print != nullptr && print->count() > 0;
+}
 
 std::string argument_of(const CLI::Option& option) {
   return option.get_positional() && option.nonpositional() ? option.get_name(true) : "";

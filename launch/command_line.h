@@ -18,6 +18,10 @@ struct Parsed {
   std::string command_line;
 };
 
+// The command that the parsed arguments chose, and whether it only prints its configuration.
+const CLI::App& chosen_command(const CLI::App& root);
+bool prints_config(const CLI::App& root);
+
 // The argument that may be given instead of the option: "DIR" for "DIR,--checkpoint". Empty if there is none.
 std::string argument_of(const CLI::Option& option);
 // The help of an option that has such an argument.

@@ -8,7 +8,7 @@ std::vector<Command> commands(const ModelTable& models) {
   std::vector<Command> table = {
       {"prepare", "convert text or JSON lines to token files", false, false, false, set_up_prepare},
       {"train", "train a model; start it directly or under mpirun, srun or torchrun", true, false, true, set_up_train},
-      {"launch", "start the ranks of a command; restart those of a training run after failures", false, false, false,
+      {"launch", "start the ranks of a command, and restart a training run after failures", false, false, false,
        set_up_launch},
       {"plan", "predict memory, FLOPs, communication and time of a run without running it", true, false, false,
        set_up_plan},

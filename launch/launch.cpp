@@ -1,11 +1,10 @@
-// `ltrain launch`: starts the ranks of a command and watches them. Restarts those of a training run.
+// `ltrain launch`: starts the ranks of a command, watches them, and restarts a training run.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 
 #include "launch/command.h"
 #include "launch/command_line.h"
@@ -56,17 +55,6 @@ std::string one_of(const std::vector<std::string>& names) {
   return fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
 }
 
-const CLI::App& chosen_command(const Parsed& parsed) {
-  const CLI::App* app = parsed.app.get();
-  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
-  return *app;
-}
-
-bool prints_config(const Parsed& parsed) {
-  const CLI::Option* const print = chosen_command(parsed).get_option_no_throw("--print-config");
-  return print != nullptr && print->count() > 0;
-}
-
 // Parses the arguments after `--` as the program would, so that errors that need no ranks to detect are reported first.
 Parsed parse_command(const std::vector<std::string>& arguments, const Models& models) {
   const std::string hint = models->program + " launch -n N -- train --config FILE.toml";
@@ -76,10 +64,10 @@ Parsed parse_command(const std::vector<std::string>& arguments, const Models& mo
     throw UsageError("usage", fmt::format("expected {} after --, got {}", one_of(names), arguments[0]), hint);
   }
   Parsed parsed = parse_command_line(arguments, models);
-  if (parsed.text.empty() && !parsed.needs_ranks && !prints_config(parsed)) {
+  if (parsed.text.empty() && !parsed.needs_ranks && !prints_config(*parsed.app)) {
     throw UsageError("usage",
                      fmt::format("expected a command that runs on ranks after --, got {} {}", arguments[0],
-                                 chosen_command(parsed).get_name()),
+                                 chosen_command(*parsed.app).get_name()),
                      "start it without launch");
   }
   return parsed;
@@ -87,7 +75,7 @@ Parsed parse_command(const std::vector<std::string>& arguments, const Models& mo
 
 // The ranks have no standard input.
 void require_no_input(const Parsed& parsed) {
-  const CLI::App& command = chosen_command(parsed);
+  const CLI::App& command = chosen_command(*parsed.app);
   const auto fail = [&](const char* expected, const char* found) {
     throw UsageError("usage",
                      fmt::format("{} after launch: expected {}, since ranks have no standard input, got {}",
@@ -115,8 +103,7 @@ void require_no_restarts(const CLI::App& launch, const std::string& command) {
 // The hosts over which the launcher spreads the ranks.
 int count_hosts(const Options& options) {
   if (!options.launch.hostfile.empty()) return static_cast<int>(read_hostfile(options.launch.hostfile).size());
-  const char* const nodes = std::getenv("SLURM_JOB_NUM_NODES");
-  return options.with == "processes" || nodes == nullptr ? 1 : std::max(1, std::atoi(nodes));
+  return options.with == "processes" ? 1 : nodes_of_slurm_job();
 }
 
 // Decides on the launcher and, from --nproc-per-node, on the number of ranks.

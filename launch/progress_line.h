@@ -38,6 +38,7 @@ class ProgressLine {
   void show(Size done, Size total) { show({done, done, total}); }
   // Removes the line before other output to the terminal. The next call of show() writes it again.
   void hide();
+  bool is_quiet() const { return quiet_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -49,10 +50,12 @@ class ProgressLine {
   Clock::time_point begin_, next_;
 };
 
-// Runs `body` with an OnProgress that shows the progress of `command`, and removes the line after it.
+// Runs `body` with an OnProgress that shows the progress of `command`, and removes the line after it. The OnProgress is
+// empty if nothing is shown, because counting what there is to do may take reads.
 template <class Body>
 auto with_progress(const char* command, const char* unit, const char* what, Body&& body) {
   ProgressLine line(command, unit, what);
+  if (line.is_quiet()) return body(OnProgress());
   return body(OnProgress([&](Size done, Size total) { line.show(done, total); }));
 }
 

@@ -91,6 +91,19 @@ Size memory_used_in(const fs::path& folder) {
   return std::max<Size>(0, used - droppable_bytes_in(folder));
 }
 
+// The smallest bytes_of(folder, limit) of the groups with a memory limit; nullopt if there is none.
+template <class BytesOf>
+std::optional<Size> least_of_limits(const fs::path& root, BytesOf&& bytes_of) {
+  std::optional<Size> least;
+  for (const fs::path& folder : cgroup_folders("memory", root)) {
+    const std::optional<Size> limit = memory_limit_in(folder);
+    if (!limit) continue;
+    const Size bytes = bytes_of(folder, *limit);
+    least = std::min(bytes, least.value_or(bytes));
+  }
+  return least;
+}
+
 // The inode, which is the same inside and outside a container.
 std::string identity(const fs::path& folder) {
   struct stat status {};
@@ -113,23 +126,12 @@ std::vector<fs::path> cgroup_folders(const std::string& controller, const fs::pa
 }
 
 std::optional<Size> memory_limit_bytes(const fs::path& root) {
-  std::optional<Size> least;
-  for (const fs::path& folder : cgroup_folders("memory", root)) {
-    const std::optional<Size> limit = memory_limit_in(folder);
-    if (limit) least = std::min(*limit, least.value_or(*limit));
-  }
-  return least;
+  return least_of_limits(root, [](const fs::path&, Size limit) { return limit; });
 }
 
 std::optional<Size> memory_left_bytes(const fs::path& root) {
-  std::optional<Size> least;
-  for (const fs::path& folder : cgroup_folders("memory", root)) {
-    const std::optional<Size> limit = memory_limit_in(folder);
-    if (!limit) continue;
-    const Size left = std::max<Size>(0, *limit - memory_used_in(folder));
-    least = std::min(left, least.value_or(left));
-  }
-  return least;
+  return least_of_limits(
+      root, [](const fs::path& folder, Size limit) { return std::max<Size>(0, limit - memory_used_in(folder)); });
 }
 
 std::vector<CpuQuota> cpu_quotas(const fs::path& root) {

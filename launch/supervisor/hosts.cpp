@@ -10,6 +10,7 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <optional>
 #include <sstream>
 #include <thread>
@@ -106,6 +107,11 @@ int slots_of(const std::vector<Host>& hosts) {
   int slots = 0;
   for (const Host& host : hosts) slots += host.slots;
   return slots;
+}
+
+int nodes_of_slurm_job() {
+  const char* const nodes = std::getenv("SLURM_JOB_NUM_NODES");
+  return nodes == nullptr ? 1 : std::max(1, std::atoi(nodes));
 }
 
 bool are_this_host(const std::vector<Host>& hosts) {

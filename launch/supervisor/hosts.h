@@ -17,6 +17,9 @@ std::vector<Host> read_hostfile(const std::string& path);
 std::string hostfile_text(const std::vector<Host>& hosts);
 int slots_of(const std::vector<Host>& hosts);
 
+// The number of nodes of the Slurm job that this process belongs to; 1 outside of a job.
+int nodes_of_slurm_job();
+
 // True if every host is this one.
 bool are_this_host(const std::vector<Host>& hosts);
 

@@ -104,8 +104,7 @@ AttemptEnd RankStarter::run(Ranks ranks) {
 bool RankStarter::uses_other_hosts(const std::vector<Host>& hosts) const {
   if (options_.launcher == Launcher::processes) return false;
   if (!hosts_.empty()) return !are_this_host(hosts);
-  const char* const nodes = std::getenv("SLURM_JOB_NUM_NODES");
-  return nodes != nullptr && std::string(nodes) != "1";
+  return nodes_of_slurm_job() > 1;
 }
 
 }  // namespace lt::launch

@@ -5,7 +5,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -16,13 +15,14 @@
 #include "libtrain/parallel/engine.h"
 #include "libtrain/run/trainer.h"
 #include "run/evaluation.h"
+#include "run/metrics_rows.h"
 #include "test_main/catch.h"
 #include "test_main/temp_folder.h"
 #include "test_main/world.h"
 
 using namespace lt;
 using Catch::Matchers::ContainsSubstring;
-using lt_test::world;
+using lt_test::rows_of, lt_test::world;
 using Steps = std::vector<Size>;
 
 namespace {
@@ -119,13 +119,6 @@ Optimizer descent() {
 }
 
 double falling(Size step) { return 0.1 / static_cast<double>(step); }
-
-std::vector<nlohmann::json> rows_of(const std::string& run_dir) {
-  std::vector<nlohmann::json> rows;
-  std::istringstream lines(lt_test::read_text(run_dir + "/metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) rows.push_back(nlohmann::json::parse(line));
-  return rows;
-}
 
 Steps saved_in(const std::string& run_dir) {
   Steps steps;

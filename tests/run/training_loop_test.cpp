@@ -5,7 +5,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -16,13 +15,14 @@
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/run/trainer.h"
+#include "run/metrics_rows.h"
 #include "test_main/armed_fault.h"
 #include "test_main/catch.h"
 #include "test_main/temp_folder.h"
 #include "test_main/world.h"
 
 using namespace lt;
-using lt_test::ArmedFault, lt_test::TempFolder;
+using lt_test::ArmedFault, lt_test::TempFolder, lt_test::rows_of;
 
 namespace {
 
@@ -76,13 +76,6 @@ std::string non_finite_error(const TrainerOptions& options) {
     return error.what();
   }
   return "";
-}
-
-std::vector<nlohmann::json> rows_of(const std::string& run_dir) {
-  std::vector<nlohmann::json> rows;
-  std::istringstream lines(lt_test::read_text(run_dir + "/metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) rows.push_back(nlohmann::json::parse(line));
-  return rows;
 }
 
 // Rows as words: "start", "1" for a step, "checkpoint 2" and so on.

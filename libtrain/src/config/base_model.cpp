@@ -18,6 +18,7 @@
 #include "config/derive.h"
 #include "config/model_table.h"
 #include "config/origin.h"
+#include "io/whole_file.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
@@ -88,6 +89,17 @@ std::optional<checkpoint::RunState> state_at(const std::string& path) {
 std::optional<Config> known_config(const checkpoint::RunState& state, const Models& models) {
   try {
     return with_derived(config_from_toml(state.config, "manifest.json", models));
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Config> config_of_run(const std::string& run_dir, const Models& models) {
+  const std::string path = run_dir + "/config.toml";
+  const io::FileText text = io::read_file(path, /*only_regular=*/true);
+  if (!text.problem.empty()) return std::nullopt;
+  try {
+    return config_from_toml(text.text, path, models);
   } catch (const UsageError&) {
     return std::nullopt;
   }

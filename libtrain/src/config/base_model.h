@@ -17,6 +17,10 @@ std::optional<Config> known_config(const checkpoint::RunState& state, const Mode
 // Like known_config(), but returns the default configuration if the saved one is missing or unreadable.
 Config config_of(const checkpoint::RunState& state);
 
+// Returns the configuration in the config.toml of a run's folder; nullopt if it is missing, or if a program with other
+// models or keys wrote it.
+std::optional<Config> config_of_run(const std::string& run_dir, const Models& models);
+
 // True if both have a path in model.from and the paths, made absolute and canonical, are equal.
 bool begin_from_one_path(const Config& a, const Config& b);
 

@@ -17,7 +17,6 @@
 #include "config/model_table.h"
 #include "config/open_fields.h"
 #include "config/origin.h"
-#include "io/whole_file.h"
 #include "libtrain/error.h"
 #include "nn/lora.h"
 #include "nn/model_family.h"
@@ -29,18 +28,11 @@ namespace {
 // The model of the run in run.dir if it began from the present model.from, which need not be there any more.
 std::optional<nn::TransformerSpec> model_of_run(const Config& config) {
   if (config.checkpoint.resume != "auto") return std::nullopt;
-  const std::string path = config.run.dir + "/config.toml";
-  const io::FileText text = io::read_file(path, /*only_regular=*/true);
-  if (!text.problem.empty()) return std::nullopt;
-  try {
-    const Config of_run = config_from_toml(text.text, path, config.models);
-    if (!begin_from_one_path(of_run, config) || !is_transformer(of_run)) return std::nullopt;
-    nn::TransformerSpec spec = of_run.model;
-    spec.lora = {};  // the base has none
-    return nn::with_defaults(spec);
-  } catch (const UsageError&) {  // of another program
-    return std::nullopt;
-  }
+  const std::optional<Config> of_run = config_of_run(config.run.dir, config.models);
+  if (!of_run || !begin_from_one_path(*of_run, config) || !is_transformer(*of_run)) return std::nullopt;
+  nn::TransformerSpec spec = of_run->model;
+  spec.lora = {};  // the base has none
+  return nn::with_defaults(spec);
 }
 
 // The description that the keys of [model] start from: that of model.from, unless a checkpoint stands there and a layer

@@ -126,7 +126,7 @@ void Saver::require_memory_or_block() {
   run_.log.say(
       fmt::format("warning: checkpoint.async: no memory for two copies of the state, {:.3f} GiB ({}); training "
                   "waits for each save",
-                  2 * static_cast<double>(copy_->bytes()) / (1 << 30), why));
+                  static_cast<double>(kSaveBuffers * copy_->bytes()) / (1 << 30), why));
 }
 
 void Saver::begin_memory_copies() {

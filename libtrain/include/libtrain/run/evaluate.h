@@ -48,7 +48,7 @@ struct ChoicesResult {
 // the sum over all tokens after the first n. The ranks of `group` divide the lines; all of them must call it with the
 // same model. Throws DataError (with file, line and field) for a broken line or a text longer than the model's max_seq,
 // and if there is no question. Throws UsageError if the model has no tokenizer, and NonFiniteError if a log-probability
-// is not finite. `on_progress` receives the lines that are done, as far as this rank knows, and all lines.
+// is not finite. `on_progress` receives the number of lines that this rank has passed, and of all lines.
 ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, const Group& group = {},
                                const OnProgress& on_progress = {});
 

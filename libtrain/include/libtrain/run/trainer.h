@@ -106,9 +106,9 @@ class Trainer {
   // What the program keeps in the run's checkpoints, in memory and on disk, besides model and optimizer. `on_step` may
   // change it: the checkpoint of a step has the state after `on_step` of that step, on rank 0. When train() continues
   // from a checkpoint, or finds the run complete, it replaces the state on every rank by the checkpoint's, before it
-  // calls BatchSource::seek(). A run that begins from another run's checkpoint
-  // (checkpoint.resume) takes over its state too. Another run that begins keeps what the program has put in before.
-  // Throws UsageError after a step whose state breaks a rule of lt::State.
+  // calls BatchSource::seek(). A run that begins from another run's checkpoint (checkpoint.resume) takes over its state
+  // too. Any other new run keeps what the program has put in before. Throws UsageError after a step whose state breaks
+  // a rule of lt::State.
   State& state() { return state_; }
 
   // Trains on `batches` until train.steps, and returns ExitCode::ok. If train.max_minutes end earlier, all ranks stop
