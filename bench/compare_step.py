@@ -78,7 +78,7 @@ def commands(o, model, dtype, strategy):
                       "--threads", str(o.threads)]
     theirs = [o.python, os.path.join(HERE, "peers", "torch_gpu.py"), *shape, "--dtype", dtype,
               "--strategy", PEER_STRATEGY[strategy], "--ranks", str(o.ranks), "--mode", o.mode,
-              "--variant-seconds", str(o.variant_seconds)]
+              "--variant-seconds", str(o.variant_seconds), *(["--variants", *o.variants] if o.variants else [])]
     return ours if o.ranks == 1 else ["mpirun", *o.mpirun.split(), "-n", str(o.ranks), *ours], theirs
 
 
@@ -187,6 +187,7 @@ def main():
     p.add_argument("--mode", choices=("eager", "compile", "best"), default="best",
                    help="of PyTorch; on several GPUs `best` is for its DDP")
     p.add_argument("--variant-seconds", type=int, default=900, metavar="S", help="on cuda, for each of PyTorch's variants")
+    p.add_argument("--variants", nargs="+", default=[], metavar="NAME", help="on cuda, what PyTorch's `best` chooses from")
     p.add_argument("--batch", type=int, default=8, help="samples a step")
     p.add_argument("--seq", type=int, default=256, help="tokens of a sample")
     p.add_argument("--threads", type=int, default=2)

@@ -9,10 +9,11 @@ bf16: `ddp` (and one device) keeps f32 parameters and computes under autocast, w
 `fsdp2` shards f32 parameters block by block (fully_shard), gathers them in bf16 and reduces gradients in f32, with each
 block and the loss compiled. `zero2` is fsdp2 without resharding after the forward pass. Parameters outside blocks
 (embedding, last norm, head) are needed again at once, so they are resharded after the backward pass only. --mode best
-times the VARIANTS below that suit the strategy and the number of devices. Each variant runs in separate processes,
-because a kernel that the compiler tries can end a process's use of the device. It then continues with the fastest
-variant. The settings contain its name, the times of all variants and the failures. On several devices, --mode best is
-for `ddp`.
+times the VARIANTS below that suit the strategy and the number of devices, but not max-autotune, whose search takes
+longer than libtrain's default choice of algorithms: name it in --variants, and compare it with `ltrain bench tune`. Each
+variant runs in separate processes, because a kernel that the compiler tries can end a process's use of the device. It
+then continues with the fastest variant. The settings contain its name, the times of all variants and the failures. On
+several devices, --mode best is for `ddp`.
 
 fp8: like bf16, but the linear layers of blocks use torchao's float8 with one scale per tensor (`tensorwise`; fsdp2 then
 gathers them in float8). On one device, the faster of that and scales per row. Needs torchao.
@@ -165,12 +166,12 @@ def variant_ms(o, variant):
 
 
 def best_variant(o):
-    """The fastest of the VARIANTS that suit, and what the settings say of it."""
+    """The fastest of the VARIANTS that --variants names or that suit, and what the settings say of it."""
     def suits(dtype, strategy, compiled, compiler, _):
-        return dtype == o.dtype and (compiled != "wrapped" if o.ranks == 1 else strategy == "ddp" and compiler == "default")
+        return dtype == o.dtype and compiler == "default" and (compiled != "wrapped" if o.ranks == 1 else strategy == "ddp")
 
     results = {}
-    for variant in (name for name, parts in VARIANTS.items() if suits(*parts)):
+    for variant in o.variants or (name for name, parts in VARIANTS.items() if suits(*parts)):
         results[variant] = variant_ms(o, variant)
         print(f"{variant}: {results[variant]}", file=sys.stderr, flush=True)
     times = {variant: ms for variant, ms in results.items() if not isinstance(ms, str)}
@@ -192,6 +193,7 @@ def options():
     p.add_argument("--steps", type=int, default=20, help="timed steps")
     p.add_argument("--warmup", type=int, default=5)
     p.add_argument("--variant", choices=list(VARIANTS), help="in place of --dtype, --strategy and --mode")
+    p.add_argument("--variants", nargs="+", choices=list(VARIANTS), help="what --mode best times; without it all that suit")
     p.add_argument("--best", type=json.loads, default={}, help=argparse.SUPPRESS)  # of best_variant(), for the settings
     p.add_argument("--variant-seconds", type=int, default=900, metavar="S", help="for each variant of --mode best")
     p.add_argument("--serve", action="store_true", help="take `run N` from standard input")
@@ -233,7 +235,9 @@ def main():
     ranks, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     if ranks > 1 and (o.mode == "best" or o.ranks > 1):
         raise SystemExit("--mode best and --ranks: expected to be started alone, not by torchrun")
-    if o.mode == "best" and (o.ranks == 1 or o.strategy == "ddp"):
+    if o.mode == "best" and o.variants and len(o.variants) == 1:
+        o.variant, o.best = o.variants[0], {"variant": o.variants[0]}
+    elif o.mode == "best" and (o.ranks == 1 or o.strategy == "ddp"):
         o.variant, o.best = best_variant(o)
     if o.ranks > 1:
         chosen = ["--variant", o.variant, "--best", json.dumps({**o.best, "mode": o.mode})] if o.variant else []
