@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs checks that docs/gpu-tested.md reports, on this host's GPUs:
+# Runs checks that docs/tested.md reports, on this host's GPUs:
 #
 #   bash bench/gpu_checks.sh OUT [PART]...      without PART: all of them
 #

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures the tables of steps, kernels and scaling in docs/gpu-measured.md, docs/kernels.md and docs/matmuls.md on
-# this host's GPUs, some compared with PyTorch, and the cost of checkpoints of large models:
+# Measures the tables of docs/benchmarks.md, docs/explanation/kernels.md and bench/notes on this host's GPUs, some
+# compared with PyTorch, and the cost of checkpoints of large models:
 #
 #   bash bench/gpu_tables.sh OUT [PART]...      without PART: all of them that this host's GPUs can run
 #

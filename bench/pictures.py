@@ -1,125 +1,175 @@
 #!/usr/bin/env python3
-"""Draws SVG pictures for the documents from bench/results: speed compared with PyTorch, scaling over GPUs, losses in FP8.
+"""Draws the pictures of the documents from bench/results.
 
-python3 bench/pictures.py [FOLDER]    default: docs. The same results give the same bytes.
+python3 bench/pictures.py [FOLDER]    default: docs/pictures. The same results give the same bytes.
+
+Each is 360 units wide with text of 15 units or more, so that it can be read on a phone, and has colours for light and dark
+screens. loss.svg is drawn if a file DATE-h200-1x-loss-gpt2-124m.json is there.
 """
-import json
+
 import pathlib
 import sys
 
-RESULTS = pathlib.Path(__file__).resolve().parent / "results"
-FOUR = ["2026-11-27-h200-4x-gpt2-124m-64x1024", "2026-11-28-h200-4x-gpt2-1.5b-16x1024", "2026-11-28-h200-4x-llama-1b-4x4096"]
-# A title, the strategy that is compared, and files.
-BESIDE = [("one H200, GPT-2 tuned", "ddp", ["2026-11-28-h200-1x-gpt2-124m-64x1024-tuned",
-                                            "2026-11-28-h200-1x-gpt2-1.5b-16x1024-tuned",
-                                            "2026-11-28-h200-1x-llama-1b-4x4096"]),
-          ("four H200, beside DDP", "ddp", FOUR),
-          ("four H200, ZeRO-3 beside FSDP2", "zero3", [*FOUR, "2026-11-28-h200-4x-llama-8b-2x4096"]),
-          ("eight H200, ZeRO-3 beside FSDP2", "zero3", ["2026-11-26-h200-8x-llama-8b-2x4096"])]
-LEARNING = "2026-11-27-h200-1x-learning-llama-1b"
-SCALING = "2026-11-26-h200-8x-scaling-gpt2-1.5b"  # all its numbers are from one call on one machine
-COLOURS = ["#0072b2", "#d55e00", "#008f68", "#b4588f"]
-STYLE = """<style>text { fill: #1b1f24; } .soft { fill: #59636e; } .paper { fill: #ffffff; } .rule { stroke: #d5dae0; }
-@media (prefers-color-scheme: dark) { text { fill: #e6eaef; } .soft { fill: #9aa5b1; } .paper { fill: #14181d; }
-.rule { stroke: #333b45; } }</style>"""
+import measured
+
+WIDTH = 360
+GIB = 2**30
+STYLE = """<style>text { fill: #1b1f24; } .soft { fill: #57606a; } .paper { fill: #ffffff; } .rule { stroke: #c9d0d8; }
+.c0 { fill: #0969da; } .c1 { fill: #8c959f; } .c2 { fill: #bf5700; } .c3 { fill: #1a7f37; } .c4 { fill: #8250df; }
+.c5 { fill: #b8860b; } .l0 { stroke: #0969da; } .l1 { stroke: #8c959f; } .l2 { stroke: #bf5700; } .l3 { stroke: #1a7f37; }
+@media (prefers-color-scheme: dark) { text { fill: #e6edf3; } .soft { fill: #a5b0bb; } .paper { fill: #0d1117; }
+.rule { stroke: #3d444d; } .c0 { fill: #4493f8; } .c1 { fill: #6e7681; } .c2 { fill: #f0883e; } .c3 { fill: #3fb950; }
+.c4 { fill: #ab7df8; } .c5 { fill: #d29922; } .l0 { stroke: #4493f8; } .l1 { stroke: #9198a1; } .l2 { stroke: #f0883e; }
+.l3 { stroke: #3fb950; } }</style>"""
 
 
-def result(file, strategy):
-    return next(row for row in json.loads((RESULTS / f"{file}.json").read_text())["results"] if row["strategy"] == strategy)
+def drawing(height, title, parts):
+    height = round(height)
+    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH * 7 // 6}" height="{height * 7 // 6}" '
+                      f'viewBox="0 0 {WIDTH} {height}" font-family="system-ui, sans-serif" font-size="15" role="img" '
+                      f'aria-label="{title}">', STYLE, f'<rect class="paper" width="{WIDTH}" height="{height}"/>',
+                      f'<text x="12" y="26" font-size="17" font-weight="bold">{title}</text>', *parts, "</svg>\n"])
 
 
-def tokens_per_s(row, program):
-    return row["settings"]["libtrain"]["tokens_per_step"] / row[program]["median_ms"] * 1e3
+def text(x, y, words, kind="", anchor="start", weight="normal"):
+    of_kind = f' class="{kind}"' if kind else ""
+    return f'<text{of_kind} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}">{words}</text>'
 
 
-def drawing(width, height, title, parts):
-    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
-                      f'font-size="13" role="img" aria-label="{title}">', STYLE,
-                      f'<rect class="paper" width="{width}" height="{height}"/>',
-                      f'<text x="16" y="26" font-weight="bold">{title}</text>', *parts, "</svg>\n"])
+def bar(x, y, width, height, colour):
+    return f'<rect class="c{colour}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height}"/>'
 
 
-def legend(names, y):
-    parts = []
-    for i, (name, colour) in enumerate(zip(names, COLOURS)):
-        parts.append(f'<rect x="{16 + 150 * i}" y="{y - 10}" width="11" height="11" fill="{colour}"/>'
-                     f'<text class="soft" x="{32 + 150 * i}" y="{y}">{name}</text>')
+def rule(x1, y1, x2, y2):
+    return f'<line class="rule" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def legend(names, y, widths):
+    """Squares with names after them; `widths` say how far each is from the next."""
+    parts, x = [], 12
+    for colour, (name, width) in enumerate(zip(names, widths, strict=True)):
+        parts += [bar(x, y - 11, 12, 12, colour), text(x + 17, y, name, "soft")]
+        x += width
     return parts
 
 
-def axes(left, right, bottom, rows, columns, name):
-    """Rules with their values, values below them, and what these are. Rows and columns: position, text."""
-    parts = [f'<line class="rule" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
-             f'<text class="soft" x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{text}</text>' for y, text in rows]
-    parts += [f'<text class="soft" x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{text}</text>' for x, text in columns]
-    return [*parts, f'<text class="soft" x="{(left + right) / 2}" y="{bottom + 36}" text-anchor="middle">{name}</text>']
-
-
-def beside_pytorch():
-    """Bars from zero: tokens per second in units of PyTorch's, of medians of the same call."""
-    parts, y, scale = legend(["libtrain", "PyTorch 2.11"], 48), 76, 330
-    for where, strategy, files in BESIDE:
-        parts.append(f'<text class="soft" x="16" y="{y}">{where}</text>')
-        y += 10
-        for file in files:
-            row = result(file, strategy)
-            ratio = tokens_per_s(row, "libtrain") / tokens_per_s(row, "torch")
-            parts.append(f'<text x="16" y="{y + 18}">{row["model"]}</text>')
-            for i, (value, text) in enumerate([(ratio, f"{ratio:.2f} x"), (1, "")]):
-                parts.append(f'<rect x="110" y="{y + 4 + 11 * i}" width="{value * scale:.1f}" height="10" '
-                             f'fill="{COLOURS[i]}"/><text x="{116 + value * scale:.1f}" y="{y + 14}">{text}</text>')
-            y += 32
-        y += 22
-    return drawing(640, y - 8, "Training speed beside PyTorch, bf16, tokens per second", parts)
+def speed():
+    """Bars from zero: speed in units of PyTorch's, of the medians of one run."""
+    ones = [(model, row) for model, row in measured.one_gpu()["bf16"].items()]
+    fours = [(f"{row['model']}, {how}", row) for strategy, how in (("zero1", "ZeRO-1"), ("zero3", "ZeRO-3"))
+             for row in measured.four_gpus()
+             if row["dtype"] == "bf16" and row["strategy"] == strategy and "torch" in row and "min_ms" not in row["torch"]]
+    parts, y, scale = legend(["libtrain", "PyTorch 2.11"], 50, [100, 0]), 80, (WIDTH - 70) / 1.35
+    for where, rows in (("one H200", ones), ("four H200", fours)):
+        parts.append(text(12, y, f"{where}, bf16", "soft"))
+        for name, row in rows:
+            ratio = row["torch"]["median_ms"] / row["libtrain"]["median_ms"]
+            parts += [text(12, y + 24, name), bar(12, y + 31, ratio * scale, 12, 0), bar(12, y + 43, scale, 6, 1),
+                      text(18 + ratio * scale, y + 44, f"{ratio:.2f} x", weight="bold")]
+            y += 51
+        y += 34
+    return drawing(y - 24, "Training speed, PyTorch = 1", parts)
 
 
 def scaling():
-    """Lines: speed of each GPU / that of the slowest alone, by strategy."""
-    rows = json.loads((RESULTS / f"{SCALING}.json").read_text())["rows"]
-    strategies = list(dict.fromkeys(row["strategy"] for row in rows if row["ranks"] > 1))
-    counts = sorted({row["ranks"] for row in rows})
-    left, right, top, bottom, least, most = 64, 480, 70, 330, 94, 100  # percent
-    x = lambda gpus: left + counts.index(gpus) / (len(counts) - 1) * (right - left)
-    y = lambda percent: bottom - (percent - least) / (most - least) * (bottom - top)
-    parts = legend(strategies, 48)
-    parts += axes(left, right, bottom, [(y(tick), f"{tick} %") for tick in range(least, most + 1)],
-                  [(x(gpus), gpus) for gpus in counts], "GPUs")
-    ends = []
-    for strategy, colour in zip(strategies, COLOURS, strict=True):
-        percents = {1: 100.0, **{row["ranks"]: 100 * row["efficiency"] for row in rows if row["strategy"] == strategy}}
-        points = [(x(gpus), y(percent)) for gpus, percent in sorted(percents.items())]
-        parts.append(f'<path fill="none" stroke="{colour}" stroke-width="2" d="M' +
-                     "L".join(f"{px:.1f} {py:.1f}" for px, py in points) + '"/>')
-        parts += [f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3.5" fill="{colour}"/>' for px, py in points]
-        ends.append((points[-1][1], f"{strategy}: {percents[counts[-1]]:.1f} %"))
-    at = 0
-    for py, text in sorted(ends):
-        at = max(at + 16, py + 4)
-        parts.append(f'<text x="{right + 10}" y="{at:.1f}">{text}</text>')
-    return drawing(640, 380, "Scaling of gpt2-1.5b, bf16, over H200 GPUs: speed of a GPU / that of the slowest alone", parts)
+    """Bars from zero: efficiency of two and four GPUs under each strategy."""
+    files = measured.scaling()
+    parts, y, scale = legend(["two H200", "four H200, in figures"], 50, [110, 0]), 80, WIDTH - 160
+    for model in ("gpt2-1.5b", "llama-1b"):
+        rows = measured.load(files[model, "bf16"])["rows"]
+        parts.append(text(12, y, model, "soft"))
+        for strategy, name in (("ddp", "DDP"), ("zero1", "ZeRO-1"), ("zero2", "ZeRO-2"), ("zero3", "ZeRO-3")):
+            two, four = (next(row["efficiency"] for row in rows if row["strategy"] == strategy and row["ranks"] == ranks)
+                         for ranks in (2, 4))
+            parts += [text(12, y + 25, name), bar(76, y + 11, two * scale, 8, 0), bar(76, y + 20, four * scale, 8, 1),
+                      text(WIDTH - 12, y + 25, f"{100 * four:.1f} %", anchor="end", weight="bold")]
+            y += 26
+        y += 40
+    return drawing(y - 26, "Speed per GPU, one GPU = 100 %", parts)
 
 
-def learning():
-    """Lines: losses by step of llama-1b in bf16 and in FP8, of two seeds each."""
-    runs = json.loads((RESULTS / f"{LEARNING}.json").read_text())["runs"]
-    left, right, top, bottom, most = 52, 600, 70, 330, 3
-    x = lambda step: left + step / 2000 * (right - left)
-    y = lambda loss: bottom - min(loss, most) / most * (bottom - top)
-    parts = legend(list(runs), 48)
-    parts += axes(left, right, bottom, [(y(loss), loss) for loss in range(most + 1)],
-                  [(x(step), step) for step in range(0, 2001, 500)], "step")
-    for run, colour in zip(runs.values(), COLOURS):
-        points = "L".join(f"{x(step):.1f} {y(loss):.1f}" for step, loss in run["training"])
-        parts.append(f'<path fill="none" stroke="{colour}" stroke-width="1.5" d="M{points}"/>')
-        parts += [f'<circle cx="{x(step):.1f}" cy="{y(loss):.1f}" r="3.5" fill="{colour}"/>' for step, loss in run["evaluations"]]
-    return drawing(640, 380, "llama-1b in bf16 and FP8: training loss, and validation loss as points", parts)
+def memory():
+    """Stacked bars: the peak of llama-8b on eight GPUs by owner."""
+    rows = measured.load(measured.newest("plan-llama-8b-8x.json"))["rows"]
+    owners = ["parameters", "gradients", "optimizer", "activations", "other"]
+    parts = [text(12, 50, "GiB per GPU; 8 GPUs, 1 x 4096, bf16", "soft")]
+    parts += legend(owners[:3], 76, [113, 105, 0]) + [bar(12, 87, 12, 12, 3), text(29, 98, "activations", "soft"),
+                                                      bar(125, 87, 12, 12, 4), text(142, 98, "other", "soft")]
+    y, most = 128, max(row["peak_bytes"] for row in rows) / GIB
+    scale = (WIDTH - 24 - 44) / most
+    names = {"ddp": "DDP", "zero1": "ZeRO-1", "zero2": "ZeRO-2", "zero3": "ZeRO-3"}
+    for row in rows:
+        how = "" if row["recompute"] == "none" else ", recomputation"
+        parts.append(text(12, y, names[row["strategy"]] + how))
+        x = 12
+        for colour, owner in enumerate(owners):
+            own = row["ledger"]
+            value = own[owner] if owner in own else sum(own[key] for key in own if key not in owners)
+            parts.append(bar(x, y + 6, value / GIB * scale, 14, colour))
+            x += value / GIB * scale
+        parts.append(text(x + 5, y + 19, f"{row['peak_bytes'] / GIB:.0f}", weight="bold"))
+        y += 43
+    return drawing(y - 8, "Memory of llama-8b", parts)
+
+
+def restart():
+    """A line of time: from a killed rank to the end of the next step."""
+    found = measured.load(measured.INDEPENDENT)["restart"]
+    scale = (WIDTH - 24) / found["seconds"]
+    at = lambda seconds: 12 + seconds * scale
+    rest = found["seconds"] - found["notice_s"] - found["start_s"]
+    phases = [(2, found["notice_s"], "rank is missed, others end"), (1, rest, "other"),
+              (0, found["start_s"], "start, load, first step")]
+    parts, begin = [text(12, 50, "gpt2-1.5b on four GPUs", "soft")], 0
+    for i, (colour, seconds, words) in enumerate(phases):
+        parts += [bar(at(begin), 64, seconds * scale, 26, colour), bar(12, 131 + 26 * i, 12, 12, colour),
+                  text(30, 142 + 26 * i, words), text(WIDTH - 12, 142 + 26 * i, f"{seconds:.1f} s", anchor="end")]
+        begin += seconds
+    for second in range(0, 11, 2):
+        parts += [rule(at(second), 90, at(second), 96),
+                  text(at(second), 113, f"{second} s", "soft", {0: "start", 10: "end"}.get(second, "middle"))]
+    parts += [text(12, 222, "from the kill to the next step", weight="bold"),
+              text(WIDTH - 12, 222, f"{found['seconds']:.1f} s", anchor="end", weight="bold")]
+    return drawing(238, "Restart after kill -9", parts)
+
+
+def loss():
+    """Lines: training losses by step; None without a file."""
+    name = measured.newest("h200-1x-loss-gpt2-124m.json")
+    if name is None:
+        return None
+    series = measured.load(name)["series"]
+    left, right, top, bottom = 40, WIDTH - 14, 76 + 22 * (len(series) - 1), 330
+    last = max(each["steps"][-1] for each in series)
+    high = int(max(max(each["loss"]) for each in series)) + 1
+    low = int(min(min(each["loss"]) for each in series))
+    x = lambda step: left + step / last * (right - left)
+    y = lambda value: bottom - (value - low) / (high - low) * (bottom - top)
+    parts = []
+    for i, each in enumerate(series):
+        parts += [bar(12, 40 + 22 * i, 12, 12, (0, 2, 3)[i % 3]),
+                  text(30, 51 + 22 * i, f"{each['name']}: {each['loss'][-1]:.3f}", weight="bold")]
+    for tick in range(low, high + 1):
+        parts += [rule(left, y(tick), right, y(tick)), text(left - 8, y(tick) + 5, tick, "soft", "end")]
+    for step in range(0, last + 1, max(1, round(last / 4))):
+        parts.append(text(x(step), bottom + 20, f"{step:,}", "soft", "end" if x(step) > right - 20 else "middle"))
+    parts.append(text((left + right) / 2, bottom + 40, "step", "soft", "middle"))
+    for i, each in enumerate(series):  # the first line is wider, so that it can be seen below one that covers it
+        points = "L".join(f"{x(step):.1f} {y(value):.1f}" for step, value in zip(each["steps"], each["loss"], strict=True))
+        parts.append(f'<path class="l{(0, 2, 3)[i % 3]}" fill="none" stroke-width="{(4, 1.5, 1)[i % 3]}" d="M{points}"/>')
+    return drawing(bottom + 52, "Loss of gpt2-124m", parts)
+
+
+PICTURES = {"speed.svg": speed, "scaling.svg": scaling, "memory.svg": memory, "restart.svg": restart, "loss.svg": loss}
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else RESULTS.parents[1] / "docs")
-    for name, text in (("beside_pytorch.svg", beside_pytorch()), ("scaling.svg", scaling()),
-                       ("fp8_learning.svg", learning())):
-        (folder / name).write_text(text)
+    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else measured.RESULTS.parents[1] / "docs/pictures")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, draw in PICTURES.items():
+        drawn = draw()
+        if drawn is not None:
+            (folder / name).write_text(drawn)
 
 
 if __name__ == "__main__":

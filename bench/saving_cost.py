@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import shlex
 import statistics
 import subprocess
 import sys
@@ -52,6 +53,18 @@ def of(rows, event):
     return [row for row in rows if row.get("event") == event]
 
 
+def machine():
+    """The GPU's name, or the processor's."""
+    try:
+        said = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True)
+        if said.returncode == 0 and said.stdout.strip():
+            return said.stdout.splitlines()[0].strip()
+    except OSError:
+        pass
+    names = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
+    return f"{len(names)} cores of {names[0]}" if names else "unknown"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ltrain", required=True)
@@ -66,6 +79,7 @@ def main():
     parser.add_argument("--kill", action="store_true", help="also kills a rank")
     parser.add_argument("--keep", type=pathlib.Path, help="where metrics.jsonl of each run goes")
     parser.add_argument("--label", default="run")
+    parser.add_argument("--out", type=pathlib.Path, help="file for the results as JSON")
     parser.add_argument("--option", action="append", default=[], help="of train, for all runs")
     arguments = parser.parse_args()
     if arguments.steps <= 10 or arguments.rounds < 1:
@@ -79,6 +93,9 @@ def main():
         kinds[f"async, every {arguments.save_every}"] = ("--checkpoint.async=true",
                                                          f"--checkpoint.every={arguments.save_every}")
     times = {kind: [] for kind in kinds}
+    result = {"benchmark": "saving", "date": time.strftime("%Y-%m-%d", time.gmtime()), "commit": None, "machine": machine(),
+              "command": shlex.join(["bench/saving_cost.py", *sys.argv[1:]]), "ranks": arguments.ranks,
+              "preset": arguments.preset, "kinds": {kind: {"step_ms": times[kind], "saves": []} for kind in kinds}, "killed": []}
     with tempfile.TemporaryDirectory(prefix="libtrain-saving-") as folder:
         runs = Runs(arguments, folder)
         for number in range(arguments.rounds):
@@ -86,6 +103,9 @@ def main():
                 begin = time.monotonic()
                 rows = runs.train(f"{number}-{kind.split('=')[0].split(',')[0]}", arguments.steps, *options)
                 times[kind] += step_ms(rows, 11)
+                result["commit"] = of(rows, "start")[0]["commit"]
+                result["kinds"][kind]["saves"] += [{key: row[key] for key in ("step", "seconds", "stall_seconds")}
+                                                   for row in of(rows, "checkpoint")]
                 stalls = [round(row["stall_seconds"], 3) for row in of(rows, "checkpoint")]
                 print(f"{kind}: {time.monotonic() - begin:.1f} s in all, saves {[row['step'] for row in of(rows, 'checkpoint')]}, "
                       f"seconds {[round(row['seconds'], 1) for row in of(rows, 'checkpoint')]}, stalls {stalls}", flush=True)
@@ -99,8 +119,11 @@ def main():
                 rows = runs.train(f"killed-{name}", 20, *options, fault=f"step:{arguments.ranks - 1}:14:kill")
                 down, = of(rows, "restart")
                 start = of(rows, "start")[-1]
+                result["killed"].append({"from": name, "lost_steps": down["lost_steps"], "down_seconds": down["down_seconds"]})
                 print(f"killed, {name}: down {down['down_seconds']['total']:.2f} s {down['down_seconds']}, steps lost "
                       f"{down['lost_steps']}, resumed from {start['resumed_from']}, start {start['start_seconds']}", flush=True)
+    if arguments.out:
+        arguments.out.write_text(json.dumps(result, indent=2) + "\n")
     return 0
 
 

@@ -193,8 +193,8 @@ CommandBody set_up_compare(CLI::App& app, const Models& models) {
     double percent = 10;
   };
   const auto o = std::make_shared<Values>();
-  app.add_option("A", o->a, "baseline result: a file written by --out")->required();
-  app.add_option("B", o->b, "new result to compare with the baseline")->required();
+  app.add_option("A", o->a, "baseline result: a file written by --out")->required()->option_text("(required)");
+  app.add_option("B", o->b, "new result to compare with the baseline")->required()->option_text("(required)");
   app.add_option("--threshold", o->percent, "differences up to this percentage are never flagged")
       ->check(number_between(0, 1000))
       ->option_text("PERCENT = 10");

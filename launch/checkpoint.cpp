@@ -142,7 +142,7 @@ CommandBody set_up_checkpoint(CLI::App& app, const Models& models) {
   const auto add = [&](const char* name, const char* help, Action action,
                        const char* folder = "a checkpoint, a folder of checkpoints or a run folder") {
     CLI::App* sub = app.add_subcommand(name, help);
-    sub->add_option("DIR", o->path, folder)->required();
+    sub->add_option("DIR", o->path, folder)->required()->option_text("(required)");
     actions->emplace(sub, std::move(action));
     return sub;
   };
@@ -170,7 +170,9 @@ CommandBody set_up_checkpoint(CLI::App& app, const Models& models) {
           io::print_done("{}: exported {}\n", options.out, folder);
           return ExitCode::ok;
         });
-    to->add_option("--format", o->format, "format of the weights: safetensors")->check(CLI::IsMember({"safetensors"}));
+    to->add_option("--format", o->format, "format of the weights")
+        ->check(CLI::IsMember({"safetensors"}))
+        ->option_text("= safetensors");
     to->add_option("--out", o->out, "new folder for the exported model")->required()->option_text("DIR (required)");
     to->add_option("--dtype", o->dtype, "dtype of the exported tensors")
         ->check(CLI::IsMember({"f32", "bf16"}))

@@ -12,6 +12,7 @@
 
 #include "config/nearest.h"
 #include "io/shell_word.h"
+#include "launch/exit_codes.h"
 #include "libtrain/config/config.h"
 #include "libtrain/version.h"
 
@@ -187,6 +188,13 @@ std::string in_own_words(const std::string& message, const CLI::App& root) {
   return message;
 }
 
+// A line for each exit code.
+std::string exit_codes() {
+  std::string text = "\nExit codes:\n";
+  for (const ExitCodeText& row : kExitCodes) text += fmt::format("  {:<34}{}\n", row.code, row.brief);
+  return text;
+}
+
 // Printing the configuration takes no ranks.
 bool needs_ranks(const Command& command, const CLI::App& root) {
   return command.needs_ranks && chosen_command(root).get_name() != command.rankless && !prints_config(root);
@@ -255,7 +263,7 @@ Parsed parse_command_line(const std::vector<std::string>& given, const Models& m
     std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
-    parsed.text = app.help();
+    parsed.text = app.help() + (&chosen_command(app) == &app ? exit_codes() : "");
   } catch (const CLI::CallForVersion& call) {
     parsed.text = call.what();
   } catch (const CLI::ParseError& error) {

@@ -76,14 +76,15 @@ Finding build(const Place&) {
 }
 
 constexpr const char* kWithoutGpu =
-    "training runs on the processor, which suits tiny models (docs/performance.md); train.device=cuda is refused";
+    "training runs on the processor, which suits tiny models (docs/benchmarks.md); train.device=cuda is refused";
 
 Finding gpus(const Place&) {
   if (!cuda::is_built()) {
     const int unused = gpus_of_kernel();
     if (unused == 0) return {"none, and this build has no CUDA", fmt::format("no GPU: {}", kWithoutGpu)};
     return {fmt::format("{}, which this build cannot use", counted(unused, "NVIDIA GPU")),
-            fmt::format("a build without CUDA: {}; `cmake --preset cuda` builds for GPUs (docs/gpu.md)", kWithoutGpu)};
+            fmt::format("a build without CUDA: {}; `cmake --preset cuda` builds for GPUs (docs/how-to/install.md)",
+                        kWithoutGpu)};
   }
   const int count = cuda::count();
   if (count == 0) return {"none", fmt::format("a device {}; {}", cuda::why_not(0), kWithoutGpu)};
@@ -142,7 +143,7 @@ Finding windows(const Place&) {
   const int count = cuda::count();
   if (count < 2) return {"not needed, as they are between GPUs of a host"};
   constexpr const char* kCost =
-      "no symmetric windows: NCCL's kernels move the data between GPUs, slower than copies (docs/gpu-measured.md)";
+      "no symmetric windows: NCCL's kernels move the data between GPUs, slower than copies (docs/benchmarks.md)";
   for (const char* name : {"NCCL_WIN_ENABLE", "NCCL_CUMEM_ENABLE"}) {
     const char* const value = std::getenv(name);
     if (value != nullptr && std::string(value) == "0") {

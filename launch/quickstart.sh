@@ -56,7 +56,7 @@ fi
 if [ "$gpus" -gt 0 ]; then
   export PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
   if ! command -v nvcc > /dev/null; then
-    echo "nvidia-smi lists $gpus GPU(s), but nvcc was not found: training on the processor (docs/gpu.md: where to get it)"
+    echo "nvidia-smi lists $gpus GPU(s), but nvcc was not found: training on the processor (docs/how-to/install.md: where to get it)"
   elif ! bash launch/deps.sh --cuda; then
     echo "nvidia-smi lists $gpus GPU(s), but not all that their build needs is here: training on the processor"
   else
@@ -121,4 +121,4 @@ say "done in $SECONDS s. Next:"
 [ "$PWD" = "$began" ] || echo "   cd $PWD"
 echo "   $ltrain sample $run --prompt 'The meaning of life'"
 echo "   $ltrain plan --config examples/configs/quickstart.toml --ranks $ranks ${training[*]}"
-echo "   docs/quickstart.md"
+echo "   docs/tutorials/quickstart.md"

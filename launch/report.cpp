@@ -40,7 +40,9 @@ CommandBody set_up_report(CLI::App& app, const Models&) {
     bool follow = false;
   };
   const auto o = std::make_shared<Options>();
-  app.add_option("RUN", o->runs, "run folders; several are compared in one report")->required();
+  app.add_option("RUN", o->runs, "run folders; several are compared in one report")
+      ->required()
+      ->option_text("(required)");
   app.add_option("--out", o->out,
                  "HTML file to write, with a .md file next to it; default: report.html in the run folder, or "
                  "comparison.html in the current folder for several runs")

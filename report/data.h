@@ -83,7 +83,7 @@ struct Segment {
 
 struct RunData {
   std::string directory, name;
-  // One trajectory, without the steps that a later start superseded (docs/metrics.md).
+  // One trajectory, without the steps that a later start superseded (docs/reference/metrics.md).
   std::vector<StepRow> steps;        // ascending; for a repeated step, the later line
   std::vector<Event> evals;          // ascending; for a repeated step, the later line
   std::vector<Event> events;         // all other events, in file order

@@ -1,5 +1,5 @@
-// Reads metrics.jsonl line by line: step rows and events (docs/metrics.md). Invariant: the file is not trusted; a wrong
-// type is an error that names its line.
+// Reads metrics.jsonl line by line: step rows and events (docs/reference/metrics.md). Invariant: the file is not
+// trusted; a wrong type is an error that names its line.
 #include "report/metrics.h"
 
 #include <algorithm>

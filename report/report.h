@@ -1,4 +1,4 @@
-// Reports: pages made from the folders of runs. docs/report.md explains how to read them.
+// Reports: pages made from the folders of runs. docs/how-to/reports.md explains how to read them.
 #pragma once
 
 #include <functional>

@@ -1,7 +1,7 @@
 // Injects faults for tests, each on one rank at one point of one step:
 //   LTRAIN_FAULT=<point>:<rank>:<step>:<action>[,<point>:...]
-// The table in fault.cpp lists the points and the actions allowed at each; docs/faults.md explains them. Every fault
-// strikes once, except with the action device-sleep.
+// The table in fault.cpp lists the points and the actions allowed at each; docs/reference/faults.md explains them.
+// Every fault strikes once, except with the action device-sleep.
 #pragma once
 
 #include <cstdint>

@@ -40,6 +40,8 @@ def main():
             end = "ended at the time limit" if late else "compiled" if code == 0 else f"exit code {code}"
             print(f"{form[0]} {form[4]}: {end} after {time.monotonic() - started:.0f} s", flush=True)
         if late:
+            for form in waiting:
+                print(f"{form[0]} {form[4]}: not begun before the time limit", flush=True)
             break
         for form in list(waiting):
             if sum(float(other[3]) for _, other, _ in running) + float(form[3]) <= o.gib:

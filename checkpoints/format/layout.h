@@ -1,5 +1,5 @@
 // Names of the files and folders of a checkpoint, and the step folders that a path refers to. See
-// docs/checkpoint-format.md.
+// docs/reference/checkpoint-format.md.
 #pragma once
 
 #include <filesystem>

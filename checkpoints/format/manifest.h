@@ -1,6 +1,6 @@
 // The manifest lists the contents of a checkpoint, with checksums that cover every byte. A manifest that was read is
 // consistent in itself: every dataset lies inside its file and its parameter, and every element of every kind that a
-// parameter has is in exactly one dataset. docs/checkpoint-format.md describes the file.
+// parameter has is in exactly one dataset. docs/reference/checkpoint-format.md describes the file.
 #pragma once
 
 #include <filesystem>

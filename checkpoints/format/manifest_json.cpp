@@ -1,5 +1,5 @@
 // Converts the manifest to JSON and back. Every field must be present, except those added later, and have the type
-// stated in docs/checkpoint-format.md. An unknown version is refused.
+// stated in docs/reference/checkpoint-format.md. An unknown version is refused.
 #include <fmt/format.h>
 
 #include <cmath>

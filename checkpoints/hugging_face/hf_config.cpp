@@ -82,7 +82,7 @@ void put_rope_scaling(Json& config, const RopeScaling& scaling) {
   throw DataError("checkpoint",
                   fmt::format("config.json: {}: expected {}, found {}", key, expected,
                               text.size() <= 80 ? text : text.substr(0, 80) + "..."),
-                  "docs/hugging-face.md lists what is supported");
+                  "docs/how-to/hugging-face.md lists what is supported");
 }
 
 const Json* find(const Json& config, std::string_view key) {

@@ -1,8 +1,8 @@
 // A copy of a rank's state in a file of shared memory, which outlives the process. Two such files alternate, so that
 // one is whole at any moment: a file is unsealed, filled, sealed with its step, and then given its checksum. A copy
 // that was sealed before its process was killed is whole. The checksum detects later changes to the memory. A sealed
-// copy without a checksum is valid too: its process was killed before it had computed one. docs/checkpoint-format.md
-// describes the format.
+// copy without a checksum is valid too: its process was killed before it had computed one.
+// docs/reference/checkpoint-format.md describes the format.
 #pragma once
 
 #include <filesystem>

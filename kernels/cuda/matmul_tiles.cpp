@@ -59,7 +59,7 @@ Size rounded_up(Size size, Size step) { return (size + step - 1) / step * step; 
 
 // The time of a result's tiles, in rounds of all multiprocessors. Two groups of warps with a tile each end a round half
 // a tile apart, and one's epilogue runs beside the other's sums. A tile's operands take time in proportion to its
-// sides. The constants fit 35 matmuls on an H200 (docs/matmuls.md, "Tiles that cuBLASLt does not propose").
+// sides. The constants fit 35 matmuls on an H200 (bench/notes/matmuls.md, "Tiles that cuBLASLt does not propose").
 double cost_of(const Tile& tile, const Cluster& cluster, Size M, Size N, int multiprocessors) {
   constexpr double kSides = 40, kEpilogueBeside = 0.9;
   const Size across = rounded_up((N + tile.columns - 1) / tile.columns, cluster.columns),

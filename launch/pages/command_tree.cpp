@@ -29,6 +29,8 @@ PageOption page_option(const CLI::Option& option, bool takes_config) {
   made.help = option.get_description();
   made.group = option.get_group();
   made.choices = choices_of(option);
+  for (const CLI::Option* excluded : option.get_excludes())
+    made.excludes.push_back("--" + excluded->get_lnames().front());
   if (!takes_config || made.names.empty()) return made;
   for (const ConfigKey& key : config_keys()) {
     const auto is_it = [&](const ConfigKey& named) { return "--" + named.name == made.names.front(); };

@@ -1,4 +1,4 @@
-// The commands and options of `ltrain` as plain data, for the man pages and the shell completion.
+// The commands and options of `ltrain` as plain data, for the man pages, the shell completion and the reference pages.
 #pragma once
 
 #include <string>
@@ -7,12 +7,13 @@
 namespace lt::launch {
 
 struct PageOption {
-  std::vector<std::string> names;    // "-n", "--ranks"; for a positional argument "DIR"
-  std::string value;                 // text after the name in --help: "DIR (required)", "= 0"
-  std::string help;                  // one line
-  std::string group;                 // its heading in --help: "Options", "[model]"
-  std::vector<std::string> choices;  // allowed values; empty: any
-  bool is_key = false;               // a configuration key: --section.key=value
+  std::vector<std::string> names;     // "-n", "--ranks"; for a positional argument "DIR"
+  std::string value;                  // text after the name in --help: "DIR (required)", "= 0"
+  std::string help;                   // one line
+  std::string group;                  // its heading in --help: "Options", "[model]"
+  std::vector<std::string> choices;   // allowed values; empty: any
+  std::vector<std::string> excludes;  // options that may not be given with it
+  bool is_key = false;                // a configuration key: --section.key=value
 };
 
 struct PageCommand {

@@ -1,11 +1,18 @@
 // ltrain_pages FOLDER: writes the man pages of `ltrain` and its completion for bash and zsh.
+// ltrain_pages --docs FOLDER: renews the generated blocks of the pages in FOLDER, which is docs/reference.
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <set>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "launch/pages/command_tree.h"
+#include "launch/pages/markdown.h"
 
 namespace {
 
@@ -25,24 +32,49 @@ void remove_pages(const std::filesystem::path& folder) {
   }
 }
 
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error(path.string() + ": expected a readable file, found none");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_programs_pages(const std::filesystem::path& folder, const lt::launch::PageCommand& root) {
+  std::filesystem::create_directories(folder / "man");
+  remove_pages(folder / "man");
+  write(folder / "man/ltrain.1", man_page(root, root));
+  for (const lt::launch::PageCommand& command : root.commands) {
+    write(folder / "man" / ("ltrain-" + command.path + ".1"), man_page(command, root));
+  }
+  write(folder / "ltrain.bash", bash_completion(root));
+  write(folder / "_ltrain", zsh_completion(root));
+}
+
+void renew_docs(const std::filesystem::path& folder, const lt::launch::PageCommand& root) {
+  const std::vector<lt::launch::PageBlock> blocks = page_blocks(root);
+  std::set<std::string> pages;
+  for (const lt::launch::PageBlock& block : blocks) pages.insert(block.page);
+  for (const std::string& page : pages) {
+    const std::string text = read(folder / page), renewed = lt::launch::renewed(page, text, blocks);
+    if (renewed != text) write(folder / page, renewed);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fputs("error: [usage] expected one folder\nhint: ltrain_pages FOLDER\n", stderr);
+  const bool is_docs = argc == 3 && std::string_view(argv[1]) == "--docs";
+  if (argc != 2 && !is_docs) {
+    std::fputs("error: [usage] expected one folder\nhint: ltrain_pages FOLDER, or ltrain_pages --docs FOLDER\n",
+               stderr);
     return 2;
   }
   try {
-    const std::filesystem::path folder = argv[1];
-    std::filesystem::create_directories(folder / "man");
-    remove_pages(folder / "man");
     const lt::launch::PageCommand root = lt::launch::command_tree();
-    write(folder / "man/ltrain.1", man_page(root, root));
-    for (const lt::launch::PageCommand& command : root.commands) {
-      write(folder / "man" / ("ltrain-" + command.path + ".1"), man_page(command, root));
+    if (is_docs) {
+      renew_docs(argv[2], root);
+    } else {
+      write_programs_pages(argv[1], root);
     }
-    write(folder / "ltrain.bash", bash_completion(root));
-    write(folder / "_ltrain", zsh_completion(root));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: [pages] %s\n", error.what());
     return 1;

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "config/variables.h"
+#include "launch/exit_codes.h"
 #include "launch/pages/command_tree.h"
 #include "libtrain/version.h"
 
@@ -49,6 +51,28 @@ std::string commands_text(const PageCommand& command, const char* heading) {
   return text;
 }
 
+// Text of a table, whose signs of code a man page does not have.
+std::string plain(std::string text) {
+  std::erase(text, '`');
+  return escaped(text);
+}
+
+std::string environment_text() {
+  std::string text = ".SH ENVIRONMENT\n.TP\n\\fBLTRAIN_SECTION_KEY\\fR\na key of the configuration\n";
+  for (const config::Variable& variable : config::kVariables) {
+    text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", variable.name, plain(std::string(variable.help)));
+  }
+  return text;
+}
+
+std::string exit_status_text() {
+  std::string text = ".SH \"EXIT STATUS\"\n";
+  for (const ExitCodeText& row : kExitCodes) {
+    text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", row.code, plain(std::string(row.brief) + row.details));
+  }
+  return text;
+}
+
 std::string synopsis(const PageCommand& command) {
   std::string text = fmt::format("\\fBltrain {}\\fR [OPTIONS]", escaped(command.path));
   for (const PageOption& option : command.positionals) text += " " + escaped(option.names.front());
@@ -71,6 +95,7 @@ std::string man_page(const PageCommand& command, const PageCommand& root) {
       text += options_text(sub, ".SS");
     }
   }
+  if (is_root) text += environment_text() + exit_status_text();
   std::string others = is_root ? "" : "\\fBltrain\\fR(1)";
   for (const PageCommand& other : root.commands) {
     if (other.path == command.path) continue;

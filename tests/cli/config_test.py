@@ -2,12 +2,8 @@
 errors, and one message for all ranks."""
 
 import json
-import pathlib
-import re
 
 import program
-
-DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/configuration.md"
 
 
 def values(toml):
@@ -67,36 +63,6 @@ class Config(program.CliTest):
         self.assertEqual(json.loads(plan.stdout)["strategy"], "zero3")
         self.assert_error(self.print_config("--lora-rank=8"), 2, "[usage] unknown option --lora-rank",
                           "did you mean --model.lora.rank?")
-
-    def test_the_document_has_every_key_with_its_default(self):
-        documented, section = {}, None
-        for line in DOCUMENT.read_text().splitlines():
-            if match := re.fullmatch(r"## \[(\w+)\]", line):
-                section = match[1]
-            elif match := re.match(r"\| `(\w+)` \| `(.*?)` \| \S", line):
-                documented[f"{section}.{match[1]}"] = match[2]
-        self.assertEqual(documented, self.config())
-
-    def test_the_document_says_of_every_key_what_the_help_says(self):
-        def words(text):
-            return " ".join(text.replace("`", "").split())
-
-        help_text = words(program.run("train", "--help").stdout)
-        rows = re.findall(r"^\| `\w+` \| `.*?` \| (\S.*) \|$", DOCUMENT.read_text(), re.M)
-        self.assertGreater(len(rows), 40)
-        for row in rows:
-            self.assertIn(words(row), help_text)
-
-    def test_the_document_has_every_preset_with_its_shape(self):
-        rows = re.findall(r"^\| `([\w.-]+)` \| (\w+) \| ([\d |]+) \| (yes|no) \|$", DOCUMENT.read_text(), re.M)
-        self.assertEqual(len(rows), 15)
-        keys = ["layers", "heads", "kv_heads", "width", "ffn", "vocab", "max_seq"]
-        for preset, family, numbers, _ in rows:
-            shape = dict(zip(keys, numbers.split(" | ")))
-            done = program.run("plan", f"--model.preset={preset}", "--train.seq=" + shape["max_seq"],
-                               "--train.micro_batch=1")
-            said = ", ".join(f"{shape[key]} {key}" if key in keys[:3] else f"{key} {shape[key]}" for key in keys[:-1])
-            self.assertEqual(done.stdout.split(";")[0], f"{family}: {said}")
 
     def test_what_is_printed_reads_back(self):
         first = self.print_config("--optim.lr=0.1234567890123456", '--run.name=a "b" \\ c', "--data.train=x,y",

@@ -194,7 +194,7 @@ class Data(program.CliTest):
                  "got mask with {} (from the command line)")
         mask = (f"--data.train={self.a}", "--data.documents=mask", "--train.steps=1")
         self.assert_error(self.train(*mask, ranks=2), 2, needs.format("bytes, which have no such token"),
-                          "docs/data.md lists the names of such tokens")
+                          "docs/how-to/data.md lists the names of such tokens")
         plan = ("plan", *LAYERS, "--data.documents=mask")
         self.assert_error(program.run(*plan, f"--data.train={self.a}"), 2, needs.format("bytes, which have no such token"))
         self.assertEqual(program.run(*plan, "--data.train=none*.bin").returncode, 0)

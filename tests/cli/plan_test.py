@@ -166,10 +166,9 @@ class Plan(TrainingTest):
                 self.assertAlmostEqual(outside_mib(*options), usual + more, delta=50)
 
     def test_the_page_shows_what_plan_prints(self):
-        page = (ROOT / "docs/planning.md").read_text()
-        shown = re.findall(r"^```\n\$ ltrain (plan (?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-        shown = [(command, text) for command, text in shown if "--svg" not in command]
-        self.assertGreaterEqual(len(shown), 3)
+        page = (ROOT / "docs/explanation/planning.md").read_text()
+        shown = re.findall(r"^```console\n\$ ltrain (plan (?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+        self.assertGreaterEqual(len(shown), 2)
         for command, text in shown:
             with self.subTest(command=command):
                 self.assertEqual(program.run(*shlex.split(command.replace("\\\n", " "))).stdout, text)
@@ -380,7 +379,7 @@ class Plan(TrainingTest):
         unknown["machine"]["gpu"] = "NVIDIA B200"
         unknown = self.write("unknown.json", json.dumps(unknown))
         self.assert_error(program.run("plan", "--rates", unknown), 2,
-                          "[plan] --rates: the table of docs/planning.md has no row for NVIDIA B200",
+                          "[plan] --rates: the table of docs/explanation/planning.md has no row for NVIDIA B200",
                           "name the row to take other figures from: --gpu h200")
         self.assertIn("a step on h200", program.run("plan", "--rates", unknown, "--gpu", "h200").stdout)
 

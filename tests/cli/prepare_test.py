@@ -298,13 +298,13 @@ class Prepare(program.CliTest):
         unigram = self.write("unigram.json", '{"version": "1.0", "model": {"type": "Unigram", "vocab": []}}')
         self.assert_error(self.prepare(text, options=("--tokenizer", unigram)), 2,
                           f'[tokenizer] {unigram}: model.type: expected "BPE", found "Unigram"',
-                          "docs/data.md lists the tokenizers that are supported, and says how to train a model of another one")
+                          "docs/how-to/data.md lists the tokenizers that are supported, and says how to train a model of another one")
         split = {"type": "Split", "pattern": {"Regex": "\\b\\w+"}, "behavior": "Isolated"}
         letters = {"model": {"type": "BPE", "vocab": {"a": 0, "s": 1}, "merges": []}}
         pattern = self.write("pattern.json", json.dumps({**letters, "pre_tokenizer": split}))
         self.assert_error(self.prepare(text, options=("--tokenizer", pattern)), 2,
                           f'[tokenizer] {pattern}: pre_tokenizer: pattern "\\b\\w+": expected what has one meaning in all '
-                          "syntaxes of regular expressions, found \\b", "docs/data.md lists the tokenizers that are supported, and says how to train a model of another one")
+                          "syntaxes of regular expressions, found \\b", "docs/how-to/data.md lists the tokenizers that are supported, and says how to train a model of another one")
         endless = self.write("endless.json", json.dumps(letters))
         self.assert_error(self.prepare(text, options=("--tokenizer", endless, "--chat", "plain")), 2,
                           '[tokenizer] chat: template plain: expected a tokenizer with a token for "\\n", which ends a turn, '

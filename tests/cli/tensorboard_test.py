@@ -25,7 +25,7 @@ class TensorBoard(TrainingTest):
                      f"--data.val={self.folder}/data/val.bin", steps=steps)
 
     def assert_reader_sees_metrics_jsonl(self, steps):
-        """Checks that the reader sees the rows and evaluations up to `steps` that count by docs/metrics.md."""
+        """Checks that the reader sees the rows and evaluations up to `steps` that count by docs/reference/metrics.md."""
         rows, evals = {}, {}
         for line in self.lines():
             if line.get("event") == "start":

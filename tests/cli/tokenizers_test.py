@@ -63,7 +63,7 @@ class Tokenizers(training.TrainingTest):
             self.write(f"hf/{name}", content)
         kept = "its files are kept for export; sample and eval need --tokenizer FILE.json\n"
 
-        same = "--tokenizer FILE.json: the same tokenizer in a form that docs/data.md lists"
+        same = "--tokenizer FILE.json: the same tokenizer in a form that docs/how-to/data.md lists"
 
         def check(number, what):
             zero, out = self.folder / f"zero{number}", self.folder / f"out{number}"
@@ -92,7 +92,7 @@ class Tokenizers(training.TrainingTest):
         self.assert_error(self.train(*tune, run="refused", model=model, steps=1), 2,
                           f"[data] data.train: expected the tokenizer of model.from, {hf}/tokenizer.json, got {data}/tokenizer.json",
                           "`ltrain prepare` does not support that tokenizer: copy its tokenizer.json beside token files that another "
-                          "program made with it, or put the same tokenizer in a form that docs/data.md lists into the model's folder")
+                          "program made with it, or put the same tokenizer in a form that docs/how-to/data.md lists into the model's folder")
         (self.folder / "copied").mkdir()
         for name, source in (("train.bin", data), ("tokenizer.json", hf)):
             (self.folder / "copied" / name).write_bytes((source / name).read_bytes())

@@ -21,7 +21,8 @@ inline std::vector<std::int32_t> tokens_of(const std::string& path) {
   return tokens;
 }
 
-// The bits of a mask, as docs/data.md has them; empty if its header or its length are not those of `tokens` tokens.
+// The bits of a mask, as docs/reference/data-files.md has them; empty if its header or its length are not those of
+// `tokens` tokens.
 inline std::vector<int> mask_of(const std::string& path, std::size_t tokens) {
   const std::string bytes = read_text(path);
   const auto field = [&](std::size_t at) {

@@ -43,12 +43,12 @@ class Package(unittest.TestCase):
         header = struct.pack("<256i", 20240520, 1, 2000, *[0] * 253)
         (runs / "data/train.bin").write_bytes(header + struct.pack("<2000H", *(i % 7 for i in range(2000))))
         output(program, cwd=runs, OMP_NUM_THREADS="1")
-        rows = [json.loads(line) for line in (runs / "runs/program/metrics.jsonl").read_text().splitlines()]
+        rows = [json.loads(line) for line in (runs / "runs/default/metrics.jsonl").read_text().splitlines()]
         losses = [row["loss"] for row in rows if "event" not in row]
         self.assertEqual(len(losses), 100)
         self.assertGreater(losses[0], 5.0)
         self.assertLess(losses[-1], 2.0)
-        self.assertTrue((runs / "runs/program/checkpoints/step-00000100").is_dir())
+        self.assertTrue((runs / "runs/default/checkpoints/step-00000100").is_dir())
 
     def compile(self, source, program):
         pkg_config = {"PKG_CONFIG_PATH": str(self.lib_folder / "pkgconfig")}
@@ -79,11 +79,11 @@ class Package(unittest.TestCase):
         self.train(program)
 
     def test_the_program_of_own_models_builds_and_learns(self):
-        (self.project / "parity.cpp").write_text(printed("docs/own-models.md", "cpp", "int main"))
+        (self.project / "parity.cpp").write_text(printed("docs/how-to/own-models.md", "cpp", "int main"))
         folder = self.folder / "parity"
         (folder / "build").mkdir(parents=True)
         self.compile(self.project / "parity.cpp", folder / "build/parity")
-        commands = printed("docs/own-models.md", "sh", "build/parity train")
+        commands = printed("docs/how-to/own-models.md", "sh", "build/parity train")
         self.assertEqual(commands.count("mpirun -n 2 "), 1)
         done = output("bash", "-ec", commands.replace("mpirun -n 2 ", ""), cwd=folder, OMP_NUM_THREADS="1")
         for line in ("--model.bits", "parity; zero3", "1.15k parameters, 64 tokens a step on 2 ranks", "model: parity, 1.15k parameters",

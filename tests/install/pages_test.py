@@ -1,4 +1,5 @@
-"""Man pages and completion: they name all commands and options of --help, and the completion works in a shell."""
+"""Man pages and completion name all commands and options of --help, and the completion works in a shell. The tables of the
+reference pages are the program's."""
 
 import pathlib
 import re
@@ -9,6 +10,9 @@ import tempfile
 import unittest
 
 from commands import main, options, output
+
+REFERENCE = pathlib.Path(__file__).parents[2] / "docs/reference"
+REFERENCE_PAGES = ["command-line.md", "configuration.md", "exit-codes.md"]
 
 
 def help_of(*command):
@@ -109,10 +113,44 @@ class Pages(unittest.TestCase):
             if path.is_file():
                 self.assertEqual(path.read_bytes(), (self.folder / path.relative_to(again)).read_bytes())
 
+    def test_the_reference_pages_have_the_tables_of_the_program(self):
+        docs = self.folder / "reference"
+        docs.mkdir()
+        for name in REFERENCE_PAGES:
+            shutil.copy(REFERENCE / name, docs)
+        output(options.pages, "--docs", docs)
+        for name in REFERENCE_PAGES:
+            with self.subTest(page=name):
+                self.assertEqual((REFERENCE / name).read_text(), (docs / name).read_text(),
+                                 "renew it: cmake --build build/cpu --target reference_pages")
+
+    def test_a_reference_page_has_each_table_once(self):
+        docs = self.folder / "broken"
+        shutil.copytree(REFERENCE, docs)
+        page = docs / "configuration.md"
+        text = page.read_text()
+        run, name = "<!-- generated: run -->\n", "configuration.md: expected "
+        for broken, message in ((text.replace(run, ""), run.strip() + ", found none"),
+                                (text.replace("generated: record", "generated: run"), 'each generated block once, got "run"'),
+                                (text.replace(run, "<!-- generated: runs -->\n"), 'each generated block once, got "runs"'),
+                                (text[:text.rindex("<!-- end -->")], "<!-- end --> after each <!-- generated: NAME -->, found none")):
+            page.write_text(broken)
+            done = subprocess.run([options.pages, "--docs", docs], capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stderr), (1, f"error: [pages] {name}{message}\n"))
+            self.assertEqual(page.read_text(), broken)
+
+    def test_the_first_man_page_has_variables_and_exit_codes(self):
+        page = (self.folder / "man/ltrain.1").read_text()
+        self.assertIn(".SH ENVIRONMENT\n.TP\n\\fBLTRAIN_SECTION_KEY\\fR\n", page)
+        self.assertIn(".SH \"EXIT STATUS\"\n.TP\n\\fB0\\fR\ndone", page)
+        self.assertIn("\nExit codes:\n  0  ", output(options.ltrain, "--help"))
+        self.assertNotIn("Exit codes", output(options.ltrain, "plan", "--help"))
+
     def test_a_folder_must_be_named(self):
-        done = subprocess.run([options.pages], capture_output=True, text=True, timeout=60)
-        self.assertEqual((done.returncode, done.stderr),
-                         (2, "error: [usage] expected one folder\nhint: ltrain_pages FOLDER\n"))
+        for arguments in ((), ("--docs", "a", "b"), ("a", "b")):
+            done = subprocess.run([options.pages, *arguments], capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stderr), (2, "error: [usage] expected one folder\nhint: ltrain_pages FOLDER, "
+                                                                 "or ltrain_pages --docs FOLDER\n"))
 
 
 if __name__ == "__main__":

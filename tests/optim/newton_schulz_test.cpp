@@ -55,7 +55,7 @@ bool is_positive_definite(Matrix a) {
   return true;
 }
 
-// The formula of docs/numerics.md.
+// The formula of docs/explanation/numerics.md.
 Matrix reference(Matrix x) {
   const bool tall = x.rows > x.columns;
   const double scale = 0.2 * std::sqrt(static_cast<double>(std::max(x.rows, x.columns)));

@@ -1,5 +1,5 @@
 // The memory of each strategy, measured by the allocator's high-water marks and compared with the formulas of
-// docs/strategies.md and their bounds in a step.
+// docs/explanation/memory.md and their bounds in a step.
 #include <algorithm>
 
 #include "libtrain/memory/memory.h"

@@ -72,7 +72,8 @@ TEST_CASE("twenty steps take no memory from the system, and the same small chang
     INFO(strategy.name << ": " << first << " host allocations in a step");
     CHECK(memory::system_allocations() == system);
     CHECK(memory_live(kCpu).total == live);
-    // docs/memory.md says what they are: tape entries, tensor headers, handles of collectives. They do not grow.
+    // docs/explanation/memory.md says what they are: tape entries, tensor headers, handles of collectives. They do not
+    // grow.
 #ifndef __SANITIZE_ADDRESS__
     CHECK(first > 100);
     CHECK(most <= first + first / 10);

@@ -3,7 +3,7 @@
 lines.
 
 The twin starts from the weights that `ltrain checkpoint export DIR --format safetensors --out HF` wrote and reads the
-same token file in file order (libtrain runs with --data.shuffle=false). Everything else follows docs/numerics.md: the
+same token file in file order (libtrain runs with --data.shuffle=false). Everything else follows docs/explanation/numerics.md: the
 loss is the mean over the targets of the global batch that are not ignored, grad_norm the global L2 norm before clipping.
 
     twin.py --hf HF --train train.bin --seq 128 --micro-batch 4 --steps 50 --lr 1e-3 --warmup 10 --out twin.jsonl

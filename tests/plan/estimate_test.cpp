@@ -293,8 +293,8 @@ TEST_CASE("estimate: counted traffic is that of the formula", "[estimate]") {
   CHECK(work.traffic_bytes == 2 * (4 * (L * (forward + backward) + ends) + scalars) + 3 * 4 * M * V + optimizer);
 }
 
-// The floors of docs/gpu-measured.md (matmuls and attention of a step one after another on an H200, and the bytes that
-// must move), and the steps on two cores of docs/performance.md.
+// The floors of bench/notes/gpu.md (matmuls and attention of a step one after another on an H200, and the bytes that
+// must move), and the steps on two cores of bench/notes/README.md.
 TEST_CASE("estimate: within 15 % of floors on GPUs and of steps on two cores", "[estimate]") {
   const PlanMachine h200{"h200", 0, 1}, cpu{"cpu", 0, 2};
   CHECK(planned("gpt2-124m", 64, 1024, "bf16", h200).step_time.total_ms() == Approx(93.5).epsilon(0.15));
@@ -308,7 +308,7 @@ TEST_CASE("estimate: within 15 % of floors on GPUs and of steps on two cores", "
   CHECK(planned("llama-tiny", 8, 256, "bf16", cpu).step_time.total_ms() == Approx(19.4).epsilon(0.15));
 }
 
-// The H200 steps of docs/planning.md.
+// The H200 steps of bench/notes/planning.md.
 TEST_CASE("estimate: within 12 % of measured steps on GPUs", "[estimate]") {
   const PlanMachine h200{"h200", 0, 1};
   CHECK(planned("gpt2-124m", 64, 1024, "bf16", h200).step_time.total_ms() == Approx(110.1).epsilon(0.12));

@@ -35,5 +35,5 @@ TEST_CASE("packer: at most 3 % above what lives at one time, on every preset but
       }
     }
   }
-  CHECK(packed == 180);  // as docs/memory.md says
+  CHECK(packed == 180);  // as docs/explanation/memory.md says
 }

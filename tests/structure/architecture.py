@@ -1,4 +1,4 @@
-"""Checks that docs/architecture.md matches the tree. Its table of folders must have the folder of each layer. In its
+"""Checks that docs/explanation/architecture.md matches the tree. Its table of folders must have the folder of each layer. In its
 table of questions, each file must exist and have the functions of its row. Run with the root of the source tree; prints
 each violation."""
 
@@ -32,7 +32,7 @@ def folder_complaints(text):
              for folder in expanded(re.findall(r"`([^`]+)`", cells[0]))]
     for layer in (layer for row in LAYERS for layer in row):
         if folder_of_layer(layer) not in named:
-            yield f"docs/architecture.md: no row for {folder_of_layer(layer)}"
+            yield f"docs/explanation/architecture.md: no row for {folder_of_layer(layer)}"
 
 
 def question_complaints(root, text):
@@ -41,16 +41,16 @@ def question_complaints(root, text):
         for name in re.findall(r"`([^`]+\.(?:h|cpp))`", files + functions):
             found = [root / folder / name for folder in ROOTS if (root / folder / name).is_file()]
             if not found:
-                yield f"docs/architecture.md: {question}: no file {name}"
+                yield f"docs/explanation/architecture.md: {question}: no file {name}"
             texts += [path.read_text() for path in found]
         for name in re.findall(r"`([\w:]+)\(\)`", functions):
             if not any(re.search(rf"\b{name.split('::')[-1]}\(", each) for each in texts):
-                yield f"docs/architecture.md: {question}: {name}() is not in {files}"
+                yield f"docs/explanation/architecture.md: {question}: {name}() is not in {files}"
 
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    text = (root / "docs/architecture.md").read_text()
+    text = (root / "docs/explanation/architecture.md").read_text()
     return report([*folder_complaints(text), *question_complaints(root, text)], len(list(rows_of(text, "| question |"))), "rows")
 
 

@@ -1,7 +1,7 @@
 """Checks that every public header compiles alone, with only its own folder on the include path, and includes only the
 standard library and other public headers; that a program with strict warnings can fill the option structs by designated
 initialisers (options.cpp); and that the structs of the configuration have their members in the order of
-docs/configuration.md. Arguments: the root of the source tree, the C++ compiler."""
+docs/reference/configuration.md. Arguments: the root of the source tree, the C++ compiler."""
 
 import concurrent.futures
 import pathlib
@@ -43,7 +43,7 @@ def complaints(compiler, include, text):
 def documented(page):
     """A program that fills each section of the configuration by designated initialisers, in the order of the page."""
     uses = []
-    for section, table in re.findall(r"^## \[(\w+)\]\n\n\| key (.*?)\n\n", page, re.MULTILINE | re.DOTALL):
+    for section, table in re.findall(r"^<!-- generated: (\w+) -->\n\n\| key (.*?)\n\n", page, re.MULTILINE | re.DOTALL):
         keys = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
         structs = {f"{section.capitalize()}Config": keys}
         if section == "model":  # the preset is a key of the program alone
@@ -63,7 +63,7 @@ def main():
     failures = [f"{path.name} includes {name}" for path in headers for name in foreign_includes(path.read_text())]
     programs = [f'#include "{path.relative_to(include)}"\n' * 2 for path in headers]
     programs.append((root / "tests/structure/options.cpp").read_text())
-    programs.append(documented((root / "docs/configuration.md").read_text()))
+    programs.append(documented((root / "docs/reference/configuration.md").read_text()))
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         failures += [text for text in pool.map(lambda text: complaints(sys.argv[2], include, text), programs) if text]
     print(*failures, f"{len(headers)} headers, {len(failures)} failures", sep="\n")

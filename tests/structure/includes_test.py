@@ -155,7 +155,7 @@ class Includes(unittest.TestCase):
                                    (page.replace("a.h", "b.h"), ["A?: no file b.h", "A?: f() is not in `b.h`"]),
                                    (page.replace("f()", "g()"), ["A?: g() is not in `a.h`"])):
                 found = [*architecture.folder_complaints(text), *architecture.question_complaints(pathlib.Path(folder), text)]
-                self.assertEqual(found, [f"docs/architecture.md: {each}" for each in expected])
+                self.assertEqual(found, [f"docs/explanation/architecture.md: {each}" for each in expected])
 
     def test_files_of_no_layer(self):
         for name in ["libtrain/include/libtrain/surprise.h", "libtrain/include/libtrain/detail/error.h", "libtrain/include/libtrain/tensor/detail/a.h",

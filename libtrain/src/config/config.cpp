@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 #include "config/config_schema.h"
@@ -16,6 +17,7 @@
 #include "config/nearest.h"
 #include "config/optimizer_choices.h"
 #include "config/origin.h"
+#include "config/variables.h"
 #include "io/lower_case.h"
 #include "libtrain/device/device.h"
 #include "libtrain/error.h"
@@ -25,13 +27,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "LTRAIN_";
-// Variables that the program reads but that are not configuration.
-constexpr std::string_view kReserved[] = {"LTRAIN_FAULT",           "LTRAIN_TOKEN",     "LTRAIN_RESTART",
-                                          "LTRAIN_DIE_WITH_PARENT", "LTRAIN_LISTEN_FD", "LTRAIN_COMMAND"};
+// Whether the program reads the variable, but not as a configuration key.
+bool is_reserved(std::string_view variable) {
+  return std::ranges::find(kVariables, variable, &Variable::name) != std::end(kVariables);
+}
 
 std::string variable_of(const Key& key) {
-  std::string variable = fmt::format("{}{}", kPrefix, key.full_name());
+  std::string variable = fmt::format("{}{}", kVariablePrefix, key.full_name());
   for (char& c : variable) c = c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return variable;
 }
@@ -158,7 +160,7 @@ class Layers {
 
   // LTRAIN_TRAIN_SEDE is near train.seed, LTRAIN_LR near optim.lr.
   std::string hint_for_variable(const std::string& variable) const {
-    std::string name = io::lower_case(variable.substr(kPrefix.size()));
+    std::string name = io::lower_case(variable.substr(kVariablePrefix.size()));
     if (is_section(keys_, name)) return fmt::format("{} is a section: {}_KEY sets its keys", name, variable);
     const std::size_t underscore = name.find('_');
     if (underscore != name.npos && is_section(keys_, name.substr(0, underscore))) name[underscore] = '.';
@@ -189,12 +191,11 @@ void add_environment(Layers& layers) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::size_t equals = text.find('=');
-    if (text.starts_with(kPrefix) && equals != std::string_view::npos)
+    if (text.starts_with(kVariablePrefix) && equals != std::string_view::npos)
       given.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   for (const auto& [variable, value] : given) {
-    if (std::find(std::begin(kReserved), std::end(kReserved), variable) == std::end(kReserved))
-      layers.set_variable(variable, value);
+    if (!is_reserved(variable)) layers.set_variable(variable, value);
   }
 }
 

@@ -132,11 +132,10 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(model, freeze, any(), "list of patterns for the names of parameters to freeze; * matches any text"),
 
     LT_KEY(data, train, text(),
-           "list of training token files or glob patterns; on the command line or in the environment, separate them "
-           "with commas"),
+           "list of training token files or glob patterns, separated by commas outside the --config file"),
     LT_KEY(data, val, text(), "list of token files for evaluation, given like data.train"),
     LT_KEY(data, sources, any(),
-           "list of {files, weight} tables, instead of data.train; on the command line or in the environment, pass "
+           "list of {files, weight} tables, instead of data.train; outside the --config file, pass "
            "FILES:WEIGHT,FILES:WEIGHT or JSON"),
     LT_KEY(data, documents, named<Documents>(),
            "mask: attention and targets stay within a document, which ends at an end-of-text token, and positions "
@@ -216,8 +215,7 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(optim, ema, from_0_below_1(),
            "decay of a moving average of the weights, for --weights ema of other commands; 0 disables the average"),
     LT_KEY(optim, groups, any(),
-           "list of {match, lr_scale, weight_decay, optimizer} tables; on the command line or in the environment, "
-           "pass JSON"),
+           "list of {match, lr_scale, weight_decay, optimizer} tables; outside the --config file, pass JSON"),
 
     LT_KEY(checkpoint, dir, text_or_empty(), "folder of checkpoints; empty: <run.dir>/checkpoints"),
     LT_KEY(checkpoint, every, at_least(0),

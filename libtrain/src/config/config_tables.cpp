@@ -168,7 +168,7 @@ void TableFields::fail(const std::string& field, const std::string& expected, co
 
 void TableFields::refuse(const std::string& field, const std::vector<std::string>& known) const {
   throw UsageError("config", fmt::format("unknown field {}.{}", name_, field),
-                   nearest_hint(field, known, "docs/configuration.md"));
+                   nearest_hint(field, known, "docs/reference/configuration.md"));
 }
 
 void TableFields::fail_missing(const std::string& field, const std::string& expected) const {

@@ -43,7 +43,7 @@ void DocumentReader::open_current() {
   const bool needs_end = kind_ != Kind::text && chat_ == nullptr && tokenizer_.bytes_per_token() == 0;
   if (needs_end && !tokenizer_.end_of_text()) {
     throw UsageError("data", "tokenizer: expected a token that ends documents, found none in " + options_.tokenizer,
-                     "docs/data.md lists the names of such tokens; text files need none");
+                     "docs/how-to/data.md lists the names of such tokens; text files need none");
   }
   const bool takes_any_bytes = kind_ != Kind::json_lines && tokenizer_.bytes_per_token() == 1;
   stream_ = open_input(path, takes_any_bytes ? InputContent::bytes : InputContent::text);

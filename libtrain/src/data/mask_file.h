@@ -1,4 +1,4 @@
-// Mask files: one bit for each token, 1 if the token is a target. docs/data.md describes the format.
+// Mask files: one bit for each token, 1 if the token is a target. docs/reference/data-files.md describes the format.
 #pragma once
 
 #include <cstdint>

@@ -273,7 +273,7 @@ PrepareResult prepare(const PrepareOptions& given) {
     throw UsageError("data",
                      "pack: expected a tokenizer with a token that ends documents, which fills blocks, found none in " +
                          options.tokenizer,
-                     "docs/data.md lists the names of such tokens");
+                     "docs/how-to/data.md lists the names of such tokens");
   }
   const std::vector<std::string> paths = data::expand_files(options.inputs);
   data::require_text(options, paths);

@@ -1,4 +1,4 @@
-// Writes token files and their masks (docs/data.md has both formats).
+// Writes token files and their masks (docs/reference/data-files.md has both formats).
 #pragma once
 
 #include <cstdint>

@@ -190,7 +190,7 @@ LoadedModel load_model(const std::string& directory, const LoadOptions& options)
     loaded.tokenizer_problem = unsupported_reason(loaded.tokenizer_text, found.state.tokenizer_files, where);
   loaded.tokenizer_hint = loaded.tokenizer_problem.empty()
                               ? "--tokenizer byte, or the tokenizer.json that `ltrain prepare` wrote beside the data"
-                              : "--tokenizer FILE.json: the same tokenizer in a form that docs/data.md lists";
+                              : "--tokenizer FILE.json: the same tokenizer in a form that docs/how-to/data.md lists";
   loaded.step = found.state.step;
   loaded.directory = found.folder;
   return loaded;

@@ -85,8 +85,7 @@ const std::vector<SpecField>& spec_fields() {
        "base of rotary positions (rope_theta); 0 uses model.from's value, else the family's", false, false},
       {"rope_scaling", &T::rope_scaling, 0, 0,
        "scaling of rotary positions: linear:FACTOR, llama3:FACTOR,LOW,HIGH,ORIGINAL (FACTOR >= 1, LOW < HIGH) or "
-       "none; if unset, or empty in the --config file: model.from's value, else the preset's; if empty on the command "
-       "line or in the environment: none",
+       "none; if unset, or empty in the --config file: model.from's value, else the preset's; if empty elsewhere: none",
        true},
       {"tie_embeddings", &T::tie_embeddings, 0, 0,
        "share the embedding table with the output head; auto uses the preset's value"},
@@ -97,8 +96,8 @@ const std::vector<SpecField>& spec_fields() {
       {"window", &T::window, 0, kMostChannels,
        "attention window in positions, the token's own included; 0 uses the preset's value, else no window", true},
       {"lora", &T::lora, 0, 0,
-       "train only LoRA adapters, described by a {rank, alpha, targets} table; on the command line or in the "
-       "environment, pass its fields one by one, or JSON", true, false},
+       "train only LoRA adapters, described by a {rank, alpha, targets} table; outside the --config file, pass its "
+       "fields one by one, or JSON", true, false},
       {"dropout", &T::dropout, 0, 1,
        "dropout probability in training; if unset, or 0 in the --config file: the value of the checkpoint in "
        "model.from, if any, else 0",

@@ -1,4 +1,4 @@
-// Matrices in e4m3 for a linear layer's matmuls (docs/numerics.md, "FP8").
+// Matrices in e4m3 for a linear layer's matmuls (docs/explanation/numerics.md, "FP8").
 #pragma once
 
 #include <vector>

@@ -1,7 +1,7 @@
 // QuantizedGather: gathers the matrices of a block in e4m3, half the bytes of bf16, for matmuls that would quantize
-// them after the gather (docs/numerics.md, "FP8"). A scale belongs to a whole row, but a shard may hold only a part of
-// it. So the ranks exchange the largest magnitudes of rows once in a step or evaluation, together with the parameters
-// that stay in bf16, such as norms and biases. Results are bit-identical to a gather in bf16.
+// them after the gather (docs/explanation/numerics.md, "FP8"). A scale belongs to a whole row, but a shard may hold
+// only a part of it. So the ranks exchange the largest magnitudes of rows once in a step or evaluation, together with
+// the parameters that stay in bf16, such as norms and biases. Results are bit-identical to a gather in bf16.
 #pragma once
 
 #include <cstddef>

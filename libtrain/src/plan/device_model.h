@@ -10,7 +10,8 @@
 
 namespace lt::planner {
 
-// Rates that large work of suitable shapes reaches, not data sheet values. docs/planning.md gives the source of each.
+// Rates that large work of suitable shapes reaches, not data sheet values. docs/explanation/planning.md gives the
+// source of each.
 struct DeviceModel {
   std::string_view name;
   double matmul_tflops_f32, matmul_tflops_bf16;
@@ -29,18 +30,18 @@ struct DeviceModel {
   bool overlaps;      // collectives run while the rank computes
 };
 
-// Memory that libraries take on a GPU, as measured (docs/planning.md): CUDA and its libraries; NCCL if there are
-// several ranks; NCCL's buffers if it gathers between the ranks of a host; and its buffers for messages, for each peer
-// on the host.
+// Memory that libraries take on a GPU, as measured (docs/explanation/planning.md): CUDA and its libraries; NCCL if
+// there are several ranks; NCCL's buffers if it gathers between the ranks of a host; and its buffers for messages, for
+// each peer on the host.
 inline constexpr double kCudaMib = 545, kNcclMib = 565, kNcclGathersMib = 476, kNcclPeerMib = 400;
 
-// What an operation on the CPU takes besides its work, in microseconds, as measured (docs/planning.md).
+// What an operation on the CPU takes besides its work, in microseconds, as measured (docs/explanation/planning.md).
 inline constexpr double kCpuOperationUs = 0.5;
 
 // The fraction of its speed that work on a GPU loses while a collective runs. kLossToTransfer: while data move inside
 // the node, which takes memory bandwidth, and multiprocessors for sums (from measured steps on two GPUs,
-// docs/planning.md). kLossToWaiting: while a collective of several nodes waits for other ranks or for the network,
-// because NCCL holds 24 of 132 multiprocessors.
+// docs/explanation/planning.md). kLossToWaiting: while a collective of several nodes waits for other ranks or for the
+// network, because NCCL holds 24 of 132 multiprocessors.
 inline constexpr double kLossToTransfer = 0.4, kLossToWaiting = 24.0 / 132;
 
 // Throws UsageError that lists the known names.

@@ -24,7 +24,8 @@ PlanMachine measured_machine(const std::vector<std::string>& files, const std::s
   } else if (!device.empty()) {
     machine.device = device;  // the nearest, as the user says
   } else {
-    throw UsageError("plan", fmt::format("--rates: the table of docs/planning.md has no row for {}", rates->gpu),
+    throw UsageError("plan",
+                     fmt::format("--rates: the table of docs/explanation/planning.md has no row for {}", rates->gpu),
                      "name the row to take other figures from: --gpu h200");
   }
   if (!device.empty() && device != machine.device) {

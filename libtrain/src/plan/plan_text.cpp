@@ -130,7 +130,7 @@ std::string estimate_text(const Plan& plan) {
   std::string text = fmt::format(
       "a step on {}, {}, estimated by the rates in {}\n", planner::device_text(plan.machine),
       plan.ranks <= node ? std::string("one node") : fmt::format("{} rank{} a node", node, node == 1 ? "" : "s"),
-      plan.machine.rates == nullptr ? "docs/planning.md"
+      plan.machine.rates == nullptr ? "docs/explanation/planning.md"
                                     : fmt::format("{}", fmt::join(plan.machine.rates->files, ", ")));
   text += line("matmuls", time.matmuls_ms) + line("attention", time.attention_ms);
   text += line("memory traffic", time.traffic_ms);

@@ -29,7 +29,7 @@
 namespace lt::planner {
 namespace {
 
-// Computes bytes by the formulas of docs/strategies.md.
+// Computes bytes by the formulas of docs/explanation/memory.md.
 void evaluate_formulas(Plan& plan, const Resolved& resolved, const std::vector<OptimizerGroupUse>& groups,
                        double padded, double trained, int shard_ranks) {
   const Strategy& strategy = resolved.parallel.strategy;

@@ -1,4 +1,4 @@
-// The record of one step, for metrics.jsonl, the console and log.txt. docs/metrics.md explains every field.
+// The record of one step, for metrics.jsonl, the console and log.txt. docs/reference/metrics.md explains every field.
 #pragma once
 
 #include <array>

@@ -18,9 +18,9 @@ class Sink {
   virtual void sync() = 0;
 };
 
-// Writes a table with the column names in the first row and one row per step, with fields of docs/metrics.md and
-// without evaluations. A resumed run appends. If another version wrote the last column names in the file, it writes its
-// own names first.
+// Writes a table with the column names in the first row and one row per step, with fields of docs/reference/metrics.md
+// and without evaluations. A resumed run appends. If another version wrote the last column names in the file, it writes
+// its own names first.
 std::unique_ptr<Sink> make_csv_sink(const std::string& path);
 
 // Creates a new TensorBoard event file in `folder`. `first_step` is the first step of this start: TensorBoard drops the

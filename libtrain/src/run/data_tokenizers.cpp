@@ -39,7 +39,8 @@ std::string shown(const NamedTokenizer& tokenizer) {
 std::string hint_of(const NamedTokenizer& expected, const NamedTokenizer& other) {
   if (!expected.text.empty() && supported_tokenizer(expected.text, expected.place) == nullptr) {
     return "`ltrain prepare` does not support that tokenizer: copy its tokenizer.json beside token files that another "
-           "program made with it, or put the same tokenizer in a form that docs/data.md lists into the model's folder";
+           "program made with it, or put the same tokenizer in a form that docs/how-to/data.md lists into the model's "
+           "folder";
   }
   if (other.text.empty()) return "token files without a tokenizer.json count as bytes: put theirs beside them";
   if (expected.text.empty() && expected.key == "model.from")

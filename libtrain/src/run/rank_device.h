@@ -22,7 +22,7 @@ Group group_for(const Group& group, CommBackend backend, Device device);
 std::unique_ptr<profile::KernelProfile> kernel_profile_for(Size profile_steps, Device device);
 
 // The device's dense bf16 peak in TFLOP/s, from the data sheet; 0 if the device is not in the table of
-// docs/planning.md.
+// docs/explanation/planning.md.
 double dense_tflops_bf16(Device device);
 
 }  // namespace lt::run

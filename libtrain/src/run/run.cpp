@@ -177,7 +177,8 @@ void Run::stage_done(const char* stage) {
   stage_begin_ = now;
 }
 
-// FLOPs per second, counted as in docs/metrics.md, over the data sheet's dense peak. Known for bf16 and f16 only.
+// FLOPs per second, counted as in docs/reference/metrics.md, over the data sheet's dense peak. Known for bf16 and f16
+// only.
 double Run::mfu(double tokens_per_s_per_rank) const {
   return dense_flops_ > 0 && plan.flops_per_token > 0 ? tokens_per_s_per_rank * plan.flops_per_token / dense_flops_
                                                       : -1;

@@ -61,7 +61,7 @@ std::uint32_t end_of_documents(const DataSpec& data, const Tokenizer* tokenizer)
                                                           : "a tokenizer.json without such a token";
   throw UsageError("config", "data.documents",
                    fmt::format("cross without a tokenizer with an end-of-text token beside {}", data.key),
-                   fmt::format("mask with {}", found), "docs/data.md lists the names of such tokens");
+                   fmt::format("mask with {}", found), "docs/how-to/data.md lists the names of such tokens");
 }
 
 void require_end_of_documents(const DataSpec& data) {

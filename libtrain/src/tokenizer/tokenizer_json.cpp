@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kHint =
-    "docs/data.md lists the tokenizers that are supported, and says how to train a model of another one";
+    "docs/how-to/data.md lists the tokenizers that are supported, and says how to train a model of another one";
 // The pattern of the ByteLevel pre-tokenizer (Radford et al. 2019).
 constexpr const char* kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 

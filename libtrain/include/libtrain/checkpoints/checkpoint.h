@@ -1,6 +1,6 @@
 // Sharded checkpoints. Each rank writes the ranges that it owns to its own HDF5 file. A manifest, written last, makes
-// the files a checkpoint: a step folder without a valid manifest is no checkpoint. docs/checkpoint-format.md describes
-// the format.
+// the files a checkpoint: a step folder without a valid manifest is no checkpoint. docs/reference/checkpoint-format.md
+// describes the format.
 //
 //   checkpoints/step-00001000/{manifest.json, rank-00000.h5, ...}
 //

@@ -1,6 +1,6 @@
 // The configuration of a run: one struct per section. One table (config/config_schema.cpp) binds the members to key
-// names; docs/configuration.md explains every key, in the order of the members. Later layers override earlier ones:
-// defaults, TOML file, environment (LTRAIN_SECTION_KEY), command line (--section.key=value).
+// names; docs/reference/configuration.md explains every key, in the order of the members. Later layers override earlier
+// ones: defaults, TOML file, environment (LTRAIN_SECTION_KEY), command line (--section.key=value).
 #pragma once
 
 #include <cstdint>

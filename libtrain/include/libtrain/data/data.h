@@ -25,8 +25,8 @@ enum class TokenFormat {
   raw16,      // headerless uint16
 };
 
-// A token file NAME.bin, and its mask NAME.mask if there is one. The mask says which tokens are targets. docs/data.md
-// describes both formats. Ranges are read on demand. Several threads may read at once.
+// A token file NAME.bin, and its mask NAME.mask if there is one. The mask says which tokens are targets.
+// docs/reference/data-files.md describes both formats. Ranges are read on demand. Several threads may read at once.
 class TokenFile {
  public:
   // Opens the file and reads its header. Throws DataError, which names file, offset, expected and actual, for a file
@@ -100,8 +100,8 @@ class TokenLoader : public BatchSource {
   // invalid or too short.
   TokenLoader(const std::vector<std::string>& files, const BatchShape& shape, const DataOptions& options = {});
   // A loader that mixes several sources by weight. Among the first n samples, the number from each source is its share
-  // of n, to within one sample. Each source has its own epochs. Also throws UsageError for weights that docs/data.md
-  // does not allow.
+  // of n, to within one sample. Each source has its own epochs. Also throws UsageError for weights that
+  // docs/how-to/data.md does not allow.
   static TokenLoader mix(const std::vector<DataSource>& sources, const BatchShape& shape,
                          const DataOptions& options = {});
 

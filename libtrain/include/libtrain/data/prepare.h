@@ -63,12 +63,12 @@ struct PrepareResult {
 // resumes a killed one.
 //
 // Memory does not grow with the input, but with its longest line, document or word. If the tokenizer does not allow a
-// text to be cut (see docs/data.md), the complete text is one word. During the work, `out` holds a folder prepare.tmp.
-// If the process is killed, or the system fails (a full disk, an unreadable input, no memory), the next call with the
-// same options and unchanged inputs continues from that folder and writes the same files; with standard input it begins
-// anew. All files are complete on disk before the first one gets its final name. Throws UsageError for invalid options.
-// Throws DataError, which names file, line and field, for invalid input, for input whose beginning is not UTF-8 text,
-// and if no token of any conversation is a target.
+// text to be cut (see docs/how-to/data.md), the complete text is one word. During the work, `out` holds a folder
+// prepare.tmp. If the process is killed, or the system fails (a full disk, an unreadable input, no memory), the next
+// call with the same options and unchanged inputs continues from that folder and writes the same files; with standard
+// input it begins anew. All files are complete on disk before the first one gets its final name. Throws UsageError for
+// invalid options. Throws DataError, which names file, line and field, for invalid input, for input whose beginning is
+// not UTF-8 text, and if no token of any conversation is a target.
 PrepareResult prepare(const PrepareOptions& options);
 
 }  // namespace lt

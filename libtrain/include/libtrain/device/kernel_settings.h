@@ -19,7 +19,8 @@ struct KernelSettings {
   // Sizes of matmuls may occur only once, as with prompts of many lengths. On CUDA, algorithms are then not timed: a
   // matmul takes the result of an earlier search, or the algorithm that cuBLASLt ranks first.
   bool varied_sizes = false;
-  // Linear layers of blocks quantize bf16 activations and weights to e4m3 for their matmuls (docs/numerics.md, "FP8").
+  // Linear layers of blocks quantize bf16 activations and weights to e4m3 for their matmuls
+  // (docs/explanation/numerics.md, "FP8").
   bool fp8 = false;
 
   bool operator==(const KernelSettings&) const = default;

@@ -21,8 +21,8 @@ struct Lora {
   bool operator==(const Lora&) const = default;
 };
 
-// The shape and options of a transformer, in the order of docs/configuration.md. with_defaults() completes it: a member
-// that is zero, empty or unset gets the family's default (src/nn/model_family.h).
+// The shape and options of a transformer, in the order of docs/reference/configuration.md. with_defaults() completes
+// it: a member that is zero, empty or unset gets the family's default (src/nn/model_family.h).
 struct TransformerSpec {
   std::string family = "gpt2";
   Size layers = 0, heads = 0;  // blocks; query heads per block

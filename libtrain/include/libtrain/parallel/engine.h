@@ -65,7 +65,7 @@ struct EngineOptions {
   // CUDA with dtype f32 only. Matmuls round their operands to TF32.
   bool tf32 = false;
   // With dtype bf16 only. Linear layers of blocks multiply in e4m3, with scales computed from the current values
-  // (docs/numerics.md, "FP8"). CUDA devices must have compute capability 9.0.
+  // (docs/explanation/numerics.md, "FP8"). CUDA devices must have compute capability 9.0.
   bool fp8 = false;
   // True: targets of a step may be kIgnoredTarget. They must be i32, and the model must be a transformer or its loss()
   // must call nn::cross_entropy(). The loss is the mean over the non-ignored targets of the global batch: before the
@@ -104,7 +104,8 @@ class StepResult {
   Event done_;
 };
 
-// The state of dynamic loss scaling in f16, and the number of skipped updates. docs/numerics.md explains both.
+// The state of dynamic loss scaling in f16, and the number of skipped updates. docs/explanation/numerics.md explains
+// both.
 struct LossScale {
   float scale = 1;
   Size steps = 0;    // f16: number of steps with finite gradients since the scale last changed
@@ -228,7 +229,7 @@ class Engine {
   // reason. Empty without NCCL and for one rank.
   std::string peer_memory() const;
 
-  // Elements of all units, padding included: P in the formulas of docs/strategies.md.
+  // Elements of all units, padding included: P in the formulas of docs/explanation/memory.md.
   Size padded_parameters() const;
   Size padded_trained() const;  // only trained parameters
   Size largest_unit() const;    // elements of the largest unit, padding included

@@ -30,7 +30,7 @@ inline constexpr int kMostRanks = 1 << 20;  // limit of `ranks` in a plan
 
 // The machine that a plan is for.
 struct PlanMachine {
-  std::string device = "cpu";  // a row of the table in docs/planning.md: h100, h200, a100, cpu
+  std::string device = "cpu";  // a row of the table in docs/explanation/planning.md: h100, h200, a100, cpu
   int ranks_per_node = 0;      // 0: from the table; for cpu all ranks
   int cores = 1;               // per rank; must be 1 unless device is cpu
   std::shared_ptr<const planner::MeasuredRates> rates =
@@ -79,7 +79,7 @@ struct Plan {
   std::vector<Size> per_rank;  // peak bytes of each rank
   MemoryUse ledger;            // bytes by owner, at the peak of the fullest rank
   // The memory of the GPU, and the bytes of it that CUDA, NCCL and the rounding of blocks to pages take
-  // (docs/planning.md). Both are 0 on the CPU, whose memory is unknown.
+  // (docs/explanation/planning.md). Both are 0 on the CPU, whose memory is unknown.
   Size device_bytes = 0, outside_bytes = 0;
   // Host memory of a rank for the buffers of asynchronous saves and for in-memory checkpoints. peak_bytes does not
   // include it: on the CPU, a rank needs the sum of both.
@@ -105,7 +105,7 @@ struct Plan {
   // A shard size that makes a step faster, and its tokens/s (meaningless without it). find_faster_shards() sets them.
   std::optional<int> faster_shard_size;
   double faster_tokens_per_s = 0;
-  // Bytes of a rank by the formulas of docs/strategies.md, where P includes padding.
+  // Bytes of a rank by the formulas of docs/explanation/memory.md, where P includes padding.
   double formula_parameters = 0, formula_gradients = 0, formula_optimizer = 0;
 
   bool fits_device() const { return device_bytes == 0 || peak_bytes + outside_bytes <= device_bytes; }

@@ -1,5 +1,5 @@
-// The activities among which the time of a step is divided: `breakdown_ms` in metrics.jsonl. docs/metrics.md explains
-// each of them.
+// The activities among which the time of a step is divided: `breakdown_ms` in metrics.jsonl. docs/reference/metrics.md
+// explains each of them.
 #pragma once
 
 #include <array>

@@ -23,9 +23,9 @@
 
 namespace LT_API lt {
 
-// The sections of a configuration; docs/configuration.md explains every key. [model] has only `from` and `freeze`,
-// because the program makes the model. The members after the sections replace keys, which must then have their
-// defaults.
+// The sections of a configuration; docs/reference/configuration.md explains every key. [model] has only `from` and
+// `freeze`, because the program makes the model. The members after the sections replace keys, which must then have
+// their defaults.
 struct TrainerOptions {
   WeightsConfig model = {};
   DataConfig data = {};  // training files unless the program passes batches, and data.val unless it passes `evaluation`

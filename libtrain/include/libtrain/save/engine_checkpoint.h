@@ -11,9 +11,9 @@
 
 namespace LT_API lt {
 
-// Both functions use the format of docs/checkpoint-format.md, as train() does. `group` must have the engine's ranks,
-// and all of them must call the function. Both throw UsageError for a model with adapters (model.lora); only train()
-// can save adapters.
+// Both functions use the format of docs/reference/checkpoint-format.md, as train() does. `group` must have the engine's
+// ranks, and all of them must call the function. Both throw UsageError for a model with adapters (model.lora); only
+// train() can save adapters.
 
 // Options of save().
 struct EngineSaveOptions {

@@ -25,8 +25,8 @@ struct ChatTokens {
   std::vector<bool> trained;
 };
 
-// A named way to write conversations, for one tokenizer. docs/data.md shows the templates. Several threads may use one
-// object at a time.
+// A named way to write conversations, for one tokenizer. docs/how-to/data.md shows the templates. Several threads may
+// use one object at a time.
 class ChatTemplate {
  public:
   // The tokenizer must outlive the template. Throws UsageError for an unknown name, and if the tokenizer has no token
