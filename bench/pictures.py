@@ -74,7 +74,7 @@ def speed():
 def scaling():
     """Bars from zero: efficiency of two and four GPUs under each strategy."""
     files = measured.scaling()
-    parts, y, scale = legend(["two H200", "four H200, in figures"], 50, [110, 0]), 80, WIDTH - 160
+    parts, y, scale = legend(["two H200", "four H200 (numbers)"], 50, [110, 0]), 80, WIDTH - 160
     for model in ("gpt2-1.5b", "llama-1b"):
         rows = measured.load(files[model, "bf16"])["rows"]
         parts.append(text(12, y, model, "soft"))
