@@ -56,7 +56,7 @@ def legend(names, y, widths):
 def speed():
     """Bars from zero: speed in units of PyTorch's, of the medians of one run."""
     ones = [(model, row) for model, row in measured.one_gpu()["bf16"].items()]
-    fours = [(f"{row['model']}, {how}", row) for strategy, how in (("zero1", "ZeRO-1"), ("zero3", "ZeRO-3"))
+    fours = [(f"{row['model']}, {how}", row) for strategy, how in (("ddp", "DDP"), ("zero3", "ZeRO-3, FSDP2"))
              for row in measured.four_gpus()
              if row["dtype"] == "bf16" and row["strategy"] == strategy and "torch" in row and "min_ms" not in row["torch"]]
     parts, y, scale = legend(["libtrain", "PyTorch 2.11"], 50, [100, 0]), 80, (WIDTH - 70) / 1.35
