@@ -65,7 +65,14 @@ def origin(rows):
 
 
 def one_gpu():
-    rows = measured.one_gpu()["bf16"]
+    return one_gpu_rows(measured.one_gpu()["bf16"])
+
+
+def one_h100():
+    return one_gpu_rows(measured.one_h100())
+
+
+def one_gpu_rows(rows):
     cells = []
     for model, row in rows.items():
         ours, theirs = (row[name]["median_ms"] for name in ("libtrain", "torch"))
@@ -86,8 +93,8 @@ def four_gpus():
         if "min_ms" in torch:
             ratio += f" ({torch['min_ms'] / ours:.2f})"
         cells.append([f"{row['model']}, {row['batch']} x {row['seq']}", row["strategy"], f"{ours:.1f}",
-                      torch.get("form", "-"), f"{theirs:.1f}" if theirs else "", ratio])
-    return [*by_others(), *table(["model", "strategy", "libtrain ms", "PyTorch", "ms", "ratio"], cells)]
+                      thousands(row["batch"] * row["seq"] / ours * 1e3), torch.get("form", "-"), f"{theirs:.1f}" if theirs else "", ratio])
+    return [*by_others(), *table(["model", "strategy", "libtrain ms", "tokens/s a GPU", "PyTorch", "ms", "ratio"], cells)]
 
 
 def fp8_one():
@@ -238,7 +245,7 @@ def deterministic():
             *table(["model, bf16", "ms", "deterministic, ms", "cost"], cells)]
 
 
-TABLES = {"one-gpu": one_gpu, "four-gpus": four_gpus, "fp8-one-gpu": fp8_one, "fp8-four-gpus": fp8_four, "scaling": scaling,
+TABLES = {"one-gpu": one_gpu, "one-h100": one_h100, "four-gpus": four_gpus, "fp8-one-gpu": fp8_one, "fp8-four-gpus": fp8_four, "scaling": scaling,
           "long-sequences": sequences, "memory": memory, "restart": restart, "saves": saves, "cpu": cpu,
           "loss": loss, "deterministic": deterministic}
 
