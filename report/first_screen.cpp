@@ -1,7 +1,6 @@
 // The first screen of a run: what ran, four figures, the losses, the phases of a step, and the findings.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -34,12 +33,13 @@ std::string what_ran(const RunData& run, const Summary& s) {
   if (run.ranks > 1 && s.strategy != kDash) add(strategy_of(s));
   if (run.ranks > 0) {
     const std::string device = device_of(run);
-    add(recorder::counted(static_cast<Size>(run.ranks), "rank") + (device.empty() ? "" : " on " + device));
+    add(fmt::format("{:g} rank{}{}", run.ranks, run.ranks == 1 ? "" : "s", device.empty() ? "" : " on " + device));
   }
   if (s.dtype != kDash) add(s.dtype);
   const double steps = config_number(run, "train.steps");
-  std::string done = steps >= s.steps ? fmt::format("{} of {} steps", whole_text(s.steps), whole_text(steps))
-                                      : recorder::counted(static_cast<Size>(s.steps), "step");
+  std::string done = whole_text(s.steps);
+  if (steps >= s.steps) done += " of " + whole_text(steps);
+  done += (steps >= s.steps ? steps : s.steps) == 1 ? " step" : " steps";
   if (s.first_step > 1) done += fmt::format(" ({} recorded here)", recorded_range(s));
   add(done);
   add(state_of(run));
@@ -114,12 +114,16 @@ void add_findings(Document& document, const RunData& run, int level) {
   if (list.items.empty()) return;
   document.add(Heading{level, "Findings"});
   document.add(list);
-  const std::size_t steady = steady_steps(run).size(), first = measured_steps(run).size() - steady;
-  document.add(Paragraph{
-      .text = fmt::format("Times are means over ranks and over {} steps, {}; tokens per second are medians.", steady,
-                          first > 0 ? fmt::format("without {}, the warm-up", first)
-                                    : std::string("including the warm-up: too few to judge speed")),
-      .small = true});
+  const std::size_t steady = steady_steps(run).size(), left_out = measured_steps(run).size() - steady;
+  const auto steps = [](std::size_t count, const char* noun) {
+    return recorder::counted(static_cast<Size>(count), noun);
+  };
+  document.add(
+      Paragraph{.text = fmt::format("Times are means over ranks and over {}, {}; tokens per second are medians.",
+                                    steps(steady, "step"),
+                                    left_out > 0 ? "without " + steps(left_out, "warm-up step")
+                                                 : std::string("including the warm-up: too few to judge speed")),
+                .small = true});
 }
 
 }  // namespace

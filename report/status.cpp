@@ -91,7 +91,7 @@ void add_status(Document& document, const RunData& run, const Summary& s) {
   const auto add = [&](const std::string& sentence) {
     text += (text.empty() || sentence.empty() ? "" : " ") + sentence;
   };
-  if (has_no_end && !has_failed) add("The record has no end event: the run is running, was killed, or failed.");
+  if (has_no_end && !has_failed) add("The record has no end event: the run is still running, was killed, or failed.");
   if (is_short && reason.starts_with(kSignal) && next.text.empty()) add(saved_text(s, newest));
   if (reason != kNotFinite || not_finite.count > 1) add(not_finite.text(what_was_not_finite(not_finite)));
   add(without_targets.text("No target counted"));

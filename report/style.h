@@ -89,7 +89,8 @@ svg .grid { stroke: var(--rule); } svg .base { stroke: var(--soft); }
 svg .h { fill: transparent; } svg .mark { display: none; fill: var(--soft); fill-opacity: .15; }
 pre { background: var(--panel); padding: .75rem 1rem; border-radius: 6px; overflow-x: auto; white-space: pre-wrap;
   font: .85rem/1.45 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; margin: .5rem 0 1rem; }
-summary { cursor: pointer; } .folded { list-style: none; padding: 0; } .folded p { margin: .25rem 0 .75rem 1.1rem; }
+summary { cursor: pointer; } .folded { list-style: none; padding: 0; }
+.folded summary { padding-left: 1.1rem; text-indent: -1.1rem; } .folded p { margin: .25rem 0 .75rem 1.1rem; }
 #tip { position: fixed; display: none; pointer-events: none; white-space: pre; padding: .4rem .6rem; font-size: .8rem;
   line-height: 1.4; background: var(--panel); border: 1px solid var(--rule); border-radius: 6px; z-index: 1; }
 @media print { body { max-width: none; } }

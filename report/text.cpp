@@ -41,8 +41,8 @@ std::string time_text(double unix_seconds) {
 }
 
 std::string flops_text(double per_second) {
-  const bool tera = per_second >= 1e12;
-  return fixed_text(per_second / (tera ? 1e12 : 1e9), 1) + (tera ? " TFLOP/s" : " GFLOP/s");
+  const bool tera = per_second >= 1e12, mega = per_second < 1e8;
+  return fixed_text(per_second / (tera ? 1e12 : mega ? 1e6 : 1e9), 1) + (tera ? " T" : mega ? " M" : " G") + "FLOP/s";
 }
 
 std::string percent_text(double fraction, int digits) {

@@ -38,7 +38,7 @@ TEST_CASE("report --follow: an open page learns when the runs were read, and tha
   });
   CHECK(while_going_on.ends_with(", 1);\n"));  // the next look is a second later
   CHECK(read_text(run.data).ends_with(", null);\n"));
-  CHECK(contains(read_text(run.page), "the run is running, was killed, or failed"));
+  CHECK(contains(read_text(run.page), "the run is still running, was killed, or failed"));
   CHECK_FALSE(contains(read_text(run.page), "live"));
 }
 

@@ -27,7 +27,7 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
     return read_text(folder.path() / "report.md");
   };
   CHECK(contains(status(""), "1 rank · 4 of 10 steps · running\n"));
-  CHECK(contains(status(""), "The record has no end event: the run is running, was killed, or failed."));
+  CHECK(contains(status(""), "The record has no end event: the run is still running, was killed, or failed."));
   CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"max_minutes\",\"seconds\":1}\n"),
                  "4 of 10 steps · stopped at the limit of train.max_minutes\n"));
   CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"program\",\"seconds\":1}\n"),
