@@ -198,7 +198,7 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
         self.assertEqual(command(), shlex.join(self.command(*options)))
         self.assertEqual(program.run("report", self.folder / "run").returncode, 0)
         report = (self.folder / "run/report.md").read_text()
-        self.assertIn(f"on 2 ranks, it goes on from step 1: `{shlex.join(self.command(*options))}`\n", report)
+        self.assertIn(f"on 2 ranks, it continues from step 1: `{shlex.join(self.command(*options))}`\n", report)
         # The hint works in a shell.
         done = subprocess.run(command(), shell=True, env=program.clean_environment(), capture_output=True, text=True, timeout=DEADLINE)
         self.assertEqual(done.returncode, 75, done.stderr)
@@ -221,7 +221,7 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
                       started.stdout)
         self.assertEqual(program.run("report", self.folder / "run").returncode, 0)
         self.assertNotIn("secret", (self.folder / "run/env.json").read_text())
-        command, = re.findall("on 2 ranks, it goes on from step 1: `(.*)`\n", (self.folder / "run/report.md").read_text())
+        command, = re.findall("on 2 ranks, it continues from step 1: `(.*)`\n", (self.folder / "run/report.md").read_text())
         self.assertTrue(command.startswith(f"cd {self.folder} && {shlex.join(program.launched(program.ltrain(), 'train', ranks=2))} "), command)
         done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, timeout=DEADLINE)
         self.assertEqual(done.returncode, 75, done.stderr)
