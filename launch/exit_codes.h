@@ -30,7 +30,8 @@ inline constexpr ExitCodeText kExitCodes[] = {
     {static_cast<int>(ExitCode::slower), "bench compare: a row is slower; plan --fit, --nodes: nothing fits",
      ", or no number of ranks divides `train.global_batch`"},
     {static_cast<int>(ExitCode::restart), "stopped with steps left; the same command continues the run",
-     ". Stopped by a signal or `train.max_minutes`, with the state saved; a rank was lost or hung; communication "
+     ". Stopped by a signal or `train.max_minutes`, with the state saved unless the ranks were killed; a rank was lost "
+     "or hung; communication "
      "broke"},
     {130, "a second SIGINT (Ctrl-C)", ", before the state was saved"},
     {137, "bare mpirun: a rank was killed", "; `ltrain launch` returns 75"},
