@@ -63,7 +63,7 @@ TEST_CASE("room for checkpoints: a new run needs it for one, and all are told of
                     Catch::Matchers::StartsWith("checkpoint.dir " + config.checkpoint.dir + ": expected " +
                                                 std::to_string(kHuge) + " bytes free for a checkpoint, found "));
   CHECK(saver::require_space(config.checkpoint.dir, kHuge, 1, false)
-            .starts_with("checkpoint.dir " + config.checkpoint.dir + ": 1 checkpoint of "));
+            .starts_with("checkpoint.dir " + config.checkpoint.dir + ": the run will add 1 checkpoint of "));
 }
 
 TEST_CASE("run folder: one run at a time has it", "[train]") {
