@@ -84,8 +84,8 @@ class Package(unittest.TestCase):
         (folder / "build").mkdir(parents=True)
         self.compile(self.project / "parity.cpp", folder / "build/parity")
         commands = printed("docs/how-to/own-models.md", "sh", "build/parity train")
-        self.assertEqual(commands.count("mpirun -n 2 "), 1)
-        done = output("bash", "-ec", commands.replace("mpirun -n 2 ", ""), cwd=folder, OMP_NUM_THREADS="1")
+        self.assertEqual(commands.count("launch -n 2 -- "), 1)
+        done = output("bash", "-ec", commands.replace("launch -n 2 -- ", ""), cwd=folder, OMP_NUM_THREADS="1")
         for line in ("--model.bits", "parity; zero3", "1.15k parameters, 64 tokens a step on 2 ranks", "model: parity, 1.15k parameters",
                      "done: 500 steps"):
             self.assertIn(line, done)
