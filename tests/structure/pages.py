@@ -1,11 +1,13 @@
 """Checks the pages of the documentation: each link leads to a file of the tree and to a heading, docs/README.md links
-each page, a page begins with its title, and pages are short. Run with the root of the source tree; prints each
-violation."""
+each page, a page begins with its title, pages are short, and the pages that other files name exist. Run with the root
+of the source tree; prints each violation."""
 
 import pathlib
 import re
 import sys
 import tempfile
+
+from style import files
 
 # A word is a token with a letter or a digit. The generated pages are as long as the program's options.
 MOST_WORDS, MOST_WORDS_OF_ALL = 1_800, 40_000
@@ -58,6 +60,11 @@ def problems(root):
                 yield f"{name}: {words} words, at most {MOST_WORDS}"
             if name != CONTENTS and page.resolve() not in from_contents:
                 yield f"{name}: {CONTENTS} has no link to it"
+    for path in files(root):
+        if path.name != pathlib.Path(__file__).name:
+            for page in sorted(set(re.findall(r"(?<![\w/-])docs/[\w/-]+\.md\b", path.read_text()))):
+                if not (root / page).exists():
+                    yield f"{path.relative_to(root)}: {page}: no such page"
     if words_of_all > MOST_WORDS_OF_ALL:
         yield f"docs: {words_of_all} words, at most {MOST_WORDS_OF_ALL}"
 
@@ -66,9 +73,9 @@ def self_check():
     """Each violation is found where it is made."""
     good = {"README.md": "# A\n[b](docs/b.md#two-words) `[x](no)`\n```sh\n[x](no)\n```\n",
             CONTENTS: "# Contents\n[b](b.md) [web](https://example.org)\n", "docs/b.md": "<!-- Generated. -->\n# B\n## Two `words`!\n"}
-    broken = ({"README.md": "# A\n[b](docs/c.md)\n"}, {"README.md": "# A\n[b](docs/b.md#two)\n"}, {"README.md": "A\n"},
-              {"README.md": '# A\n<img src="docs/b.svg">\n'}, {"docs/c.md": "# C\n"}, {"README.md": "# A\n[b](../../b.md)\n"},
-              {"docs/b.md": "# B\n## Two words\n" + "a " * MOST_WORDS})
+    broken = ({"README.md": "# A\n[b](docs/c.svg)\n"}, {"README.md": "# A\n[b](docs/b.md#two)\n"}, {"README.md": "A\n"},
+              {"README.md": '# A\n<img src="docs/b.svg">\n'}, {"README.md": "# A\n[b](../../b.md)\n"}, {"docs/c.md": "# C\n"},
+              {"docs/b.md": "# B\n## Two words\n" + "a " * MOST_WORDS}, {"docs/b.py": '"""See docs/old/c.md."""\n'})
     for change in ({}, *broken):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder).resolve()
