@@ -200,7 +200,8 @@ double bus_factor(CollectiveOp op, int ranks) {
 
 void require_collectives(const World& world, const CommOptions& options) {
   if (world.size() < 2) {
-    throw UsageError("bench", "comm: expected at least two ranks, got 1", "start it under mpirun -n 2");
+    throw UsageError("bench", "comm: expected at least two ranks, got 1",
+                     "start it as `ltrain launch -n 2 -- bench comm`, or under mpirun -n 2");
   }
   collectively(world.group(), [&] {
     require_device(options.device);

@@ -136,8 +136,6 @@ def series(name, loss, ms, seconds):
 
 
 def result(o):
-    import torch
-
     rows = {}
     for line in (o.folder / "libtrain/metrics.jsonl").read_text().splitlines():
         row = json.loads(line)
@@ -151,8 +149,8 @@ def result(o):
             series(f"PyTorch {theirs['version'].split('+')[0]}", theirs["loss"], theirs["ms"], theirs["all_seconds"])]
     tokens = (o.folder / "data/train.bin").stat().st_size // 2 - 512
     o.out.write_text(json.dumps({
-        "benchmark": "loss", "date": time.strftime("%Y-%m-%d"), "commit": environment["commit"], "machine": f"one {torch.cuda.get_device_name()}",
-        "command": "python3 bench/compare_loss.py", "model": MODEL, "tokens_per_step": BATCH * SEQ,
+        "benchmark": "loss", "date": time.strftime("%Y-%m-%d", time.gmtime(environment["unix_time"])), "commit": environment["commit"], "machine": f"one {environment['gpu']}",
+        "command": "python3 bench/compare_loss.py STAGE --ltrain LTRAIN --folder FOLDER, stages corpus, libtrain, torch, result", "model": MODEL, "tokens_per_step": BATCH * SEQ,
         "corpus": f"{tokens:,} tokens of the text of installed Python packages, {o.steps * BATCH * SEQ / tokens:.1f} epochs",
         "libtrain": " ".join(TRAIN), "peer": "bf16 autocast, the whole model compiled, fused AdamW", "series": both}, indent=1) + "\n")
     print(json.dumps([{k: v for k, v in one.items() if k not in ("loss", "steps")} for one in both]))

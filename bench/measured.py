@@ -51,6 +51,12 @@ def one_gpu():
     return found
 
 
+def one_h100():
+    """By model: rows of compare_step.py in bf16."""
+    names = {model: newest(f"h100-1x-{model}-{shape}.json") for model, shape in ONE_GPU.items()}
+    return {model: load(name)["results"][0] | {"file": name} for model, name in names.items()}
+
+
 def four_gpus():
     """Rows of the independent file on four GPUs."""
     return [row for row in load(INDEPENDENT)["results"] if row["ranks"] == 4]

@@ -56,7 +56,7 @@ def legend(names, y, widths):
 def speed():
     """Bars from zero: speed in units of PyTorch's, of the medians of one run."""
     ones = [(model, row) for model, row in measured.one_gpu()["bf16"].items()]
-    fours = [(f"{row['model']}, {how}", row) for strategy, how in (("zero1", "ZeRO-1"), ("zero3", "ZeRO-3"))
+    fours = [(f"{row['model']}, {how}", row) for strategy, how in (("ddp", "DDP"), ("zero3", "ZeRO-3, FSDP2"))
              for row in measured.four_gpus()
              if row["dtype"] == "bf16" and row["strategy"] == strategy and "torch" in row and "min_ms" not in row["torch"]]
     parts, y, scale = legend(["libtrain", "PyTorch 2.11"], 50, [100, 0]), 80, (WIDTH - 70) / 1.35
@@ -74,7 +74,7 @@ def speed():
 def scaling():
     """Bars from zero: efficiency of two and four GPUs under each strategy."""
     files = measured.scaling()
-    parts, y, scale = legend(["two H200", "four H200, in figures"], 50, [110, 0]), 80, WIDTH - 160
+    parts, y, scale = legend(["two H200", "four H200 (numbers)"], 50, [110, 0]), 80, WIDTH - 160
     for model in ("gpt2-1.5b", "llama-1b"):
         rows = measured.load(files[model, "bf16"])["rows"]
         parts.append(text(12, y, model, "soft"))

@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 GIB = 2**30
 PEERS = {"ddp": "DDP", "zero1": "DDP", "zero2": "FSDP2*", "zero3": "FSDP2"}
 STRATEGIES = tuple(PEERS)
+MEMORY_DAY = "2026-11-28"  # the newest runs beside PyTorch under every strategy
 
 
 def table(head, rows):
@@ -65,7 +66,14 @@ def origin(rows):
 
 
 def one_gpu():
-    rows = measured.one_gpu()["bf16"]
+    return one_gpu_rows(measured.one_gpu()["bf16"])
+
+
+def one_h100():
+    return one_gpu_rows(measured.one_h100())
+
+
+def one_gpu_rows(rows):
     cells = []
     for model, row in rows.items():
         ours, theirs = (row[name]["median_ms"] for name in ("libtrain", "torch"))
@@ -86,8 +94,8 @@ def four_gpus():
         if "min_ms" in torch:
             ratio += f" ({torch['min_ms'] / ours:.2f})"
         cells.append([f"{row['model']}, {row['batch']} x {row['seq']}", row["strategy"], f"{ours:.1f}",
-                      torch.get("form", "-"), f"{theirs:.1f}" if theirs else "", ratio])
-    return [*by_others(), *table(["model", "strategy", "libtrain ms", "PyTorch", "ms", "ratio"], cells)]
+                      thousands(row["batch"] * row["seq"] / ours * 1e3), torch.get("form", "-"), f"{theirs:.1f}" if theirs else "", ratio])
+    return [*by_others(), *table(["model", "strategy", "libtrain ms", "tokens/s a GPU", "PyTorch", "ms", "ratio"], cells)]
 
 
 def fp8_one():
@@ -125,7 +133,10 @@ def fp8_four():
 
 def scaling():
     names = measured.scaling()
-    machine = measured.load(names["gpt2-1.5b", "bf16"])["machine"]
+    machines = [measured.load(name)["machine"] for name in names.values()]
+    if not measured.measured_together(machines):
+        raise SystemExit("the files of the table of scaling were not measured together")
+    machine = machines[0]
     cells = []
     for (model, dtype), name in names.items():
         rows = measured.load(name)["rows"]
@@ -153,7 +164,7 @@ def memory():
     files, cells = [], []
     for model, shape, shown in (("gpt2-1.5b", "16x1024", STRATEGIES), ("llama-1b", "4x4096", ("zero3",)),
                                 ("llama-8b", "2x4096", ("zero3",))):
-        files.append(f"2026-11-28-h200-4x-{model}-{shape}.json")
+        files.append(f"{MEMORY_DAY}-h200-4x-{model}-{shape}.json")
         for row in measured.load(files[-1])["results"]:
             own, torch = plan[model, row["strategy"]], row["settings"]["torch"]
             if f"{row['settings']['libtrain']['peak_bytes'] / GIB:.1f}" != own["none"]:
@@ -162,8 +173,11 @@ def memory():
                 continue
             cells.append([model, row["strategy"], own["none"], own["selective"], own["full"], PEERS[row["strategy"]],
                           f"{torch['peak_bytes'] / GIB:.1f}", f"{torch['reserved_bytes'] / GIB:.1f}"])
-    machine = measured.machine_of(measured.load(files[0])["results"][0])
-    return [*caption(day(machine["unix_time"]), machine["commit"], "four H200; plans of 2026-11-30", *files, name),
+    machines = [measured.machine_of(row) for file in files for row in measured.load(file)["results"]]
+    if not measured.measured_together(machines):
+        raise SystemExit("the runs of the table of memory were not measured together")
+    plans = f"plans of {name[:10]}: {link(name)}"
+    return [*caption(day(machines[0]["unix_time"]), machines[0]["commit"], f"four H200; {plans}; runs", *files),
             *table(["model", "strategy", "none", "selective", "full", "PyTorch", "tensors", "reserved"], cells)]
 
 
@@ -238,7 +252,7 @@ def deterministic():
             *table(["model, bf16", "ms", "deterministic, ms", "cost"], cells)]
 
 
-TABLES = {"one-gpu": one_gpu, "four-gpus": four_gpus, "fp8-one-gpu": fp8_one, "fp8-four-gpus": fp8_four, "scaling": scaling,
+TABLES = {"one-gpu": one_gpu, "one-h100": one_h100, "four-gpus": four_gpus, "fp8-one-gpu": fp8_one, "fp8-four-gpus": fp8_four, "scaling": scaling,
           "long-sequences": sequences, "memory": memory, "restart": restart, "saves": saves, "cpu": cpu,
           "loss": loss, "deterministic": deterministic}
 

@@ -99,13 +99,13 @@ CommandBody set_up_rates(CLI::App& app, const Models& models) {
   const ConfigOptions config_options(app, models);
   add_length(app, o->options, "calls", 5, 50);
   add_sizes(app, o->sizes);
-  return [config_options, o](const Invocation& invocation) {
+  return [config_options, o, models](const Invocation& invocation) {
     const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;
     if (!o->sizes.empty() && invocation.world.size() < 2) {
       throw UsageError("usage",
                        "--sizes: expected at least two ranks, because it sets the sizes of their collectives, got 1",
-                       "start it under mpirun -n 2");
+                       "start it as `" + models->program + " launch -n 2 -- bench rates`, or under mpirun -n 2");
     }
     take_sizes(o->options, o->sizes);
     prepare(o->options, invocation);

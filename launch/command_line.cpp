@@ -3,6 +3,8 @@
 #include "launch/command_line.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -150,9 +152,41 @@ std::optional<std::vector<std::string>> matches(std::string_view pattern, std::s
   }
 }
 
-// Says of an option that may be given as an argument only that it is the same as this argument.
+// The width of the terminal that standard output is, at most 120 columns; 0 if it is none.
+std::size_t terminal_columns() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return std::min<std::size_t>(size.ws_col, 120);
+}
+
+// Wraps lines longer than `columns`. Lines of options continue below their description, which begins at column
+// `indent`. 0 columns, or too few for the descriptions, change nothing.
+std::string wrapped(const std::string& text, std::size_t columns, std::size_t indent) {
+  if (columns < indent + 20) return text;
+  std::string out;
+  for (std::string_view rest = text; !rest.empty();) {
+    std::string line(rest.substr(0, rest.find('\n')));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const std::size_t margin = line.starts_with("  ") ? indent : 0;
+    while (line.size() > columns) {
+      std::size_t end = line.rfind(' ', columns);
+      if (end == std::string::npos || end <= margin) end = line.find(' ', columns);  // a word longer than the width
+      if (end == std::string::npos) break;
+      out += line.substr(0, end) + "\n";
+      line = std::string(margin, ' ') + line.substr(end + 1);
+    }
+    out += line + "\n";
+  }
+  return out;
+}
+
+// Says of an option that may be given as an argument only that it is the same as this argument. Lists no options that
+// exclude each other: the errors name them.
 class Help : public CLI::Formatter {
  public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_option_text().empty() ? "" : " " + option->get_option_text();
+  }
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
     const std::string argument = argument_of(*option);
     if (is_positional || argument.empty()) return CLI::Formatter::make_option(option, is_positional);
@@ -263,7 +297,8 @@ Parsed parse_command_line(const std::vector<std::string>& given, const Models& m
     std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
-    parsed.text = app.help() + (&chosen_command(app) == &app ? exit_codes() : "");
+    const std::string help = app.help() + (&chosen_command(app) == &app ? exit_codes() : "");
+    parsed.text = wrapped(help, terminal_columns(), chosen_command(app).get_formatter()->get_column_width());
   } catch (const CLI::CallForVersion& call) {
     parsed.text = call.what();
   } catch (const CLI::ParseError& error) {

@@ -24,8 +24,9 @@ ConfigOptions::ConfigOptions(CLI::App& app, const Models& models) : models_(mode
   }
   app.get_formatter()->column_width(36);
   app.footer(
-      "Give configuration keys as --section.key=value. The command line overrides environment variables\n"
-      "(LTRAIN_SECTION_KEY), which override the --config file, which overrides the defaults shown here.");
+      "Give configuration keys as --section.key=value. The command line overrides\n"
+      "environment variables (LTRAIN_SECTION_KEY), which override the --config file,\n"
+      "which overrides the defaults shown here.");
 }
 
 std::optional<Config> ConfigOptions::load(const Invocation& invocation) const {

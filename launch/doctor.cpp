@@ -143,7 +143,8 @@ Finding windows(const Place&) {
   const int count = cuda::count();
   if (count < 2) return {"not needed, as they are between GPUs of a host"};
   constexpr const char* kCost =
-      "no symmetric windows: NCCL's kernels move the data between GPUs, slower than copies (docs/benchmarks.md)";
+      "no symmetric windows: NCCL's kernels move the data between GPUs, slower than copies "
+      "(docs/explanation/architecture.md)";
   for (const char* name : {"NCCL_WIN_ENABLE", "NCCL_CUMEM_ENABLE"}) {
     const char* const value = std::getenv(name);
     if (value != nullptr && std::string(value) == "0") {

@@ -19,19 +19,19 @@ struct ExitCodeText {
 inline constexpr ExitCodeText kExitCodes[] = {
     {static_cast<int>(ExitCode::ok), "done", "; or the program's own callback stopped the run, with the state saved"},
     {static_cast<int>(ExitCode::internal), "out of memory, or a defect",
-     "; an exception of the program's own functions; a bare `mpirun` that was told to end"},
+     "; an exception of the program's own functions; SIGTERM or Ctrl-C to a bare `mpirun`"},
     {static_cast<int>(ExitCode::usage), "usage or configuration", "; a folder of another run. Nothing was written"},
     {static_cast<int>(ExitCode::data), "data or checkpoint unreadable, corrupt or not matching",
      "; a result that cannot be written; a last save that failed five times"},
     {static_cast<int>(ExitCode::communication), "communication cannot be set up", ""},
     {static_cast<int>(ExitCode::non_finite), "loss or gradient not finite",
      ", in more steps in a row than `train.skip_nonfinite`; the step is neither applied nor saved. `eval`, `sample`: "
-     "no "
-     "finite loss or logit"},
+     "no finite loss or logit"},
     {static_cast<int>(ExitCode::slower), "bench compare: a row is slower; plan --fit, --nodes: nothing fits",
      ", or no number of ranks divides `train.global_batch`"},
     {static_cast<int>(ExitCode::restart), "stopped with steps left; the same command continues the run",
-     ". Stopped by a signal or `train.max_minutes`, with the state saved; a rank was lost or hung; communication "
+     ". Stopped by a signal or `train.max_minutes`, with the state saved unless the ranks were killed; a rank was lost "
+     "or hung; communication "
      "broke"},
     {130, "a second SIGINT (Ctrl-C)", ", before the state was saved"},
     {137, "bare mpirun: a rank was killed", "; `ltrain launch` returns 75"},

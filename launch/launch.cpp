@@ -181,8 +181,9 @@ CommandBody set_up_launch(CLI::App& app, const Models& models) {
                  "maximum number of restarts of train; 0 disables restarts; other commands have none")
       ->check(integer_from(0))
       ->option_text("K = 3");
-  app.add_option("--min-ranks", launch.min_ranks,
-                 "fewest ranks to restart with if hosts of --hostfile are gone; default: N")
+  app.add_option(
+         "--min-ranks", launch.min_ranks,
+         "restart on the hosts of --hostfile that answer, with at least M ranks; default: always on all hosts, with N")
       ->check(integer_from(1))
       ->option_text("M");
   app.add_option("--hostfile", launch.hostfile, "hostfile for mpirun, with a line \"HOST slots=N\" per host")

@@ -79,7 +79,7 @@ void check_options(const SampleOptions& options) {
     throw UsageError("usage", "--prompt: expected a value, got none", "ltrain sample --help");
   }
   if (reads_input(options.prompts) && options.prompts.size() > 1) {
-    throw UsageError("usage", "--prompt -: expected it alone, got it beside other prompts");
+    throw UsageError("usage", "--prompt -: expected it alone, got it with other prompts");
   }
   if (is_chat && (options.prompts.empty() || reads_input(options.prompts)) && options.sampling.continuations > 1) {
     throw UsageError("usage", fmt::format("--n: expected 1 in a conversation, got {}", options.sampling.continuations));

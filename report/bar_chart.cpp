@@ -36,4 +36,18 @@ std::string figure(const BarChart& chart) {
   return out + "</figure>\n";
 }
 
+std::string figure(const ShareBar& bar) {
+  double total = 0;
+  for (const ShareBar::Part& part : bar.parts) total += part.value;
+  if (!(total > 0)) return {};
+  std::vector<LegendEntry> legend;
+  std::string parts;
+  for (const ShareBar::Part& part : bar.parts) {
+    legend.push_back({part.text, part.color});
+    parts += fmt::format("<i class=\"k{}\" style=\"width:{:.2f}%\" title=\"{}\"></i>", part.color % kChartColors,
+                         100 * part.value / total, escaped(part.text));
+  }
+  return open_figure(bar.title, legend) + "<div class=\"stack whole\">" + parts + "</div>\n</figure>\n";
+}
+
 }  // namespace lt::report

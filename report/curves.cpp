@@ -124,56 +124,56 @@ std::string smoothing_note(const std::vector<const RunData*>& runs) {
                      widest);
 }
 
-void add_losses(LineChart& chart, const RunData& run, const Axis& axis) {
-  chart.series.push_back(curve(run, "training", axis, &StepRow::loss, true));
-  chart.series.push_back(evaluations(run, "evaluation", axis));
+// One chart for each axis. `add` adds the curves of one run on an axis.
+template <class Add>
+Figure chart_of(const char* title, const char* y_label, const std::vector<const RunData*>& runs,
+                const std::vector<Axis>& axes, const std::string& note, Add add) {
+  std::vector<LineChart> charts;
+  for (const Axis& axis : axes) {
+    LineChart& chart = charts.emplace_back(LineChart{.title = title,
+                                                     .x_label = axis.label,
+                                                     .y_label = y_label,
+                                                     .whole_x = axis.whole,
+                                                     .marks = restarts(runs, axis),
+                                                     .marks_mean = kRestarts});
+    for (const RunData* run : runs) add(chart.series, *run, axis);
+  }
+  return {title, figure(charts, note)};
 }
 
 }  // namespace
 
-std::vector<Figure> training_figures(const std::vector<const RunData*>& runs) {
-  const bool one = runs.size() == 1;
-  const char* unit = loss_unit(*runs[0], "nats per token", "");
-  std::vector<LineChart> loss, eval, norm, rate;
-  for (const Axis& axis : axes_of(runs)) {
-    const std::vector<double> marks = restarts(runs, axis);
-    const auto chart = [&](const char* title, const char* y_label) {
-      return LineChart{.title = title,
-                       .x_label = axis.label,
-                       .y_label = y_label,
-                       .whole_x = axis.whole,
-                       .marks = marks,
-                       .marks_mean = kRestarts};
-    };
-    loss.push_back(chart(one ? "Loss" : "Training loss", unit));
-    eval.push_back(chart("Evaluation loss", unit));
-    norm.push_back(chart("Gradient norm", "before clipping"));
-    rate.push_back(chart("Learning rate", ""));
-    if (one) add_losses(loss.back(), *runs[0], axis);
-    for (const RunData* run : runs) {
-      norm.back().series.push_back(curve(*run, one ? "gradient norm" : run->name, axis, &StepRow::grad_norm, true));
-      rate.back().series.push_back(curve(*run, one ? "learning rate" : run->name, axis, &StepRow::lr, false));
-      if (one) continue;
-      loss.back().series.push_back(curve(*run, run->name, axis, &StepRow::loss, true));
-      eval.back().series.push_back(evaluations(*run, run->name, axis));
-    }
-  }
-  const std::string note = smoothing_note(runs);
-  return {{loss[0].title, figure(loss, note)},
-          {eval[0].title, figure(eval)},
-          {norm[0].title, figure(norm, note)},
-          {rate[0].title, figure(rate)}};
+Figure loss_figure(const RunData& run, bool all_axes) {
+  const auto add = [](std::vector<Series>& series, const RunData& of, const Axis& axis) {
+    series.push_back(curve(of, "training", axis, &StepRow::loss, true));
+    series.push_back(evaluations(of, "evaluation", axis));
+  };
+  return chart_of("Loss", loss_unit(run, "nats per token", ""), {&run},
+                  all_axes ? axes_of({&run}) : std::vector{kSteps}, smoothing_note({&run}), add);
 }
 
-std::vector<Figure> loss_figures(const RunData& run) {
-  LineChart chart{.title = "Loss",
-                  .x_label = kSteps.label,
-                  .y_label = loss_unit(run, "nats per token", ""),
-                  .whole_x = kSteps.whole,
-                  .marks = restarts({&run}, kSteps),
-                  .marks_mean = kRestarts};
-  add_losses(chart, run, kSteps);
-  return {{chart.title, figure(std::vector{chart}, smoothing_note({&run}))}};
+std::vector<Figure> training_figures(const std::vector<const RunData*>& runs) {
+  const bool one = runs.size() == 1;
+  const std::vector<Axis> axes = axes_of(runs);
+  const std::string note = smoothing_note(runs);
+  const auto member = [one](const char* name, double StepRow::*field, bool smooth) {
+    return [=](std::vector<Series>& series, const RunData& run, const Axis& axis) {
+      series.push_back(curve(run, one ? name : run.name, axis, field, smooth));
+    };
+  };
+  std::vector<Figure> figures;
+  if (!one) {
+    const char* unit = loss_unit(*runs[0], "nats per token", "");
+    figures.push_back(chart_of("Training loss", unit, runs, axes, note, member("", &StepRow::loss, true)));
+    figures.push_back(chart_of("Evaluation loss", unit, runs, axes, "",
+                               [](std::vector<Series>& series, const RunData& run, const Axis& axis) {
+                                 series.push_back(evaluations(run, run.name, axis));
+                               }));
+  }
+  figures.push_back(chart_of("Gradient norm", "before clipping", runs, axes, note,
+                             member("gradient norm", &StepRow::grad_norm, true)));
+  figures.push_back(chart_of("Learning rate", "", runs, axes, "", member("learning rate", &StepRow::lr, false)));
+  return figures;
 }
 
 }  // namespace lt::report

@@ -8,10 +8,11 @@
 
 namespace lt::report {
 
-// For one run, training and evaluation losses share a chart. For several runs, evaluation losses have a separate chart.
 // A chart without data is an empty figure.
+
+// Training and evaluation losses of one run, over steps or, if `all_axes`, also over tokens and time.
+Figure loss_figure(const RunData& run, bool all_axes);
+// Gradient norm and learning rate. For several runs also their training losses and their evaluation losses.
 std::vector<Figure> training_figures(const std::vector<const RunData*>& runs);
-// The losses of one run over its steps.
-std::vector<Figure> loss_figures(const RunData& run);
 
 }  // namespace lt::report

@@ -65,13 +65,34 @@ struct MarkdownWriter {
   void operator()(const Paragraph& p) {
     out += plain(p.text) + (p.code.empty() ? "" : " " + code_span(p.code)) + "\n\n";
   }
+  void operator()(const Contents&) {}
+  void operator()(const Tiles& t) {
+    Table table;
+    auto& values = table.rows.emplace_back();
+    for (const Tiles::Tile& tile : t.tiles) {
+      table.header.push_back(tile.name);
+      values.push_back(tile.note.empty() ? tile.value : fmt::format("{} ({})", tile.value, tile.note));
+    }
+    table.text = true;
+    (*this)(table);
+  }
   void operator()(const List& list) {
     for (std::size_t i = 0; i < list.items.size(); ++i) {
-      out += fmt::format("{}. **{}.** {}\n", i + 1, plain(list.items[i].headline), plain(list.items[i].text));
+      const List::Item& item = list.items[i];
+      const std::string number = fmt::format("{}. ", i + 1), headline = plain(item.headline);
+      if (list.folded) {
+        out += fmt::format("{}**{}**{}\n\n{}{}\n", number, headline, item.fact.empty() ? "" : ": " + plain(item.fact),
+                           std::string(number.size(), ' '), plain(item.text));
+      } else {
+        out += fmt::format("{}**{}.** {}\n", number, headline, plain(item.text));
+      }
     }
     out += "\n";
   }
-  void operator()(const Figure& f) { out += "Chart: " + plain(f.title) + " (in " + html_name + ")\n\n"; }
+  void operator()(const Figure& f) {
+    out += f.numbers.empty() ? "Chart: " + plain(f.title) + " (in " + html_name + ")\n\n"
+                             : plain(f.title) + ": " + plain(f.numbers) + ".\n\n";
+  }
 
   void operator()(const Table& t) {
     const std::size_t columns = t.rows.front().size();

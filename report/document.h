@@ -16,14 +16,29 @@ struct Heading {
 struct Paragraph {
   std::string text;
   std::string code = {};  // at its end, to be copied
+  bool small = false;
 };
 
-// A numbered list. Each item begins with a few highlighted words.
+// The links to the headings, in HTML only.
+struct Contents {};
+
+// A few figures side by side, each with its name above it and a note below it.
+struct Tiles {
+  struct Tile {
+    std::string name, value, note;
+  };
+  std::vector<Tile> tiles;
+};
+
+// A numbered list. Each item begins with a few highlighted words. If `folded`, an item is one line, the headline and
+// `fact`, and its text is hidden until the reader opens it; Markdown has the text below the line.
 struct List {
   struct Item {
     std::string headline, text;
+    std::string fact = {};
   };
   std::vector<Item> items;
+  bool folded = false;
 };
 
 // The first column is aligned left. Other columns are aligned right, or left if `text` is set.
@@ -36,10 +51,12 @@ struct Table {
   bool colored = false;  // bars have the colours of a chart's legend, row by row
 };
 
-// A drawing from svg_chart.h or bar_chart.h. Markdown holds only its title, so a table must hold its numbers too.
+// A drawing from svg_chart.h or bar_chart.h. Markdown holds its title and `numbers`. If that is empty, a table must
+// hold the numbers of the drawing too.
 struct Figure {
   std::string title;
   std::string html;
+  std::string numbers = {};
 };
 
 // If `folded`, hidden until the reader opens it.
@@ -48,7 +65,7 @@ struct Preformatted {
   bool folded;
 };
 
-using Block = std::variant<Heading, Paragraph, List, Table, Figure, Preformatted>;
+using Block = std::variant<Heading, Paragraph, Contents, Tiles, List, Table, Figure, Preformatted>;
 
 struct Document {
   std::string title;

@@ -66,28 +66,48 @@ void add_outside(Findings& findings, const Evidence& e) {
 
 struct Cost {
   const char* name;
+  const char* components;  // in brackets
   double ms;
+
+  std::string full_name() const { return std::string(name) + components; }
 };
 
+// The largest first. The straggler's share is not in gather and reduce, so it counts once.
+std::vector<Cost> sorted_costs(const Costs& c) {
+  std::vector<Cost> costs = {
+      {"computation", c.recompute > 0 ? " (forward, backward and recomputation)" : " (forward and backward)",
+       c.compute()},
+      {"waiting for transfers", " (gather and reduce)", c.communication()},
+      {"waiting for the slowest rank", "", c.straggler},
+      {"waiting for data", "", c.data},
+      {"the optimizer", "", c.optimizer},
+      {"saving checkpoints", "", c.checkpoint},
+      {"other", "", c.other},
+  };
+  std::stable_sort(costs.begin(), costs.end(), [](const Cost& a, const Cost& b) { return a.ms > b.ms; });
+  return costs;
+}
+
 }  // namespace
+
+std::string Finding::cost_text() const {
+  if (!(cost > 0)) return {};
+  return percent_text(cost) + (kind == "outside" || kind == "restarts" ? " of the run's time" : " of a step");
+}
+
+std::string bottleneck(const RunData& run) {
+  const Costs c = costs_of(run);
+  if (!(c.step_ms > 0)) return {};
+  const Cost largest = sorted_costs(c).front();
+  return fmt::format("{} ({})", largest.name, percent_text(largest.ms / c.step_ms));
+}
 
 std::string verdict(const RunData& run) {
   const Costs c = costs_of(run);
   if (!(c.step_ms > 0)) return "The metrics have no breakdown of a step, so the report cannot say where its time goes.";
-  std::vector<Cost> costs = {
-      {c.recompute > 0 ? "computation (forward, backward and recomputation)" : "computation (forward and backward)",
-       c.compute()},
-      {"waiting for transfers (gather and reduce)", c.communication()},
-      {"waiting for the slowest rank", c.straggler},
-      {"waiting for data", c.data},
-      {"the optimizer", c.optimizer},
-      {"saving checkpoints", c.checkpoint},
-      {"other", c.other},
-  };
-  // The straggler's share is not in gather and reduce, so it counts once.
+  const std::vector<Cost> costs = sorted_costs(c);
   const double total = c.step_ms;
-  std::stable_sort(costs.begin(), costs.end(), [](const Cost& a, const Cost& b) { return a.ms > b.ms; });
-  std::string text = fmt::format("Bound by {}: {} of {} ms of a step on average ({}).", costs[0].name,
+  std::string text = fmt::format("Bound by {}: {} of {} ms of a step on average ({}).", costs[0].full_name(),
                                  ms_text(costs[0].ms), ms_text(total), percent_text(costs[0].ms / total));
   std::string rest;
   double unnamed = 0;
@@ -96,7 +116,7 @@ std::string verdict(const RunData& run) {
       unnamed += costs[i].ms;
       continue;
     }
-    rest += fmt::format("{}{} {} ms ({})", rest.empty() ? "" : ", ", costs[i].name, ms_text(costs[i].ms),
+    rest += fmt::format("{}{} {} ms ({})", rest.empty() ? "" : ", ", costs[i].full_name(), ms_text(costs[i].ms),
                         percent_text(costs[i].ms / total));
   }
   if (unnamed >= 0.005 * total) {

@@ -37,8 +37,12 @@ struct Finding {
                      // restarts, micro_batch, compute
   double cost = 0;   // share of a step's time; for outside and restarts, share of the run's time
   std::string headline, text;
+
+  std::string cost_text() const;  // "12% of a step"; empty if the cost is unknown
 };
 
+// Returns the largest cost of a step and its share: "computation (95%)"; empty without a breakdown.
+std::string bottleneck(const RunData& run);
 // Returns a sentence on the largest cost with its numbers, and one on the other costs.
 std::string verdict(const RunData& run);
 // Returns the findings, the most costly first.

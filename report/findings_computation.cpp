@@ -101,7 +101,7 @@ void add_compute(Findings& findings, const Evidence& e) {
       e.costs.recompute > 0 ? fmt::format(", recomputation {} ms", ms_text(e.costs.recompute)) : "", e.of_step(ms));
   const double speed = e.run.flops_per_token * e.summary.tokens_per_s_per_rank;
   if (speed > 0) {  // a model of the program's own may not know its FLOPs
-    text += fmt::format(" A rank reaches {:.1f} GFLOP/s, without recomputation{}.", speed / 1e9,
+    text += fmt::format(" A rank reaches {}, without recomputation{}.", flops_text(speed),
                         std::isfinite(e.summary.mfu) ? "" : "; the processor's peak is unknown");
   }
   if (std::isfinite(e.summary.mfu)) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include "report/document.h"
 #include "report/json.h"
@@ -77,22 +76,39 @@ std::string contents(const Document& document) {
 }
 
 struct HtmlWriter {
-  std::string out, contents;  // the contents go before the first section
-  Anchors anchors = {};
+  const Document& document;
+  std::string out = {};
+  Anchors anchors = {}, keys = {};
 
+  void operator()(const Contents&) { out += contents(document); }
   void operator()(const Heading& h) {
-    if (h.level > 1) out += std::exchange(contents, {});
     out += fmt::format("<h{0} id=\"{1}\">{2}</h{0}>\n", h.level, anchors.next(h.text), escaped(h.text));
   }
   void operator()(const Paragraph& p) {
     const std::string code = p.code.empty() ? "" : fmt::format(" <code>{}</code>", escaped(p.code));
-    out += fmt::format("<p>{}{}</p>\n", escaped(p.text), code);
+    out += fmt::format("<p{}>{}{}</p>\n", p.small ? " class=\"note\"" : "", escaped(p.text), code);
+  }
+  void operator()(const Tiles& t) {
+    out += "<dl class=\"tiles\">\n";
+    for (const Tiles::Tile& tile : t.tiles) {
+      out += fmt::format("<div><dt>{}</dt><dd class=\"value\">{}</dd><dd>{}</dd></div>\n", escaped(tile.name),
+                         escaped(tile.value), escaped(tile.note));
+    }
+    out += "</dl>\n";
   }
   void operator()(const Figure& f) { out += f.html; }
   void operator()(const List& list) {
-    out += "<ol>\n";
+    out += list.folded ? "<ol class=\"folded\">\n" : "<ol>\n";
     for (const List::Item& item : list.items) {
-      out += fmt::format("<li><b>{}.</b> {}</li>\n", escaped(item.headline), escaped(item.text));
+      if (list.folded) {
+        const std::string fact = item.fact.empty() ? "" : ": " + item.fact;
+        out += "<li>" +
+               details(item.headline, "<b>" + escaped(item.headline) + "</b>" + escaped(fact),
+                       "<p>" + escaped(item.text) + "</p>") +
+               "</li>\n";
+      } else {
+        out += fmt::format("<li><b>{}.</b> {}</li>\n", escaped(item.headline), escaped(item.text));
+      }
     }
     out += "</ol>\n";
   }
@@ -123,10 +139,15 @@ struct HtmlWriter {
   void operator()(const Preformatted& p) {
     const std::string text = fmt::format("<pre>{}</pre>", escaped(p.text));
     if (p.folded) {
-      out += fmt::format("<details><summary>{}</summary>{}</details>\n", escaped(p.title), text);
+      out += details(p.title, "<b>" + escaped(p.title) + "</b>", text) + "\n";
     } else {
       out += fmt::format("<h3>{}</h3>\n{}\n", escaped(p.title), text);
     }
+  }
+
+  // A live page finds what the reader opened by its key.
+  std::string details(const std::string& name, const std::string& summary, const std::string& content) {
+    return fmt::format("<details data-key=\"{}\"><summary>{}</summary>{}</details>", keys.next(name), summary, content);
   }
 
   // Narrow screens show each row of a wide table as a list, so its cells carry the names of their columns.
@@ -170,7 +191,7 @@ std::string page(const Document& document, const std::string& body, const std::s
 }  // namespace
 
 std::string body_html(const Document& document) {
-  HtmlWriter writer{.out = {}, .contents = contents(document)};
+  HtmlWriter writer{document};
   for (const Block& block : document.blocks) std::visit(writer, block);
   return writer.out;
 }

@@ -1,4 +1,4 @@
-// Computes the current state of runs. Invariant: rates cover only the last 20 steady steps, so changes are visible.
+// Computes the state of runs. Invariant: rates cover only the last 20 steady steps, so changes are visible.
 #include "report/live.h"
 
 #include <fmt/format.h>
@@ -29,12 +29,6 @@ bool silent(const RunData& run, double step_ms) {
   return !run.steps.empty() && run.read_at - run.changed_at > std::max(kSilentS, usual_s);
 }
 
-std::string state(const RunData& run, double step_ms) {
-  if (const std::string reason = end_of(run); !reason.empty()) return "ended: " + reason;
-  if (run.steps.empty()) return "no step yet";
-  return silent(run, step_ms) ? "no new line since " + time_text(run.changed_at) : "going on";
-}
-
 std::string left(const RunData& run, double step_ms, double steps) {
   if (!end_of(run).empty() || silent(run, step_ms) || !(steps >= 0)) return kDash;
   return duration_text(steps * step_ms / 1e3);
@@ -53,6 +47,20 @@ std::string slowest(const std::vector<const StepRow*>& steps) {
 
 }  // namespace
 
+std::string state_of(const RunData& run) {
+  const std::string reason = end_of(run);
+  const bool is_whole = steps_done(run) >= config_number(run, "train.steps");
+  if (reason == "steps" || (!reason.empty() && reason != kNotFinite && is_whole)) return "complete";
+  if (reason.starts_with(kSignal)) return "stopped by " + reason.substr(kSignal.size());
+  if (reason == "max_minutes") return "stopped at the limit of train.max_minutes";
+  if (reason == "program") return "stopped by the program";
+  if (!reason.empty()) return "stopped: " + reason;
+  if (!run.last_error.empty()) return "failed";
+  if (run.steps.empty()) return "no step yet";
+  const double step_ms = mean(column(recent_steps(run), &StepRow::step_ms));
+  return silent(run, step_ms) ? "no new line since " + time_text(run.changed_at) : "running";
+}
+
 Table now(const std::vector<RunData>& runs) {
   Table t{.header = {"run", "state", "step", "tokens/s", "left", "checkpoint", "slowest", "restarts"},
           .rows = {},
@@ -61,7 +69,7 @@ Table now(const std::vector<RunData>& runs) {
     const auto steps = recent_steps(run);
     const double step_ms = mean(column(steps, &StepRow::step_ms)), last = config_number(run, "train.steps");
     const double done = steps_done(run);
-    t.rows.push_back({run.name, state(run, step_ms), whole_text(done) + (last > 0 ? " of " + whole_text(last) : ""),
+    t.rows.push_back({run.name, state_of(run), whole_text(done) + (last > 0 ? " of " + whole_text(last) : ""),
                       count_text(median(column(steps, &StepRow::tokens_per_s))), left(run, step_ms, last - done),
                       last_checkpoint(run), run.ranks > 1 ? slowest(steps) : kDash,
                       run.restarts.empty()

@@ -1,12 +1,17 @@
-// The state of runs in progress, for the page of `report --follow`.
+// How far runs came: the state of a run, and the table of `report --follow`.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "report/data.h"
 #include "report/document.h"
 
 namespace lt::report {
+
+// "running", "complete", "stopped by SIGTERM", "failed". A killed run counts as running until its metrics.jsonl was
+// silent for ten seconds and five steps; then it is "no new line since ...".
+std::string state_of(const RunData& run);
 
 // One row for each run: state, progress, rate, remaining time, last checkpoint, restarts, slowest rank.
 Table now(const std::vector<RunData>& runs);

@@ -64,6 +64,7 @@ Document composed(const std::vector<RunData>& runs) {
   } else {
     document.title = "Training report: " + std::to_string(runs.size()) + " runs";
     document.add(Heading{1, document.title});
+    document.add(Contents{});
     add_comparison(document, runs);
     for (const RunData& run : runs) add_run(document, run, 2);
   }

@@ -79,14 +79,10 @@ void add_restarts(Document& document, const RunData& run, int level) {
                           fixed_text(row.total_s, 2), fixed_text(row.notice_s, 2), fixed_text(row.backoff_s, 2),
                           fixed_text(row.start_s, 2)});
   }
-  const RestartCost cost = restart_cost(run);
   document.add(Heading{level, "Restarts"});
-  document.add(Paragraph{fmt::format(
-      "The run was restarted {}: {} s down, {} repeated. Notice lasts from the end of the first rank until no process "
-      "of the attempt is left. Backoff is the wait after attempts that saved nothing. Start lasts from there to the "
-      "end of the first step.",
-      run.restarts.size() == 1 ? "once" : fmt::format("{} times", run.restarts.size()), fixed_text(cost.down_s, 1),
-      recorder::counted(static_cast<Size>(cost.lost_steps), "step"))});
+  document.add(
+      Paragraph{"Notice lasts from the end of the first rank until no process of the attempt is left. Backoff is the "
+                "wait after attempts that saved nothing. Start lasts from there to the end of the first step."});
   document.add(table);
 }
 
@@ -101,6 +97,14 @@ void add_restarts(Findings& findings, const Evidence& e) {
       recorder::counted(static_cast<Size>(e.run.restarts.size()), "restart"), cost.all_s(), run_s, percent_text(share),
       cost.down_s, cost.again_s, recorder::counted(static_cast<Size>(cost.lost_steps), "step"), advice(cost, e));
   findings.push_back({"restarts", share, "Restarts", text});
+}
+
+std::string restarts_note(const RunData& run) {
+  if (run.restarts.empty()) return {};
+  const RestartCost cost = restart_cost(run);
+  return fmt::format("The run was restarted {}: {} s down, {} repeated.",
+                     run.restarts.size() == 1 ? "once" : fmt::format("{} times", run.restarts.size()),
+                     fixed_text(cost.down_s, 1), recorder::counted(static_cast<Size>(cost.lost_steps), "step"));
 }
 
 double seconds_of_restarts(const RunData& run) { return restart_cost(run).all_s(); }

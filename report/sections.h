@@ -13,8 +13,16 @@ namespace lt::report {
 // Adds all sections of one run, with headings at `level` and one below.
 void add_run(Document& document, const RunData& run, int level);
 
+// What ran and how it ended, four figures, the losses, the phases of a step, and the findings below a heading at
+// `level` + 1.
+void add_first_screen(Document& document, const RunData& run, const Summary& summary, int level);
+
+// Adds the last error of an unfinished run, skipped updates, and the command that continues the run.
+void add_status(Document& document, const RunData& run, const Summary& summary);
+// "The run was restarted once: 6.0 s down, 40 steps repeated."; empty without restarts.
+std::string restarts_note(const RunData& run);
+
 // The sections of add_run().
-void add_findings(Document& document, const RunData& run, int level);
 void add_training(Document& document, const RunData& run, int level);
 void add_time(Document& document, const RunData& run, int level);
 void add_restarts(Document& document, const RunData& run, int level);

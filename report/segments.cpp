@@ -23,23 +23,6 @@ std::string value_of(const Segment& segment, const char* field) {
   return found == segment.settings.end() ? "–" : found->second;
 }
 
-Table segments_table(const RunData& run) {
-  Table t{.header = {"steps"}, .rows = {}, .words = true};
-  for (const Segment& segment : run.segments) t.rows.push_back({range_text(segment)});
-  for (const Setting& setting : kSettings) {
-    const std::string first = value_of(run.segments[0], setting.field);
-    const auto as_first = [&](const Segment& segment) { return value_of(segment, setting.field) == first; };
-    if (!setting.always && std::all_of(run.segments.begin(), run.segments.end(), as_first)) continue;
-    t.header.push_back(setting.words);
-    for (std::size_t i = 0; i < run.segments.size(); ++i) t.rows[i].push_back(value_of(run.segments[i], setting.field));
-  }
-  t.header.push_back("tokens/s");
-  for (std::size_t i = 0; i < run.segments.size(); ++i) {
-    t.rows[i].push_back(count_text(median(column(steady_steps(run, run.segments[i]), &StepRow::tokens_per_s))));
-  }
-  return t;
-}
-
 }  // namespace
 
 void divide_into_segments(RunData& run) {
@@ -77,13 +60,28 @@ std::string measured_setting(const RunData& run, const char* field, const char* 
   return of_segment == "–" ? config_text(run, config_key) : of_segment;
 }
 
-void add_segments(Document& document, const RunData& run) {
-  if (!has_segments(run)) return;
-  document.add(Paragraph{fmt::format(
-      "This run was resumed with other settings. Speed, phases of a step, collectives, ranks and memory cover steps {} "
-      "only; losses cover all steps.",
-      measured_range(run))});
-  document.add(segments_table(run));
+std::string segments_note(const RunData& run) {
+  if (!has_segments(run)) return {};
+  return fmt::format("Resumed with other settings: speed and memory cover steps {}, losses cover all steps.",
+                     measured_range(run));
+}
+
+Table segments_table(const RunData& run) {
+  Table t{.header = {"steps"}, .rows = {}, .words = true};
+  if (!has_segments(run)) return t;
+  for (const Segment& segment : run.segments) t.rows.push_back({range_text(segment)});
+  for (const Setting& setting : kSettings) {
+    const std::string first = value_of(run.segments[0], setting.field);
+    const auto as_first = [&](const Segment& segment) { return value_of(segment, setting.field) == first; };
+    if (!setting.always && std::all_of(run.segments.begin(), run.segments.end(), as_first)) continue;
+    t.header.push_back(setting.words);
+    for (std::size_t i = 0; i < run.segments.size(); ++i) t.rows[i].push_back(value_of(run.segments[i], setting.field));
+  }
+  t.header.push_back("tokens/s");
+  for (std::size_t i = 0; i < run.segments.size(); ++i) {
+    t.rows[i].push_back(count_text(median(column(steady_steps(run, run.segments[i]), &StepRow::tokens_per_s))));
+  }
+  return t;
 }
 
 }  // namespace lt::report

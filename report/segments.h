@@ -40,7 +40,9 @@ std::string measured_range(const RunData& run);
 // The setting of the last segment, or else of config.toml; "–" if neither has it.
 std::string measured_setting(const RunData& run, const char* field, const char* config_key);
 
-// Adds a note and a table of the segments with their settings and speeds; nothing for a single segment.
-void add_segments(Document& document, const RunData& run);
+// Says which steps speed and memory cover; empty for a single segment.
+std::string segments_note(const RunData& run);
+// The segments with their settings and speeds; no rows for a single segment.
+Table segments_table(const RunData& run);
 
 }  // namespace lt::report

@@ -19,7 +19,7 @@ h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0 1rem; }
 h2 { font-size: 1.25rem; margin: 2.5rem 0 .75rem; padding-top: .75rem; border-top: 1px solid var(--rule); }
 h3 { font-size: 1.05rem; margin: 1.75rem 0 .5rem; }
 p { margin: .5rem 0 1rem; }
-nav { margin: 0 0 1rem; font-size: .9rem; } nav ul { list-style: none; margin: 0; padding: 0; }
+nav { margin: 1rem 0; font-size: .9rem; } nav ul { list-style: none; margin: 0; padding: 0; }
 nav > ul { display: flex; flex-wrap: wrap; gap: .15rem 1.25rem; } nav ul ul { padding-left: .9rem; display: flex;
   flex-wrap: wrap; gap: 0 1rem; } nav li { margin: .1rem 0; } nav > ul > li:has(ul) { flex-basis: 100%; }
 a { color: var(--c0); text-underline-offset: .15em; } nav a { text-decoration: none; }
@@ -35,6 +35,12 @@ th:last-child, td:last-child { padding-right: 0; }
 .text td { vertical-align: top; overflow-wrap: break-word; }
 .text td:last-child { white-space: normal; overflow-wrap: anywhere; min-width: 9rem; }
 .pairs td { white-space: normal; overflow-wrap: break-word; }
+.tiles { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: .6rem; margin: 1rem 0; }
+.tiles div { background: var(--panel); border-radius: 6px; padding: .6rem .75rem .7rem; }
+.tiles dt, .tiles dd { margin: 0; font-size: .8rem; line-height: 1.4; color: var(--soft); }
+.tiles .value { font-size: 1.7rem; line-height: 1.3; color: var(--ink); font-variant-numeric: tabular-nums; }
+@media (max-width: 43rem) { .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
+@media (max-width: 30rem) { .tiles div { padding: .5rem .6rem; } .tiles .value { font-size: 1.15rem; } }
 li { margin: .4rem 0; } ol { padding-left: 1.5rem; margin: .5rem 0 1rem; }
 @media (max-width: 30rem) {
   table { font-size: .8rem; } th, td { padding-right: .6rem; } .tight { width: 100%; }
@@ -57,13 +63,14 @@ figure { margin: 1rem 0 1.75rem; }
 figcaption { font-weight: 600; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: .1rem 1.1rem; margin: .25rem 0 .5rem; padding: 0;
   font-size: .85rem; color: var(--soft); }
+.legend li { margin: .1rem 0; }
 .legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .4rem; border-radius: 2px;
   vertical-align: -.05rem; }
 .legend .dash { height: .25rem; vertical-align: .2rem; clip-path: polygon(0 0, 40% 0, 40% 100%, 60% 100%, 60% 0, 100% 0,
   100% 100%, 0 100%); }
 .row { display: flex; justify-content: space-between; gap: 1rem; margin-top: .5rem; font-size: .9rem;
   font-variant-numeric: tabular-nums; }
-.stack { display: flex; height: 1rem; }
+.stack { display: flex; height: 1rem; } .stack.whole { height: 1.75rem; }
 .stack i { border-radius: 1px; } .stack i:hover { opacity: .6; }
 svg { width: 100%; height: auto; font: 12px system-ui, "Segoe UI", Roboto, Arial, sans-serif; }
 svg.narrow { display: none; max-width: 30rem; }
@@ -82,7 +89,8 @@ svg .grid { stroke: var(--rule); } svg .base { stroke: var(--soft); }
 svg .h { fill: transparent; } svg .mark { display: none; fill: var(--soft); fill-opacity: .15; }
 pre { background: var(--panel); padding: .75rem 1rem; border-radius: 6px; overflow-x: auto; white-space: pre-wrap;
   font: .85rem/1.45 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; margin: .5rem 0 1rem; }
-summary { cursor: pointer; font-weight: 600; }
+summary { cursor: pointer; } .folded { list-style: none; padding: 0; }
+.folded summary { padding-left: 1.1rem; text-indent: -1.1rem; } .folded p { margin: .25rem 0 .75rem 1.1rem; }
 #tip { position: fixed; display: none; pointer-events: none; white-space: pre; padding: .4rem .6rem; font-size: .8rem;
   line-height: 1.4; background: var(--panel); border: 1px solid var(--rule); border-radius: 6px; z-index: 1; }
 @media print { body { max-width: none; } }
@@ -154,12 +162,12 @@ window.ltrainShow = (html, at, nextInSeconds) => {
   if (html === last) return;
   last = html;
   const key = box => box.closest('figure').querySelector('figcaption').textContent + box.className;
-  const open = [...main.querySelectorAll('details')].map(box => box.open);
+  const open = new Set([...main.querySelectorAll('details[open]')].map(box => box.dataset.key));
   const chosen = [...main.querySelectorAll('.axes input:checked')].map(key);
   const x = window.scrollX, y = window.scrollY;
   const next = document.createElement('main');
   next.innerHTML = html;
-  next.querySelectorAll('details').forEach((box, i) => { box.open = open[i] || false; });
+  for (const box of next.querySelectorAll('details')) box.open = open.has(box.dataset.key);
   for (const box of next.querySelectorAll('.axes input')) if (chosen.includes(key(box))) box.checked = true;
   main.replaceChildren(...next.childNodes);
   tip.style.display = 'none';

@@ -1,6 +1,7 @@
 // The key figures of a run.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <string>
 
@@ -26,6 +27,9 @@ struct Summary {
          mfu = kMissing;
   double memory_peak_bytes = kMissing, memory_outside_bytes = kMissing, predicted_peak_bytes = kMissing;
   double train_s = kMissing;  // seconds; sum of all steps' times
+
+  // True if the median step tells little of the speed: it may have changed, or some steps take very long.
+  bool is_uneven() const { return std::abs(mean_tokens_per_s / tokens_per_s - 1) > 0.1; }
 };
 
 // Returns `nats` for the built-in families, whose loss is the mean negative log-likelihood of a token, and `other` for

@@ -40,6 +40,11 @@ std::string time_text(double unix_seconds) {
   return gmtime_r(&seconds, &utc) != nullptr && std::strftime(text, sizeof text, "%F %T UTC", &utc) > 0 ? text : kDash;
 }
 
+std::string flops_text(double per_second) {
+  const bool tera = per_second >= 1e12, mega = per_second < 1e8;
+  return fixed_text(per_second / (tera ? 1e12 : mega ? 1e6 : 1e9), 1) + (tera ? " T" : mega ? " M" : " G") + "FLOP/s";
+}
+
 std::string percent_text(double fraction, int digits) {
   return std::isfinite(fraction) ? fmt::format("{:.{}f}%", 100 * fraction, digits) : kDash;
 }

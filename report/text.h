@@ -25,6 +25,8 @@ std::string ms_cell(double ms);
 std::string duration_text(double seconds);
 // "2026-11-21 15:41:02 UTC".
 std::string time_text(double unix_seconds);
+// "409.6 GFLOP/s", "51.2 TFLOP/s".
+std::string flops_text(double per_second);
 // "37%".
 std::string percent_text(double fraction, int digits = 0);
 // Rounded to a whole number.

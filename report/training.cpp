@@ -1,4 +1,4 @@
-// Shows a run's training: losses of training and evaluation, and the progress over the steps.
+// Shows a run's training: gradient norm, learning rate, the progress over the steps, and evaluations.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,9 +51,9 @@ Table evaluations(const RunData& run) {
 void add_training(Document& document, const RunData& run, int level) {
   if (run.steps.empty() && run.evals.empty()) return;
   document.add(Heading{level, "Training"});
-  // In a comparison the curves of all runs stand together, so a run's own section shows only its losses.
-  const bool alone = level <= 2;
-  for (const Figure& drawn : alone ? training_figures({&run}) : loss_figures(run)) document.add(drawn);
+  if (level <= 2) {  // a comparison has the curves of all runs in common charts
+    for (const Figure& drawn : training_figures({&run})) document.add(drawn);
+  }
   document.add(progress(run));
   document.add(evaluations(run));
 }

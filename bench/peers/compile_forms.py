@@ -26,6 +26,9 @@ def main():
     waiting = [form.split(maxsplit=4) for form in o.forms]
     if any(len(form) != 5 for form in waiting):
         p.error("forms: expected MODEL BATCH SEQ GIB VARIANT")
+    for form in waiting:
+        if float(form[3]) > o.gib:
+            p.error(f"{' '.join(form)}: expected at most --gib {o.gib:g}")
     begin, running = time.monotonic(), []
     while waiting or running:
         late = time.monotonic() - begin > o.seconds

@@ -16,6 +16,16 @@ constexpr std::string_view kNoticed = "mpirun noticed that process rank ", kDete
 // How mpirun's messages about the end of a job begin. The first two say no more than the others and the ranks do.
 constexpr std::string_view kEnds[] = {"Primary job ", "MPI_ABORT was invoked ", kNoticed, kDetected};
 
+// mpirun says for each signal that it passes to the ranks "mpirun: Forwarding signal 10 to job".
+constexpr std::string_view kForwarding = "mpirun: Forwarding signal ", kToJob = " to job\n";
+constexpr std::size_t kLongestForwarding = kForwarding.size() + kToJob.size() + 3;
+
+bool is_forwarding(std::string_view line) { return line.starts_with(kForwarding) && line.ends_with(kToJob); }
+// Whether more text may make `line` such a line.
+bool may_be_forwarding(std::string_view line) {
+  return line.size() < kLongestForwarding && line.substr(0, kForwarding.size()) == kForwarding.substr(0, line.size());
+}
+
 bool is_dashes(std::string_view text) { return text.find_first_not_of('-') == text.npos; }
 bool is_rule(std::string_view line) { return line.size() == kRule + 1 && is_dashes(line.substr(0, kRule)); }
 
@@ -49,8 +59,8 @@ std::string LauncherWords::pass(std::string_view text) {
     line_ += c;
     if (c == '\n') out += take_line();
   }
-  const bool may_be_held =
-      position_ == FramePosition::in_unread || position_ == FramePosition::in_end || is_dashes(line_);
+  const bool may_be_held = position_ == FramePosition::in_unread || position_ == FramePosition::in_end ||
+                           is_dashes(line_) || (position_ == FramePosition::outside && may_be_forwarding(line_));
   if (may_be_held && line_.size() <= kLongestFrame) return out;
   out += std::exchange(held_, {}) + line_.substr(written_);
   written_ = line_.size();
@@ -63,7 +73,7 @@ std::string LauncherWords::take_line() {
   const std::string line = std::exchange(line_, {}), rest = line.substr(std::exchange(written_, 0));
   switch (position_) {
     case FramePosition::outside:
-      if (!is_rule(line)) return rest;
+      if (!is_rule(line)) return is_forwarding(line) ? "" : rest;
       position_ = FramePosition::in_unread, held_ = line;
       return "";
     case FramePosition::in_unread:

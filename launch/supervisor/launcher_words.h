@@ -1,5 +1,6 @@
 // Shortens mpirun's messages about the end of a job to at most one line, because the supervisor itself reports how an
-// attempt ended. mpirun frames each message with two lines of dashes. All other text passes unchanged.
+// attempt ended. mpirun frames each message with two lines of dashes. Drops mpirun's lines about signals that it
+// forwards. All other text passes unchanged.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@ namespace lt::launch {
 
 class LauncherWords {
  public:
-  // Takes the next piece of a launcher's standard error and returns the text to write now. Holds back a line of dashes,
-  // and a message about the end of a job until it is complete.
+  // Takes the next piece of a launcher's standard error and returns the text to write now. Holds back a line of dashes
+  // or about a signal, and a message about the end of a job, until it is complete.
   std::string pass(std::string_view text);
   // Returns the text that is still held back. Call it after the last piece.
   std::string finish();

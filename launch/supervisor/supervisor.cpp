@@ -14,6 +14,7 @@
 #include "io/shell_word.h"
 #include "launch/supervisor/rank_starter.h"
 #include "launch/supervisor/run_state.h"
+#include "record/short_text.h"
 #include "run/whole_command.h"
 
 namespace lt::launch {
@@ -73,7 +74,8 @@ class Supervisor {
   ExitCode give_up(int code) {
     if (const Size step = run_.copied_step(); step > run_.saved_step()) {
       starter_.say(
-          "memory of the hosts has copies up to step {}, newer than the disk; the next start there goes on from them",
+          "the hosts' memory has copies up to step {}, newer than the disk; the next start on these hosts resumes from "
+          "them",
           step);
     }
     return ExitCode{code};
@@ -83,12 +85,12 @@ class Supervisor {
     restart_.began = device::since_1970(), restart_.began_monotonic = device::monotonic_seconds(),
     restart_.kernel = device::kernel_identity();
     Ranks ranks = ranks_of(attempt);
-    const AttemptEnd end =
-        ranks.count > 0
-            ? starter_.run(std::move(ranks))
-            : AttemptEnd{kRestart,
-                         fmt::format("hosts for {} ranks answer, expected {} or more", slots_of(ranks.hosts), least()),
-                         device::monotonic_seconds()};
+    const AttemptEnd end = ranks.count > 0
+                               ? starter_.run(std::move(ranks))
+                               : AttemptEnd{kRestart,
+                                            fmt::format("the hosts that answer have slots for {}, expected {} or more",
+                                                        recorder::counted(slots_of(ranks.hosts), "rank"), least()),
+                                            device::monotonic_seconds()};
     if (attempt > 1) record(metrics_end);
     return end;
   }

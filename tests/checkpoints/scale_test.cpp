@@ -1,6 +1,6 @@
-// Measures the figures in docs/reference/checkpoint-format.md; run by hand. checkpoints_test "[scale]" measures the
-// manifest of a large model on many ranks. checkpoints_test "[speed]" measures save, load and verify in GB/s in the
-// folder LT_SPEED_FOLDER, and dd with fsync for comparison.
+// Run by hand: the cost of checkpoints. checkpoints_test "[scale]" measures the manifest of a large model on many
+// ranks. checkpoints_test "[speed]" measures save, load and verify in GB/s in the folder LT_SPEED_FOLDER, and dd with
+// fsync for comparison.
 #include <sys/resource.h>
 
 #include <chrono>

@@ -313,7 +313,7 @@ class Bench(program.CliTest):
                           "[usage] unknown command stap: expected one of kernels, comm, rates, step, scaling, tune, compare",
                           "did you mean step? `ltrain bench --help` lists them")
         self.assert_error(program.run("bench", "comm"), 2, "[bench] comm: expected at least two ranks, got 1",
-                          "start it under mpirun -n 2")
+                          "start it as `ltrain launch -n 2 -- bench comm`, or under mpirun -n 2")
         self.assert_error(program.run("bench", "comm", "--sizes", "1Mb", ranks=2), 2,
                           '[usage] --sizes: expected bytes such as 80GiB or 500MB, at most 2^60, got "1Mb"')
         self.assert_error(program.run("bench", "comm", "--sizes", "64KiB,,1MiB", ranks=2), 2,

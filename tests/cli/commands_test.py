@@ -270,7 +270,7 @@ class Commands(TrainingTest):
         self.assertEqual(one.stdout, f"The qui\n{answers[0]}\n")
         self.assert_error(program.run("sample", "--checkpoint", run), 2, "[usage] --prompt: expected a value, got none")
         self.assert_error(program.run(*greedy, "--prompt", "-", "--prompt", "x"), 2,
-                          "[usage] --prompt -: expected it alone, got it beside other prompts")
+                          "[usage] --prompt -: expected it alone, got it with other prompts")
         self.assert_error(program.run(*greedy, "--chat", "plain", "--n", 2), 2,
                           "[usage] --n: expected 1 in a conversation, got 2")
 

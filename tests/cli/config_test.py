@@ -1,7 +1,13 @@
 """Configuration from all sources, tested with `ltrain train --print-config`: precedence of the layers, round trip,
 errors, and one message for all ranks."""
 
+import fcntl
 import json
+import os
+import pty
+import struct
+import subprocess
+import termios
 
 import program
 
@@ -173,6 +179,30 @@ class Config(program.CliTest):
         text = program.run("train", "--help").stdout
         for key, value in self.config().items():
             self.assertIn(f"--{key} = {value} ", text.replace("\n", " "))
+
+    def test_help_is_as_wide_as_the_terminal(self):
+        def shown(columns):
+            reader, terminal = pty.openpty()
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+            with subprocess.Popen([program.ltrain(), "plan", "--help"], stdout=terminal, env=program.clean_environment()):
+                os.close(terminal)
+                text = b""
+                try:
+                    while part := os.read(reader, 4096):
+                        text += part
+                except OSError:  # how Linux ends the output of a terminal
+                    pass
+            os.close(reader)
+            return text.decode().replace("\r\n", "\n")
+
+        whole = program.run("plan", "--help").stdout
+        self.assertIn("--memory BYTES                    memory per rank for --fit and --nodes, with a unit, as in 80GiB; default", whole)
+        for columns, most in ((80, 80), (200, 120)):
+            text = shown(columns)
+            self.assertLessEqual(max(map(len, text.splitlines())), most)
+            self.assertEqual(text.split(), whole.split())
+        self.assertIn("--nodes, with\n" + " " * 36 + "a unit, as in 80GiB; default", shown(80))
+        self.assertEqual(shown(0), whole)
 
 
 if __name__ == "__main__":

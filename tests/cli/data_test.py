@@ -46,7 +46,7 @@ class Data(program.CliTest):
         self.assertIn("warning: data.sources[0] repeats from step 19 on", out)
         self.assertEqual(self.losses("parts"), {step: loss for step, loss in self.losses("whole").items() if step <= 30})
         out = self.trained(self.sources(3), "--train.steps=32", run="whole")
-        self.assertIn("warning: data.sources[0] has been used up before; it goes on repeating", out)
+        self.assertIn("warning: data.sources[0]: all of it has been used before; it repeats", out)
         changed = self.train(self.sources(2), "--train.steps=31", run="parts")
         self.assertEqual(changed.returncode, 2)
         self.assertIn(f"config.toml has another configuration: data.sources: [{{files = [\"{self.a}\"], weight = 3.0}}, ",
@@ -128,7 +128,7 @@ class Data(program.CliTest):
                           "[config] train.steps: expected none with data.epochs=1, which it follows from, got 14 "
                           "(from the command line)")
         self.assert_error(self.train("--data.epochs=1"), 2, "[config] data.epochs: expected data.train or data.sources "
-                                                            "beside it, got none (from the command line)")
+                                                            "with it, got none (from the command line)")
         self.assert_error(self.train(f"--data.train={self.a}", "--data.epochs=1e9"), 2,
                           "[config] data.epochs: expected at most 2147483647 steps, got 14000000000 of 4 samples in "
                           "data.train (from the command line)")

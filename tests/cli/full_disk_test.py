@@ -72,7 +72,7 @@ class FullDisk(TrainingTest):
         run = self.disk / "run"
         for name in ("metrics.jsonl", "metrics.csv", "log.txt", "tb", "samples", "trace"):
             told = [line for line in errors.splitlines() if line.startswith(f"warning: [record] {run}/{name}")]
-            self.assertRegex(told[0], r": cannot (append|write|create).*: No space left on device; training goes on, from step \d+ on rows are lost$")
+            self.assertRegex(told[0], r": cannot (append|write|create).*: No space left on device; training continues, rows from step \d+ on are lost$")
             self.assertRegex(told[-1], r": \d+ rows? between steps \d+ and \d+ could not be written$")
 
         self.trained(*OPTIONS, "--train.eval_every=2", f"--data.val={self.folder}/data/val.bin", run="whole", steps=STEPS)
@@ -86,7 +86,7 @@ class FullDisk(TrainingTest):
         (self.disk / "filler").write_bytes(bytes(64 << 10))
         prepare = ("prepare", "--input", text, "--out", self.disk / "data")
         self.assert_error(program.run(*prepare), 3, f"[data] {self.disk}/data/train.bin: cannot write: No space left on device",
-                          f"{self.disk}/data/prepare.tmp keeps what is done: the same command goes on from there")
+                          f"{self.disk}/data/prepare.tmp keeps the finished part: the same command continues from it")
         self.assertEqual([path.name for path in (self.disk / "data").iterdir()], ["prepare.tmp"])
         (self.disk / "filler").unlink()
         subprocess.run(["mount", "-o", "remount,size=1m", str(self.disk)], check=True)
@@ -125,16 +125,16 @@ class FullDisk(TrainingTest):
         self.assertNotIn("warning: ", self.trained(*small, steps=1))
         bytes_of_one = sum(file.stat().st_size for file in (self.disk / "checkpoints/step-00000001").iterdir())
         self.assertLess(bytes_of_one, 256 << 10)
-        # A run that goes on is told. Its saves would be tried again, so it ends before the first one.
+        # A run that continues is told. Its saves would be tried again, so it ends before the first one.
         going_on = self.train(*small, steps=2, environment={"LTRAIN_FAULT": "step:0:2:exit"})
-        said = re.search(r"(?m)^warning: checkpoint\.dir .*/disk/checkpoints: 1 checkpoint of ([\d.]+)kB will stand there beside what it "
-                         r"holds, [\d.]+kB are free$", going_on.stdout)
+        said = re.search(r"(?m)^warning: checkpoint\.dir .*/disk/checkpoints: the run will add 1 checkpoint of ([\d.]+)kB, and "
+                         r"[\d.]+kB are free$", going_on.stdout)
         self.assertTrue(said, going_on.stdout)
         self.assertTrue(bytes_of_one <= 1e3 * float(said[1]) <= 1.2 * bytes_of_one, (bytes_of_one, said))
 
     def test_a_timeline_that_cannot_be_recorded_ends_copying(self):
         where = ("--optim.schedule=constant", "--checkpoint.every=3", f"--checkpoint.dir={self.folder}/checkpoints")
-        warning = ("warning: copies in memory: none in this start, because run.json cannot record its timeline; a restart goes on "
+        warning = ("warning: copies in memory: none in this start, because run.json cannot record its timeline; a restart resumes "
                    "from the disk\n")
 
         def killed(memory_every, step):

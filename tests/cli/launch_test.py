@@ -198,7 +198,7 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
         self.assertEqual(command(), shlex.join(self.command(*options)))
         self.assertEqual(program.run("report", self.folder / "run").returncode, 0)
         report = (self.folder / "run/report.md").read_text()
-        self.assertIn(f"on 2 ranks, it goes on from step 1: `{shlex.join(self.command(*options))}`\n", report)
+        self.assertIn(f"on 2 ranks, it continues from step 1: `{shlex.join(self.command(*options))}`\n", report)
         # The hint works in a shell.
         done = subprocess.run(command(), shell=True, env=program.clean_environment(), capture_output=True, text=True, timeout=DEADLINE)
         self.assertEqual(done.returncode, 75, done.stderr)
@@ -217,9 +217,11 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
         started = subprocess.run(program.launched("sh", "-c", script, ranks=2), env=environment,
                                  capture_output=True, text=True, timeout=DEADLINE)
         self.assertEqual(started.returncode, 75, started.stderr)
+        self.assertIn("stopped by the limit of train.max_minutes, and the same command with checkpoint.resume=auto continues: 1 step",
+                      started.stdout)
         self.assertEqual(program.run("report", self.folder / "run").returncode, 0)
         self.assertNotIn("secret", (self.folder / "run/env.json").read_text())
-        command, = re.findall("on 2 ranks, it goes on from step 1: `(.*)`\n", (self.folder / "run/report.md").read_text())
+        command, = re.findall("on 2 ranks, it continues from step 1: `(.*)`\n", (self.folder / "run/report.md").read_text())
         self.assertTrue(command.startswith(f"cd {self.folder} && {shlex.join(program.launched(program.ltrain(), 'train', ranks=2))} "), command)
         done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, timeout=DEADLINE)
         self.assertEqual(done.returncode, 75, done.stderr)
@@ -461,7 +463,7 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
         self.assertNotIn(str(spare), self.arguments(self.attempts()))
         done = self.launch(ranks=8, environment=environment, launch=("--restarts", 1, "--hostfile", hosts, "--min-ranks", 5))
         self.assertEqual((done.returncode, self.attempts()), (75, 7))
-        self.assertIn("hosts for 4 ranks answer, expected 5 or more", done.stderr)
+        self.assertIn("the hosts that answer have slots for 4 ranks, expected 5 or more", done.stderr)
 
     def test_what_is_refused(self):
         def refused(*arguments, code=2, error, hint=None, environment=None):

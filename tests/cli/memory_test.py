@@ -49,7 +49,7 @@ class Memory(TrainingTest):
         (self.memory_folder() / ("rank-00001-a" if first % 2 == 0 else "rank-00001-b")).unlink()
         full = self.train(*ALWAYS, ranks=2, steps=8, environment={"LTRAIN_FAULT": f"save-begin:0:{first}:eio"})
         self.assertEqual(full.returncode, 3)
-        self.assertIn("hint: the copies in memory stay, and the same command goes on from them once there is room\n", full.stderr)
+        self.assertIn("hint: the copies in memory stay; make room and start the same command again to resume from them\n", full.stderr)
         out = self.trained(*ALWAYS, ranks=2, steps=8)
         self.assertEqual((origin, self.starts()[3]), ("memory", (first, "memory")))
         self.assertIn("copies in memory: other ranks or hosts hold other parts now; the state is saved to disk first\n", out)

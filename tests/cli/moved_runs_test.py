@@ -56,7 +56,7 @@ class MovedRuns(TrainingTest):
                 self.checked("checkpoint", "export", run, "--out", cwd / "hf", cwd=cwd)
                 answers.append((cwd / "hf/model.safetensors").read_bytes().hex())
                 self.checked("report", run, cwd=cwd)
-                self.assertIn(", trained for 4 steps on 1 rank", (run / "report.md").read_text())
+                self.assertIn(" · 1 rank on CPU · f32 · 4 of 4 steps · complete\n", (run / "report.md").read_text())
                 out = self.checked("train", "--config", config, "--train.steps=6", cwd=cwd)
                 self.assertRegex(out, r"(?m)^resuming from \S*checkpoints/step-00000004 at step 5$")
                 self.assertEqual("this folder is a copy of run " in out, original is not None)

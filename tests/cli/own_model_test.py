@@ -140,7 +140,7 @@ class OwnProgram(Runs, program.CliTest):
                           "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside")
 
     def test_the_command_line_is_that_of_the_models_in_the_table(self):
-        self.assertRegex(self.run_program("plan").stdout, r"\n  overhead +\d+[.]\d{3} ms +\d+ %, what operations take besides their work\n")
+        self.assertRegex(self.run_program("plan").stdout, r"\n  overhead +\d+[.]\d{3} ms +\d+ %, fixed time of each operation\n")
         self.assertNotIn("overhead", self.run_program("plan", "--gpu=h100").stdout)
         refused = {
             ("train", "--model.width=97"): "[config] model.width: expected an even number, got 97 (from the command line)",

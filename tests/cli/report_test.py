@@ -109,11 +109,18 @@ class Report(program.CliTest):
         self.assertIn("| Model | gpt2, 2 layers x width 32 |", markdown)  # LAYERS override the preset
         self.assertIn((run / "arena.svg").read_text(), page)
         self.assertEqual((run / "arena.svg").read_text().count("<script"), 0)
-        for heading in ("What bounds this run, and what would be faster", "Key figures", "Training", "Time", "Ranks compared",
+        for heading in ("Findings", "Key figures", "Training", "Time", "Ranks compared",
                         "Collectives", "Memory", "Record", "Words"):
             self.assertIn(f"\n## {heading}\n", markdown)
             self.assertRegex(page, f'<h2 id="[a-z-]+">{heading}</h2>')
-        self.assertRegex(markdown, r"Bound by [a-z ()]+.*: [\d.]+ of [\d.]+ ms of a step on average \(\d+%\)")
+        self.assertRegex(markdown, r"\nA step takes [\d.]+ ms on average, bound by [a-z ]+ \(\d+%\): ")
+        phases = re.search(r"\nA step takes .*\)\.\n", markdown)[0]
+        step, *parts = map(float, re.findall(r"([\d.]+) ms", phases))
+        self.assertAlmostEqual(sum(parts), step, delta=0.1)
+        rows = [row for row in map(json.loads, (run / "metrics.jsonl").read_text().splitlines()) if "event" not in row]
+        mean = statistics.mean(row["ranks"]["step_ms_mean"] for row in rows[1:])  # without the warm-up
+        self.assertAlmostEqual(step, mean, delta=0.02 * mean)
+        self.assertRegex(markdown, r"\| \d\.\d{4} nats \(evaluation \d\.\d{4} at step 12\) \|")
         self.assertRegex(markdown, r"\| all gather \| \d+ \| [\d.]+ [KM]iB \| [\d.]+ \| [\d.]+ \| [\d.e-]+ \|")
         self.assertRegex(markdown, r"(No rank is slow throughout|Rank [01] is slower than the others): over all these steps the mean own time of a rank is ")
         self.assertRegex(markdown, r"\| rank [01] \| [\d.]+ \| \d+ \| [\d.]+% \|")
@@ -136,7 +143,7 @@ class Report(program.CliTest):
         run = self.trained("run", "--parallel.strategy=zero3", "--parallel.recompute=full", ranks=2)
         self.trained("run", "--parallel.strategy=ddp", "--train.steps=18")
         page, markdown = self.checked(run)
-        self.assertIn("cover steps 13 to 18 only; losses cover all steps.", markdown)
+        self.assertIn("speed and memory cover steps 13 to 18, losses cover all steps.", markdown)
         self.assertIn("\n| steps | ranks | strategy | recompute | tokens / step | tokens/s |\n", markdown)
         self.assertRegex(markdown, r"\| 1 to 12 \| 2 \| zero3 \| full \| 64 \| [\d.]+k? \|\n"
                                    r"\| 13 to 18 \| 1 \| ddp \| none \| 32 \| [\d.]+k? \|\n")
@@ -152,19 +159,19 @@ class Report(program.CliTest):
         metrics = run / "metrics.jsonl"
         recorded = [line for line in metrics.read_text().splitlines(keepends=True) if json.loads(line).get("event") != "end"]
         def status():
-            return re.search(r"The record ends after (\d+) of 12 steps .* it (.*): \S+ train ", self.checked(run)[1]).groups()
+            return re.search(r" (\d+) of 12 steps · [^·]*\n\nThe record has no end event.* it (.*): \S+ train ", self.checked(run)[1]).groups()
         # The events of the last two checkpoints are missing, as after a kill beside asynchronous saves.
         metrics.write_text("".join(line for line in recorded if json.loads(line).get("step", 0) <= 7))
         shutil.rmtree(run / "checkpoints/step-00000012")
-        self.assertEqual(status(), ("7", "goes on from step 8"))
+        self.assertEqual(status(), ("7", "continues from step 8"))
         shutil.rmtree(run / "checkpoints/step-00000004")
         (run / "checkpoints/step-00000008/manifest.json").unlink()
         self.assertEqual(status(), ("7", "begins again at step 1"))
         shutil.rmtree(run / "checkpoints")  # a record that was copied without them
-        self.assertEqual(status(), ("7", "goes on from step 4"))
+        self.assertEqual(status(), ("7", "continues from step 4"))
         config = run / "config.toml"
         config.write_text(config.read_text().replace("memory_every = 0", "memory_every = 1"))
-        self.assertEqual(status(), ("7", "goes on from step 4, or from a newer copy in memory of the hosts"))
+        self.assertEqual(status(), ("7", "continues from step 4, or from a newer copy in memory of the hosts"))
 
     def test_a_comparison_does_not_take_the_place_of_a_report(self):
         runs = [self.trained("a", "--run.name=By night"), self.trained("b")]
@@ -189,7 +196,7 @@ class Report(program.CliTest):
         self.assertEqual((missing.returncode, missing.stdout), (3, ""))
         follower = program.started("report", "--follow", run)
         try:
-            self.wait_for(data, "going on", "5 of 12")
+            self.wait_for(data, "running", "5 of 12")
             page = (run / "report.html").read_text()
             self.assertEqual(page.count("const live = \"report.live.js\";"), 1)
             self.assertNotRegex(page, r"https?://(?!www.w3.org/2000/svg)|fetch\(")
@@ -208,7 +215,7 @@ class Report(program.CliTest):
             follower.kill()
             follower.communicate()
         self.assertEqual((follower.returncode, output, errors), (0, f"{run}/report.html\n", ""))
-        self.assertIn("ended: steps", data.read_text())  # what an open page shows last
+        self.assertIn("12 of 12 steps · complete", data.read_text())  # what an open page shows last
         self.assertNotIn("report.live.js", (run / "report.html").read_text())
 
     @unittest.skipUnless(shutil.which("chromium"), "chromium is not installed")
@@ -223,15 +230,15 @@ class Report(program.CliTest):
             follower.stdout.readline()
             with open(run / "metrics.jsonl", "a") as metrics:
                 metrics.write("\n".join(rows[4:]) + "\n")
-            self.wait_for(run / "report.live.js", "trained for 8 steps")
-            self.assertNotIn("trained for 8 steps", (run / "report.html").read_text())
+            self.wait_for(run / "report.live.js", " · 8 steps · ")
+            self.assertNotIn(" · 8 steps · ", (run / "report.html").read_text())
             shown = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom",
                                     f"file://{run}/report.html"], capture_output=True, text=True, timeout=60).stdout
         finally:
             follower.kill()
             follower.communicate()
         main = shown[shown.index("<main>"):shown.index("</main>")]
-        self.assertIn("trained for 8 steps", main)
+        self.assertIn(" · 8 steps · ", main)
         self.assertIn("Read at 20", shown[:shown.index("<main>")])
 
     def test_a_followed_run_outlives_its_terminal_under_nohup(self):

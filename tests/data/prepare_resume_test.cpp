@@ -131,7 +131,7 @@ TEST_CASE("prepare: what was done before the disk was full stays, and the next c
           hint = e.hint();
         }
       }
-      CHECK(hint == folder / "full/out/prepare.tmp keeps what is done: the same command goes on from there");
+      CHECK(hint == folder / "full/out/prepare.tmp keeps the finished part: the same command continues from it");
       CHECK(names_in(folder / "full/out") == std::vector<std::string>{"prepare.tmp"});
       CHECK(lt::prepare(each.options).resumed);
       CHECK((contents(folder / "full/out") == contents(folder / "whole")));
@@ -152,7 +152,7 @@ TEST_CASE("prepare: what was done before the system failed stays, and the next c
   Case first = cases(folder)[0];
   first.options.out = folder / "whole";
   lt::prepare(first.options);
-  const std::string kept = folder / "out/prepare.tmp keeps what is done: the same command goes on from there";
+  const std::string kept = folder / "out/prepare.tmp keeps the finished part: the same command continues from it";
   const auto fails = [&](lt::PrepareOptions options, std::vector<std::string> inputs,
                          std::function<void(const lt::PrepareProgress&)> on_progress, lt::ExitCode code) {
     options.out = folder / "out", options.inputs = std::move(inputs), options.on_progress = std::move(on_progress);

@@ -122,7 +122,7 @@ def rows_are_lost(bench, strategy, mode, options, killed):
             rows = len(bench.rows(run)) - len(bench.events(run, "lost"))
             require_equal("rows, written or counted", rows + lost, len(bench.rows(whole)))
         told = [line for line in done.err.splitlines() if "/metrics.jsonl: " in line and line.startswith("warning: ")]
-        require("training goes on, from step" in told[0] and "could not be written" in told[-1], f"warnings: {told}")
+        require("training continues, rows from step" in told[0] and "could not be written" in told[-1], f"warnings: {told}")
         # A rank 0 that is terminated does not reach the final sum.
         require(len(told) == 2 or (killed and len(told) == 3), f"warnings: {told}")
         require_equal("failed saves", bench.events(run, "checkpoint_failed"), [])

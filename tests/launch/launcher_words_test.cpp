@@ -1,4 +1,5 @@
-// mpirun's messages about the end of a job become one line, independent of the pieces in which the text arrives.
+// mpirun's messages about the end of a job become one line, and those about signals none, independent of the pieces in
+// which the text arrives.
 #include "launch/supervisor/launcher_words.h"
 
 #include <string>
@@ -46,6 +47,16 @@ TEST_CASE("launcher words: messages about the end of a job are one line", "[laun
                          "the job to be terminated. The first process to do so was:\n\n"
                          "  Process name: [[5117,1],12]\n  Exit code:    3\n"),
         "mpirun: rank 12 ended first, with exit code 3\n");
+}
+
+TEST_CASE("launcher words: lines about signals that mpirun forwards are dropped", "[launch]") {
+  check("step 1\nmpirun: Forwarding signal 10 to job\nmpirun: Forwarding signal 12 to job\nend\n", "step 1\nend\n");
+  for (const std::string& text :
+       {std::string("mpirun: Forwarding signal 10 to job"), std::string("mpirun: Forwarding signal 10 to job 2\n"),
+        std::string("mpirun: error\n"), "[rank 0] " + std::string("mpirun: Forwarding signal 10 to job\n"),
+        "mpirun: Forwarding signal " + std::string(100, '1') + " to jobs\n"}) {
+    check(text, text);
+  }
 }
 
 TEST_CASE("launcher words: all other text passes unchanged", "[launch]") {

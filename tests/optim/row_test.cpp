@@ -42,7 +42,7 @@ TEST_CASE("optimizer: a row that is not whole is refused by its field", "[optim]
   CHECK(refusal(row) == "optimizer \"sgd\": update: expected a function, found none");
   CHECK_THROWS_AS(averaged(row, 0.9), UsageError);
   row = whole(), row.matrices.emplace();
-  CHECK(refusal(row) == "optimizer \"sgd\": update: expected none beside matrices, found one");
+  CHECK(refusal(row) == "optimizer \"sgd\": update: expected none with matrices, found one");
   row.update = nullptr;
   CHECK(refusal(row) == "optimizer \"sgd\": matrices: expected all functions, found some missing");
   CHECK(refusal(Muon{}) == "none");

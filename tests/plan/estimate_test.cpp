@@ -308,7 +308,7 @@ TEST_CASE("estimate: within 15 % of floors on GPUs and of steps on two cores", "
   CHECK(planned("llama-tiny", 8, 256, "bf16", cpu).step_time.total_ms() == Approx(19.4).epsilon(0.15));
 }
 
-// The H200 steps of bench/notes/planning.md.
+// Steps measured on H200 in November 2026.
 TEST_CASE("estimate: within 12 % of measured steps on GPUs", "[estimate]") {
   const PlanMachine h200{"h200", 0, 1};
   CHECK(planned("gpt2-124m", 64, 1024, "bf16", h200).step_time.total_ms() == Approx(110.1).epsilon(0.12));

@@ -38,7 +38,7 @@ TEST_CASE("report --follow: an open page learns when the runs were read, and tha
   });
   CHECK(while_going_on.ends_with(", 1);\n"));  // the next look is a second later
   CHECK(read_text(run.data).ends_with(", null);\n"));
-  CHECK(contains(read_text(run.page), "the run is still going on, was killed, or failed"));
+  CHECK(contains(read_text(run.page), "the run is still running, was killed, or failed"));
   CHECK_FALSE(contains(read_text(run.page), "live"));
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("report --follow: a record that stays damaged is an error, one that is
     return (looks = look) < 4;
   });
   CHECK(looks == 4);
-  CHECK(contains(read_text(run.page), "trained for 3 steps"));  // what could be read last
+  CHECK(contains(read_text(run.page), " · 3 steps · "));  // what could be read last
 
   write_text(run.metrics, good);
   // What counts is the time after the first look that failed, however long the pause before it was.
@@ -91,5 +91,5 @@ TEST_CASE("report --follow: a record that stays damaged is an error, one that is
     return look < 100;
   }),
                   lt::DataError);
-  CHECK(contains(read_text(run.page), "trained for 2 steps"));
+  CHECK(contains(read_text(run.page), " · 2 steps · "));
 }

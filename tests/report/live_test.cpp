@@ -25,8 +25,8 @@ TEST_CASE("report --follow: progress, rate, time left and the slowest rank of a 
   const TempFolder folder;
   auto run = read(folder, "");
   run.changed_at = 1000, run.read_at = 1009;
-  const std::vector<std::string> expected = {"going on", "40 of 100",        "4.10k", "30s",
-                                             "none",     "rank 1: 20 of 20", "none"};
+  const std::vector<std::string> expected = {"running", "40 of 100",        "4.10k", "30s",
+                                             "none",    "rank 1: 20 of 20", "none"};
   const auto row = cells(run);
   CHECK(std::vector<std::string>(row.begin() + 1, row.end()) == expected);
   CHECK_FALSE(lt::report::all_ended({run}));
@@ -39,14 +39,14 @@ TEST_CASE("report --follow: a run has ended if its last attempt has", "[report]"
   const TempFolder folder;
   const std::string end = "{\"event\":\"end\",\"step\":40,\"reason\":\"signal SIGTERM\",\"seconds\":1}\n";
   auto ended = read(folder, end);
-  CHECK(cells(ended)[1] == "ended: signal SIGTERM");
+  CHECK(cells(ended)[1] == "stopped by SIGTERM");
   CHECK(cells(ended)[4] == "–");
   CHECK_FALSE(lt::report::all_ended({ended}));  // a supervisor may start it again
   ended.changed_at = 1000, ended.read_at = 1061;
   CHECK(lt::report::all_ended({ended}));
   const std::string skip = R"({"event":"skip","step":40,"reason":"non-finite loss or gradient")";
   const auto not_finite = read(folder, skip + "}\n");  // such a run has no end event
-  CHECK(cells(not_finite)[1] == "ended: loss or gradient not finite");
+  CHECK(cells(not_finite)[1] == "stopped: loss or gradient not finite");
   CHECK(lt::report::all_ended({not_finite}));
   CHECK_FALSE(lt::report::all_ended({read(folder, skip + R"(,"loss_scale":8})"
                                                          "\n")}));  // f16 goes on

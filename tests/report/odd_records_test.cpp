@@ -75,7 +75,7 @@ TEST_CASE("report: losses and steps are counted as they are", "[report]") {
 TEST_CASE("report: an activity of another version counts as other", "[report]") {
   const std::string odd = with(start_line(1) + steps(1, 10, 4), R"("parts_ms":{)",
                                R"("parts_ms":{"new":{"min":300,"mean":300,"max":300,"rank":0},)");
-  CHECK(contains(report_of({odd}), "Bound by other: 300.0 of 400.0 ms of a step on average (75%)."));
+  CHECK(contains(report_of({odd}), "A step takes 400.0 ms on average, bound by other (75%): "));
 }
 
 TEST_CASE("report: a comparison of runs that lack something", "[report]") {

@@ -109,7 +109,7 @@ TEST_CASE("report: the numbers of one run", "[report]") {
         "| all | 100.00 |",
         "| all gather | 2 | 732 KiB | 1.50 | 0.25 | 0.50 |",
         "| activations | 5.00 MiB | 83.3% |",
-        "Bound by computation (forward and backward): 100.0 of 100.0 ms of a step on average (100%).",
+        "A step takes 100.0 ms on average, bound by computation (100%): forward 25.0 ms (25%), backward 75.0 ms (75%).",
         "| step | 80.00 | 90.00 | 100.00 |  |",
         "| own time | 60.00 | 70.00 | 80.00 | 1 |",
         "| forward | 20.00 | 25.00 | 30.00 | 1 |",
@@ -291,7 +291,7 @@ TEST_CASE("report: a run whose speed changed has its mean speed too, and one tha
   };
   const std::string error = "error: [watchdog] rank 1: the process is gone";
   const std::string failed = page("step     1/30 | loss 3\n" + error + "\nhint: none\n");
-  CHECK(contains(failed, "20.5k tokens per second, 100.0 ms per step (medians); 9.70k tokens per second on average."));
+  CHECK(contains(failed, "| 20.5k (median, 100.0 ms per step; mean 9.70k) |"));
   CHECK(contains(failed, "| Tokens per second, mean | 9.70k |"));
   CHECK(contains(failed, "Its log ends with: " + error + "\n"));
   CHECK_FALSE(contains(page(error + "\nstep     1/30 | loss 3\n"), error));  // it went on

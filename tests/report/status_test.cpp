@@ -26,18 +26,19 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
     lt::report::write_report({folder.path().string()}, (folder.path() / "report.html").string());
     return read_text(folder.path() / "report.md");
   };
-  CHECK(contains(status(""), "The record ends after 4 of 10 steps without an end event"));
+  CHECK(contains(status(""), "1 rank · 4 of 10 steps · running\n"));
+  CHECK(contains(status(""), "The record has no end event: the run is still running, was killed, or failed."));
   CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"max_minutes\",\"seconds\":1}\n"),
-                 "The run ended after 4 of 10 steps, at the limit of train.max_minutes."));
+                 "4 of 10 steps · stopped at the limit of train.max_minutes\n"));
   CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"program\",\"seconds\":1}\n"),
-                 "The run ended after 4 of 10 steps, because the program stopped it."));
+                 "4 of 10 steps · stopped by the program\n"));
   CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"signal SIGUSR1\",\"seconds\":1}\n"),
-                 "The run was stopped after 4 of 10 steps, by SIGUSR1; no checkpoint of it is recorded."));
+                 "4 of 10 steps · stopped by SIGUSR1\n\nNo checkpoint of it is recorded.\n"));
   const std::string stopped = "{\"event\":\"end\",\"step\":4,\"reason\":\"signal SIGUSR1\",\"seconds\":1}\n";
   CHECK(contains(status("{\"event\":\"checkpoint\",\"step\":4,\"path\":\"c\",\"seconds\":1}\n" + stopped),
-                 "The run was stopped after 4 of 10 steps, by SIGUSR1; its state was saved."));
+                 "4 of 10 steps · stopped by SIGUSR1\n\nIts state was saved.\n"));
   CHECK(contains(status("{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\",\"seconds\":1}\n" + stopped),
-                 "by SIGUSR1; its last recorded checkpoint is that of step 2."));
+                 "stopped by SIGUSR1\n\nIts last recorded checkpoint is that of step 2.\n"));
   CHECK(contains(status("{\"event\":\"skip\",\"step\":3,\"reason\":\"non-finite loss or gradient\"}\n"),
                  "Loss or gradient was not finite in 1 step, so the update was skipped: 3."));
   CHECK(contains(status(R"({"event":"skip","step":3,"reason":"no target counts","loss_scale":1})"
@@ -53,39 +54,39 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
                  "The gradient norm was not finite in 1 step, so the update was skipped: 2."));
   CHECK(contains(status(allowed(2, "gradient norm not finite") + allowed(3, "loss not finite")),
                  "Loss or gradient was not finite in 2 steps, so the update was skipped: 2, 3."));
-  CHECK(contains(status(kLastSkip), "The run stopped after 4 of 10 steps: loss or gradient was not finite.\n"));
+  CHECK(contains(status(kLastSkip), "4 of 10 steps · stopped: loss or gradient not finite\n\n| Loss"));
   CHECK(contains(status("{\"event\":\"skip\",\"step\":4,\"reason\":\"gradients beyond f16\",\"loss_scale\":8}\n"),
-                 "The record ends after 4 of 10 steps without an end event"));
+                 "The record has no end event"));
   write_text(folder.path() / "config.toml", "[train]\nsteps = 10\n\n[checkpoint]\nresume = \"auto\"\n");
   write_text(folder.path() / "env.json", R"({"command": "ltrain train --config a.toml"})");
   CHECK(contains(status("{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\",\"seconds\":1}\n"),
-                 "Started again as before, on 1 rank, it goes on from step 2: `ltrain train --config a.toml`\n"));
+                 "Started again as before, on 1 rank, it continues from step 2: `ltrain train --config a.toml`\n"));
   CHECK(contains(
       status("{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\"}\n"
              "{\"event\":\"skip\",\"step\":3,\"reason\":\"gradients beyond f16\",\"loss_scale\":8}\n"),
-      "skipped: 3. Started again as before, on 1 rank, it goes on from step 2: `ltrain train --config a.toml`\n"));
+      "skipped: 3. Started again as before, on 1 rank, it continues from step 2: `ltrain train --config a.toml`\n"));
   write_text(folder.path() / "env.json",
              R"({"command": "ltrain train --config a.toml", "working_folder": "/data/me"})");
   CHECK(contains(status("{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\",\"seconds\":1}\n"),
-                 "Started again as before, in /data/me, on 1 rank, it goes on from step 2: `ltrain train --config "));
+                 "Started again as before, in /data/me, on 1 rank, it continues from step 2: `ltrain train --config "));
   write_text(folder.path() / "env.json", R"({"command": "ltrain train --config a.toml"})");
   // A run that stopped says its error and how it goes on too, and in f16 which updates were skipped before.
   write_text(folder.path() / "log.txt", "step     4/10 | loss nan\nerror: [train] step 4: loss nan\n");
   const std::string saved = "{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\"}\n";
-  CHECK(
-      contains(status(saved + kLastSkip),
-               "The run stopped after 4 of 10 steps: loss or gradient was not finite. Started again as before, on 1 "
-               "rank, it goes on from step 2: `ltrain train --config a.toml`\n\nIts log ends with: error: [train] step "
-               "4: loss nan\n"));
+  CHECK(contains(
+      status(saved + kLastSkip),
+      "4 of 10 steps · stopped: loss or gradient not finite\n\nIts log ends with: error: [train] step 4: loss "
+      "nan\n\nStarted again as before, on 1 rank, it continues from step 2: `ltrain train --config a.toml`\n"));
   write_text(folder.path() / "log.txt", "error: [train] step 4: loss nan\nrun folder: runs/a\n");
   CHECK_FALSE(contains(status(saved), "Its log ends with"));  // an earlier attempt's error
   CHECK(
       contains(status("{\"event\":\"skip\",\"step\":3,\"reason\":\"loss not finite\",\"loss_scale\":2}\n" + kLastSkip),
-               "was not finite. Loss or gradient was not finite in 2 steps, so the update was skipped: 3, 4.\n"));
+               "stopped: loss or gradient not finite\n\nLoss or "
+               "gradient was not finite in 2 steps, so the update was skipped: 3, 4.\n"));
   write_text(folder.path() / "config.toml", "[train]\nsteps = 4\n");
   const std::string whole = status("{\"event\":\"end\",\"step\":4,\"reason\":\"steps\",\"seconds\":1}\n");
-  CHECK_FALSE(contains(whole, "The run ended"));
-  CHECK_FALSE(contains(whole, "The record ends"));
+  CHECK(contains(whole, " · complete\n"));
+  CHECK_FALSE(contains(whole, "The record has no end"));
 }
 
 TEST_CASE("report: a run whose last rows are lost came to its end", "[report]") {
@@ -102,13 +103,12 @@ TEST_CASE("report: a run whose last rows are lost came to its end", "[report]") 
   };
   const std::string whole = status(lost + R"({"event":"end","step":30,"reason":"steps","seconds":1})"
                                           "\n");
-  CHECK(contains(whole, "trained for 30 steps"));
+  CHECK(contains(whole, "30 of 30 steps · complete\n"));
   CHECK(contains(whole, "| Steps whose rows are lost, left out of tokens, losses and time | 20 |"));
-  CHECK_FALSE(contains(whole, "The run ended"));
   CHECK_FALSE(contains(whole, "Started again"));
   CHECK(contains(status(R"({"event":"lost","step":12,"rows":2,"first_step":11})"
                         "\n"),
-                 "The record ends after 12 of 30 steps without an end event"));
+                 "12 of 30 steps · running\n"));
 }
 
 TEST_CASE("report: how a run goes on whose command does not say so", "[report]") {
@@ -126,7 +126,7 @@ TEST_CASE("report: how a run goes on whose command does not say so", "[report]")
   };
   const std::string from = "ltrain train --checkpoint.resume=/runs/a/checkpoints", never = "ltrain train --x=1";
   CHECK(contains(status("/runs/a/checkpoints", from, saved),
-                 "Started again with checkpoint.resume=auto, on 2 ranks, it goes on from step 2: `ltrain train "
+                 "Started again with checkpoint.resume=auto, on 2 ranks, it continues from step 2: `ltrain train "
                  "--checkpoint.resume=/runs/a/checkpoints --checkpoint.resume=auto`\n"));
   CHECK(contains(status("never", never, ""),
                  "Started again with checkpoint.resume=auto, on 2 ranks, it begins again at step 1: `ltrain train "
@@ -136,12 +136,12 @@ TEST_CASE("report: how a run goes on whose command does not say so", "[report]")
   CHECK_FALSE(contains(status("never", never, kLastSkip), "Started again"));  // it would stop there again
   // The options of a program with a trainer of its own are not the configuration's.
   CHECK(contains(status("never", "./tiny 3", saved),
-                 "with checkpoint.resume=auto, on 2 ranks, it goes on from step 2: "
+                 "with checkpoint.resume=auto, on 2 ranks, it continues from step 2: "
                  "`./tiny 3`\n"));
   CHECK(contains(status("never", "./tiny train", saved), "from step 2: `./tiny train`\n"));
   // Markdown has the command unchanged.
   CHECK(contains(status("never", "cd 'a b' && ltrain train", saved),
-                 "it goes on from step 2: `cd 'a b' && ltrain train --checkpoint.resume=auto`\n"));
+                 "it continues from step 2: `cd 'a b' && ltrain train --checkpoint.resume=auto`\n"));
   CHECK(contains(read_text(folder.path() / "report.md"), "| command | cd 'a b' && ltrain train |\n"));
   CHECK(contains(read_text(folder.path() / "report.html"), "<code>cd 'a b' &amp;&amp; ltrain train --checkpoint"));
   CHECK(contains(status("auto", "./tiny '`a' &amp;", saved), "from step 2: ``./tiny '`a' &amp;``\n"));
@@ -149,7 +149,7 @@ TEST_CASE("report: how a run goes on whose command does not say so", "[report]")
   write_text(folder.path() / "run.json", R"({"id":"b","begun_from":"/runs/a/checkpoints/step-00000010"})");
   CHECK(contains(status("/runs/a/checkpoints", from, ""),
                  "it begins again from /runs/a/checkpoints/step-00000010: `ltrain train"));
-  CHECK(contains(status("auto", from, saved), "it goes on from step 2"));
+  CHECK(contains(status("auto", from, saved), "it continues from step 2"));
   write_text(folder.path() / "run.json", "[]");
   CHECK(contains(status("never", never, ""), "run.json of the run cannot be read or is damaged, and was ignored."));
 }

@@ -42,8 +42,9 @@ nn::TransformerSpec base_of(const Config& config) {
   auto there = from.empty() ? std::nullopt : model_at(from);
   if (!from.empty() && !there) there = model_of_run(config);
   if (there && nn::has_adapters(*there)) {
-    throw UsageError("config", fmt::format("model.from {}: expected a whole model, found adapters", from),
-                     "`ltrain checkpoint export` adds them to their base; checkpoint.resume goes on with them");
+    throw UsageError(
+        "config", fmt::format("model.from {}: expected a whole model, found adapters", from),
+        "`ltrain checkpoint export` merges them into their base; checkpoint.resume continues their training");
   }
   if (there && (checkpoint::is_hf_folder(from) || !names_preset(config))) return *there;
   return nn::preset(config.model.preset);

@@ -114,8 +114,8 @@ std::string identity_of(const PrepareOptions& options, const std::vector<std::st
   return identity.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-std::string goes_on_hint(const std::string& spool) {
-  return fmt::format("{} keeps what is done: the same command goes on from there", spool);
+std::string continue_hint(const std::string& spool) {
+  return fmt::format("{} keeps the finished part: the same command continues from it", spool);
 }
 
 // Before anything is written: the state in a spool would be given up for an input that is away.
@@ -126,7 +126,7 @@ void require_openable(const std::vector<std::string>& paths, const std::string& 
     }
   } catch (const ReadError& e) {
     std::error_code failed;
-    throw ReadError(e.component(), e.what(), fs::exists(spool, failed) ? goes_on_hint(spool) : e.hint());
+    throw ReadError(e.component(), e.what(), fs::exists(spool, failed) ? continue_hint(spool) : e.hint());
   }
 }
 
@@ -211,7 +211,7 @@ class SpoolRemover {
 
  private:
   bool keep() { return stays_ = spool_.can_be_resumed(); }
-  std::string hint() const { return goes_on_hint(path_); }
+  std::string hint() const { return continue_hint(path_); }
 
   std::string path_;
   const Spool& spool_;

@@ -19,7 +19,7 @@ void require_whole(const Optimizer& row) {
   const bool has_matrices = row.matrices && row.matrices->begin && row.matrices->transform &&
                             row.matrices->workspace_bytes && row.matrices->end && row.matrices->flops;
   require(row.matrices || row.update, "update: expected a function, found none");
-  require(!row.matrices || !row.update, "update: expected none beside matrices, found one");
+  require(!row.matrices || !row.update, "update: expected none with matrices, found one");
   require(!row.matrices || has_matrices, "matrices: expected all functions, found some missing");
   require(row.betas.size() <= static_cast<std::size_t>(kMaxBetas),
           "betas: expected at most " + std::to_string(kMaxBetas) + ", found " + std::to_string(row.betas.size()));

@@ -35,7 +35,7 @@ struct DeviceModel {
 // each peer on the host.
 inline constexpr double kCudaMib = 545, kNcclMib = 565, kNcclGathersMib = 476, kNcclPeerMib = 400;
 
-// What an operation on the CPU takes besides its work, in microseconds, as measured (docs/explanation/planning.md).
+// Fixed time of an operation on the CPU in microseconds, as measured (bench/notes/planning.md).
 inline constexpr double kCpuOperationUs = 0.5;
 
 // The fraction of its speed that work on a GPU loses while a collective runs. kLossToTransfer: while data move inside

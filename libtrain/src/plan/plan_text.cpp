@@ -73,15 +73,14 @@ std::string exposed_advice(const Plan& plan, const char* where, bool between_nod
 // Sorted by time, longest first.
 auto bounds(const Plan& plan) {
   // In the order of StepTime::parts().
-  const std::string advice[] = {
-      matmul_advice(plan),
-      "attention: a shorter train.seq spends less of a step on it",
-      traffic_advice(plan),
-      "the overhead of operations: fewer and larger ones have less",
-      "work slowed by collectives beside it: a larger train.micro_batch or train.accum has fewer of them for as much "
-      "work",
-      exposed_advice(plan, "inside a node", false),
-      exposed_advice(plan, "between nodes", true)};
+  const std::string advice[] = {matmul_advice(plan),
+                                "attention: a shorter train.seq spends less of a step on it",
+                                traffic_advice(plan),
+                                "overhead of operations: fewer and larger operations have less",
+                                "compute slowed by collectives: a larger train.micro_batch or train.accum has fewer "
+                                "collectives for the same work",
+                                exposed_advice(plan, "inside a node", false),
+                                exposed_advice(plan, "between nodes", true)};
   const auto parts = plan.step_time.parts();
   std::array<Bound, parts.size()> all;
   for (std::size_t i = 0; i < all.size(); ++i) all.at(i) = {parts.at(i).first, parts.at(i).second, advice[i]};
@@ -134,8 +133,9 @@ std::string estimate_text(const Plan& plan) {
                                     : fmt::format("{}", fmt::join(plan.machine.rates->files, ", ")));
   text += line("matmuls", time.matmuls_ms) + line("attention", time.attention_ms);
   text += line("memory traffic", time.traffic_ms);
-  if (time.overhead_ms > 0) text += line("overhead", time.overhead_ms, ", what operations take besides their work");
-  if (time.contention_ms > 0) text += line("contention", time.contention_ms, ", work slowed by collectives beside it");
+  if (time.overhead_ms > 0) text += line("overhead", time.overhead_ms, ", fixed time of each operation");
+  if (time.contention_ms > 0)
+    text += line("contention", time.contention_ms, ", compute slowed by concurrent collectives");
   const std::string hidden = fmt::format(", of {:.3f} ms that collectives take", time.collectives_ms);
   text += line("exposed", time.exposed_ms(), plan.ranks > 1 ? hidden : "");
   text += line("step", time.total_ms(),
@@ -230,12 +230,12 @@ std::string to_text(const Plan& plan) {
   text += fmt::format("  {:<14}{}, {} bytes{}\n", "peak", size(static_cast<double>(plan.peak_bytes)), plan.peak_bytes,
                       beside_device(plan));
   if (plan.host_bytes > 0) {
-    text += fmt::format("  {:<14}{}, of the host, for copies of the state\n", "beside it",
-                        size(static_cast<double>(plan.host_bytes)));
+    text +=
+        fmt::format("  {:<14}{}, for copies of the state\n", "host memory", size(static_cast<double>(plan.host_bytes)));
   }
   if (plan.host_bytes_if_free > 0) {
-    text += fmt::format("  {:<14}{}, of the host, for saves while training continues, if it has twice as much free\n",
-                        plan.host_bytes > 0 ? "and" : "beside it", size(static_cast<double>(plan.host_bytes_if_free)));
+    text += fmt::format("  {:<14}{}, for saves while training continues, if twice as much is free\n", "host memory",
+                        size(static_cast<double>(plan.host_bytes_if_free)));
   }
   text += "\narena, in the owners above\n";
   text += fmt::format("  {:<14}{}\n", "size", size(static_cast<double>(plan.arena_bytes)));

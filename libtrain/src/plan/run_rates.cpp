@@ -9,7 +9,7 @@ namespace lt::planner {
 namespace {
 
 // In a step, attention takes this much longer on a GPU than alone, one call after the other
-// (docs/explanation/planning.md: 13 to 15 %).
+// (docs/explanation/planning.md).
 constexpr double kAttentionInStep = 1.15;
 
 // In the order of their sizes. Two files may have measured the same one.

@@ -31,12 +31,12 @@ LostRows::~LostRows() {
 
 void LostRows::failed(const Error& error, Size step, Size rows) {
   if (rows == 0) {
-    if (!std::exchange(is_sync_told_, true)) warn(fmt::format("{}; training goes on", error.what()));
+    if (!std::exchange(is_sync_told_, true)) warn(fmt::format("{}; training continues", error.what()));
     return;
   }
   add_to(gap_, step, rows), add_to(all_, step, rows);
   if (std::exchange(is_told_, true)) return;
-  warn(fmt::format("{}; training goes on, from step {} on rows are lost", error.what(), step));
+  warn(fmt::format("{}; training continues, rows from step {} on are lost", error.what(), step));
 }
 
 }  // namespace lt::recorder

@@ -201,8 +201,8 @@ void announce(Run& run) {
   }
   if (!run.folder.little_space.empty()) say("warning: {}", run.folder.little_space);
   if (run.lost_timeline && resolved.checkpoint.memory_every > 0) {
-    say("warning: copies in memory: none in this start, because run.json cannot record its timeline; a restart goes on "
-        "from the disk");
+    say("warning: copies in memory: none in this start, because run.json cannot record its timeline; a restart "
+        "resumes from the disk");
   }
   for (const std::string& line : run.from.passed_over) say("passed over: {}", line);
   const checkpoint::Loaded* const resumed = checkpoint_of(run.from.start);

@@ -122,7 +122,7 @@ bool require_fresh(const Resolved& resolved) {
   require_files_outside("data.val", resolved.data.val);
   if (!resolved.run.force) {
     throw UsageError("config", expected + ", found a run",
-                     "another --run.dir leaves it alone, --checkpoint.resume=auto goes on with it, --run.force=true "
+                     "another --run.dir leaves it alone, --checkpoint.resume=auto continues it, --run.force=true "
                      "moves it aside");
   }
   return true;
@@ -329,7 +329,7 @@ void open_run_folder(const Resolved& resolved, RunFolder& folder, const Start& s
   // The folder was not there, or not locked because its file system has no locks.
   if (folder.lock == nullptr || is_empty(dir)) return;
   throw UsageError("config", fmt::format("run.dir {}: expected a folder of its own, another run has made it", dir),
-                   "the same command again goes on with that run or names what differs");
+                   "the same command again continues that run or names what differs");
 }
 
 void remove_leftovers_of(const Resolved& resolved, const saver::RunIdentity& identity) {

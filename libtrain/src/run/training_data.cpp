@@ -79,7 +79,7 @@ void require_end_of_documents(const DataSpec& data) {
 void set_steps_of_epochs(Resolved& resolved, int ranks, Size steps_done, Size samples_done) {
   const DataSpec& data = resolved.data;
   if (data.epochs == 0) return;
-  if (data.sources.empty()) throw UsageError("config", "data.epochs", "data.train or data.sources beside it", "none");
+  if (data.sources.empty()) throw UsageError("config", "data.epochs", "data.train or data.sources with it", "none");
   const Size samples = opened(data.key, [&] { return count_samples(data.sources, resolved.step.seq, data.format); });
   const Size batch = resolved.batch_shape(0, ranks).global_samples();
   const double left = std::max(0.0, data.epochs * static_cast<double>(samples) - static_cast<double>(samples_done));
@@ -115,7 +115,7 @@ std::vector<std::string> data_warnings(const Resolved& resolved, const TokenLoad
     const std::string which = resolved.data.key == "data.train" ? "" : fmt::format("[{}]", source);
     const Size ahead = data.first_repeat(source) - samples_done;
     if (ahead < 0 && steps_done < resolved.steps()) {
-      lines.push_back(fmt::format("{}{} has been used up before; it goes on repeating", resolved.data.key, which));
+      lines.push_back(fmt::format("{}{}: all of it has been used before; it repeats", resolved.data.key, which));
       continue;
     }
     const Size step = steps_done + ahead / samples_a_step + 1;

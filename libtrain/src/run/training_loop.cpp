@@ -85,7 +85,9 @@ class TrainingLoop {
   std::string in_words(End end) const {
     switch (end) {
       case End::steps: return "done";
-      case End::time: return "stopped by the limit of train.max_minutes, and the same command continues";
+      case End::time:
+        return fmt::format("stopped by the limit of train.max_minutes, and the same command{} continues",
+                           run_.resolved.resume == Resume::automatic ? "" : " with checkpoint.resume=auto");
       case End::program: return "stopped by the program";
       case End::signal: break;
     }

@@ -47,8 +47,8 @@ Size checkpoint_bytes(const Engine& engine, const Group& group) {
 
 Size most_new_checkpoints(const CheckpointConfig& config, Size steps, Size steps_done, Size present) {
   const Size last = std::max(steps - 1, steps_done);  // the last step is saved whatever the cadence
-  const Size saves = config.every_minutes > 0 ? std::max<Size>(1, steps - steps_done)
-                                              : multiples(config.every, steps_done, last) + 1;
+  const Size saves =
+      config.every_minutes > 0 ? std::max<Size>(1, steps - steps_done) : multiples(config.every, steps_done, last) + 1;
   const Size kept_for_ever = config.every > 0 && config.keep_every > 0
                                  ? multiples(std::lcm(config.every, config.keep_every), steps_done, steps)
                                  : 0;
@@ -65,7 +65,7 @@ std::string require_space(const std::string& dir, Size bytes, Size count, bool i
         fmt::format("checkpoint.dir {}: expected {} bytes free for a checkpoint, found {}", dir, bytes, *free),
         "choose another --checkpoint.dir, or --run.dir where it is not given");
   }
-  return fmt::format("checkpoint.dir {}: {} of {}B will stand there beside what it holds, {}B are free", dir,
+  return fmt::format("checkpoint.dir {}: the run will add {} of {}B, and {}B are free", dir,
                      recorder::counted(count, "checkpoint"), recorder::short_count(static_cast<double>(bytes)),
                      recorder::short_count(static_cast<double>(*free)));
 }

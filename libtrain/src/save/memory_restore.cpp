@@ -166,7 +166,7 @@ checkpoint::CopySeal MemoryRestore::load(Engine& engine) const {
     throw DataError(
         "checkpoint",
         fmt::format("memory: expected all of the state of step {}, {} elements are missing", step_, parts.missing()),
-        "`checkpoint free RUN` removes the copies; the run then goes on from the disk");
+        "`checkpoint free RUN` removes the copies; the run then resumes from the disk");
   });
   const Copy& first = copies_.front();
   const std::string seal = group_.rank() == first.rank ? to_text(found_.at(first.file)->sealed()) : std::string();

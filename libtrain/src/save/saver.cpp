@@ -141,7 +141,8 @@ void Saver::begin_memory_copies() {
                            static_cast<double>(kMemorySlots * copy_->bytes()) / (1 << 30),
                            memory_->is_mirrored() ? ", and as much on the next host" : ""));
   if (run_.engine.options().cuda_graph && run_.policy.memory_every == 1) {
-    run_.log.say("train.cuda_graph: no step is a graph, as each has a copy beside it (checkpoint.memory_every=1)");
+    run_.log.say(
+        "train.cuda_graph: no step runs as a graph, because each step copies the state (checkpoint.memory_every=1)");
   }
 }
 
@@ -154,7 +155,7 @@ void Saver::save_before_copies_go() {
   if (last_saved_ == run_.engine.steps_done()) return;
   const Error& why = failure_->error;
   throw DataError(why.component(), why.what(),
-                  "the copies in memory stay, and the same command goes on from them once there is room");
+                  "the copies in memory stay; make room and start the same command again to resume from them");
 }
 
 Saver::~Saver() { recorded_->close(); }
