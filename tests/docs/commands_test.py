@@ -10,9 +10,9 @@ import sys
 import tempfile
 import unittest
 
-import pages
+import page_commands
 
-sys.path.append(str(pages.SOURCE / "tests/install"))
+sys.path.append(str(page_commands.SOURCE / "tests/install"))
 from commands import main, options
 
 SCRIPTS = ("launch/quickstart.sh", "launch/slurm.sbatch", "examples/finetune/finetune.sh")
@@ -24,14 +24,14 @@ NO_KEYS = re.compile(r"\.(json|bin|mask|h|cpp|safetensors)$|^train\.example$")  
 
 
 def all_pages():
-    yield from (pages.SOURCE / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md"))
+    yield from (page_commands.SOURCE / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md"))
     for folder in ("docs", "bench/notes"):
-        yield from sorted((pages.SOURCE / folder).rglob("*.md"))
+        yield from sorted((page_commands.SOURCE / folder).rglob("*.md"))
 
 
 def ltrain_arguments(text):
     """The arguments of each `ltrain` of a text in shell syntax."""
-    for words in pages.simple_commands(text):
+    for words in page_commands.simple_commands(text):
         while words and (words[0] in LAUNCHERS[5:] or re.match(r"\w+=", words[0])):
             words = words[1:]
         if words and (words[0] in LAUNCHERS or pathlib.Path(words[0]).name == "ltrain"):
@@ -43,12 +43,16 @@ def ltrain_arguments(text):
 def documented():
     """(where, arguments, whether the text is whole) of each command."""
     for page in all_pages():
-        name = page.relative_to(pages.SOURCE)
-        for language, block, number in pages.blocks(page):
+        name = page.relative_to(page_commands.SOURCE)
+        for language, block, number in page_commands.blocks(page):
             if language in ("sh", "console"):
-                for command, _ in pages.commands(language, block):
+                for command, _ in page_commands.commands(language, block):
                     yield from ((f"{name}:{number}", arguments, True) for arguments in ltrain_arguments(command))
-        for code in pages.inline_code(page):
+            elif language == "yaml":
+                for words in re.findall(r"command: \[(.*)\]", block):
+                    text = words.replace(", ", " ")
+                    yield from ((f"{name}:{number}", arguments, True) for arguments in ltrain_arguments(text))
+        for code in page_commands.inline_code(page):
             if re.search(r"(^|[ /])ltrain ", code):
                 try:
                     whole = not re.search(r" --[\w.-]+$", code)  # an option may lack its value in a sentence
@@ -56,7 +60,7 @@ def documented():
                 except ValueError:  # a piece with one quotation mark is no command
                     pass
     for name in SCRIPTS:
-        text = (pages.SOURCE / name).read_text().replace("\\\n", " ").replace('"$ltrain"', "ltrain")
+        text = (page_commands.SOURCE / name).read_text().replace("\\\n", " ").replace('"$ltrain"', "ltrain")
         for line in text.splitlines():
             shown = re.sub(r"^#\s+(?=\S*ltrain |mpirun |srun |torchrun )", "", line)
             if "ltrain " in shown and not shown.startswith("#"):
@@ -152,12 +156,13 @@ class Commands(unittest.TestCase):
     def test_keys_of_toml_exist(self):
         cases = []
         for page in all_pages():
-            name = page.relative_to(pages.SOURCE)
-            for language, block, number in pages.blocks(page):
+            name = page.relative_to(page_commands.SOURCE)
+            for language, block, number in page_commands.blocks(page):
                 if language == "toml":
                     cases.append((f"{name}:{number}", block))
                 elif language in ("sh", "console"):
-                    cases += [(f"{name}:{number}", text) for text in re.findall(r"^cat > \S+\.toml <<'EOF'\n(.*?)^EOF$", block, re.M | re.S)]
+                    cases += [(f"{name}:{number}", text)
+                              for text in re.findall(r"^cat > \S+\.toml <<'EOF'\n(.*?)^EOF$", block, re.MULTILINE | re.DOTALL)]
         self.assertGreater(len(cases), 5)
 
         def refused(block):
@@ -172,8 +177,8 @@ class Commands(unittest.TestCase):
         sections = "|".join({key.split(".")[0] for key in keys})
         found = []
         for page in all_pages():
-            name = str(page.relative_to(pages.SOURCE))
-            for code in pages.inline_code(page):
+            name = str(page.relative_to(page_commands.SOURCE))
+            for code in page_commands.inline_code(page):
                 key = re.match(rf"(?:--)?((?:{sections})\.[a-z_.]+)( ?=.*)?$", code)
                 if key and key[1] not in keys and not NO_KEYS.search(code) and name != FOREIGN_KEYS:
                     found.append(f"{name}: `{code}`")

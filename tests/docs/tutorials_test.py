@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,11 +14,13 @@ import tempfile
 import textwrap
 import unittest
 
-import pages
+import page_commands
 
-sys.path += [str(pages.SOURCE / folder) for folder in ("tests/install", "tests/cli")]
+SOURCE = page_commands.SOURCE
+sys.path += [str(SOURCE / folder) for folder in ("tests/install", "tests/cli", "tests/structure")]
 from commands import main, options, output
 from program import clean_environment
+from style import FOLDERS
 from tokenizers_test import byte_level
 
 KILL_A_RANK = """for rank in /proc/[0-9]*; do
@@ -26,14 +29,15 @@ KILL_A_RANK = """for rank in /proc/[0-9]*; do
     break
   fi
 done"""
-SOURCES = "$(find libtrain base checkpoints -name '*.cpp' | sort)"  # a corpus
+CORPUS = "$(find libtrain base checkpoints -name '*.cpp' | sort)"  # in place of texts that are a package
 # (page, text of its commands, what runs in its place, why). Each text must occur.
 SUBSTITUTIONS = [
-    ("README.md", "bash launch/quickstart.sh", "LTRAIN_TRAIN_STEPS=60 bash launch/quickstart.sh $([ -e runs/quickstart-data ] || echo --text $sources)",
+    ("README.md", "bash launch/quickstart.sh",
+     "LTRAIN_TRAIN_STEPS=60 bash launch/quickstart.sh $([ -e runs/quickstart-data ] || echo --text $corpus)",
      "time; and the corpus is a package. Started again, the script finds its data"),
     ("README.md", "bash tests/run.sh", "true", "runs this test"),
     ("docs/tutorials/quickstart.md", "bash launch/quickstart.sh", "LTRAIN_TRAIN_STEPS=60 bash launch/quickstart.sh", "time"),
-    ("docs/tutorials/quickstart.md", "$(find /usr/share/games/fortunes -type f ! -name '*.*' | sort)", "$sources", "a package"),
+    ("docs/tutorials/quickstart.md", "$(find /usr/share/games/fortunes -type f ! -name '*.*' | sort)", "$corpus", "a package"),
     ("docs/tutorials/pretrain-gpt2.md", "bash launch/deps.sh --cuda", "true", "needs CUDA and the network"),
     ("docs/tutorials/pretrain-gpt2.md", "cmake --preset cuda ", "true ", "needs CUDA"),
     ("docs/tutorials/pretrain-gpt2.md", "apt-get ", "true ", "installs packages"),
@@ -43,23 +47,24 @@ SUBSTITUTIONS = [
     # The plans above it are those of the page's own configuration.
     ("docs/tutorials/pretrain-gpt2.md", "GPUS=$(nvidia-smi -L | wc -l)", textwrap.dedent("""\
         GPUS=2
-        sed -i -e 's/^preset = .*/preset = "gpt-tiny"\\nvocab = 1024/' -e 's/^micro_batch = .*/micro_batch = 2\\nseq = 64\\ndevice = "cpu"/' \\
-          -e 's/^steps = .*/steps = 400/' -e 's/^global_batch = .*/global_batch = 8/' -e 's/^every = .*/every = 50/' \\
-          -e 's/^eval_every = .*/eval_every = 200/' -e 's/^eval_tokens = .*/eval_tokens = 4096/' -e 's/^warmup = .*/warmup = 5/' gpt2.toml"""),
+        sed -i -e 's/^preset = .*/preset = "gpt-tiny"\\nvocab = 1024/' -e 's/^\\[train\\]/&\\ndevice = "cpu"\\nseq = 64/' \\
+          -e 's/^steps = .*/steps = 400/' -e 's/^global_batch = .*/global_batch = 8/' -e 's/^micro_batch = .*/micro_batch = 2/' \\
+          -e 's/^eval_every = .*/eval_every = 200/' -e 's/^eval_tokens = .*/eval_tokens = 4096/' \\
+          -e 's/^warmup = .*/warmup = 5/' -e 's/^every = .*/every = 50/' gpt2.toml"""),
      "GPUs, and time"),
     ("docs/tutorials/pretrain-gpt2.md", "pkill -9 -of '^[^ ]*ltrain train --config gpt2.toml'",
-     KILL_A_RANK, "kills no process of others"),
+     KILL_A_RANK, "ends no process of others"),
     ("docs/tutorials/pretrain-gpt2.md", "--train.steps=2100", "--train.steps=420", "follows train.steps"),
     ("docs/tutorials/finetune.md", "python3 -m venv build/venv", "true", "is not needed without pip"),
     ("docs/tutorials/finetune.md", "pip install torch transformers peft", "true", "a download"),
-    ("docs/tutorials/finetune.md", re.compile(r"hf download .*"), "mv ../base smollm", "a download; a model with random weights in its place"),
+    ("docs/tutorials/finetune.md", re.compile(r"hf download .*"), "mv ../base smollm", "a download: here a model with random weights"),
     ("docs/tutorials/finetune.md", re.compile(r"^python3 - <<'EOF'.*", re.DOTALL), "true",
-     "needs torch: tests/parity has hf_import.py and lora.py"),
+     "needs torch, transformers and peft: tests/parity compares with those"),
 ]
 
 # Printed values that differ from machine to machine, and with the texts that are substituted: of the same kind.
-KINDS = [r"\bloss \d+\.\d{4,6}\b", r"\bnorm \d+\.\d{3}\b", r"\b(?:perplexity|bits_per_byte) \d+\.\d+", r"\b\d[\d.]* ms\b", r"\b\d[\d.]*[kM]? tok/s",
-         r"(?<=\d)/\d[\d.]* [KMGT]iB\b", r"\beta [\dhms]+\b", r"\bin (?:\d+[hms])+(?=[,\s]|$)", r"\bwith PID \d+ on node \S+"]
+KINDS = [r"\bloss \d+\.\d{4,6}\b", r"\bnorm \d+\.\d{3}\b", r"\b(?:perplexity|bits_per_byte) \d+\.\d+", r"\b\d[\d.]* ms\b",
+         r"\b\d[\d.]*[kM]? tok/s", r"(?<=\d)/\d[\d.]* [KMGT]iB\b", r"\beta [\dhms]+\b", r"\bin (?:\d+[hms])+(?=[,\s]|$)", r"\bwith PID \d+ on node \S+"]
 # (page, text that it shows, what it stands for). Of a text without the last each number may be another.
 VARYING = [
     ("docs/tutorials/quickstart.md", "2319007 training tokens, 257667 validation tokens from 43 files (2576674 bytes of text)", None),
@@ -69,7 +74,8 @@ VARYING = [
     ("docs/tutorials/quickstart.md", "237 steps", None),
     ("docs/tutorials/quickstart.md", "rank 1 ended first", None),
     ("docs/tutorials/quickstart.md", " and a spaint have was in that a grible?", ".*"),
-    ("docs/tutorials/pretrain-gpt2.md", "644615238 training tokens, 6511265 validation tokens from 1 file (1177071693 bytes of text)", None),
+    ("docs/tutorials/pretrain-gpt2.md", "644615238 training tokens, 6511265 validation tokens", None),
+    ("docs/tutorials/pretrain-gpt2.md", "(1177071693 bytes of text)", None),
     ("docs/tutorials/pretrain-gpt2.md", "step-00000250 at step 251", None),
     ("docs/tutorials/pretrain-gpt2.md", "rank 0 was killed", None),
     ("docs/tutorials/finetune.md", "Cori is in Pell.", "(.*\n?)*"),  # the model is random
@@ -138,15 +144,17 @@ class Tutorials(unittest.TestCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="libtrain-docs-"))).resolve()
         self.clone, tools = self.folder / "libtrain", self.folder / "tools"
         self.clone.mkdir()
-        for path in pages.SOURCE.iterdir():
-            if path.name not in (".git", "build", "runs", "data"):
-                (shutil.copytree if path.is_dir() else shutil.copy2)(path, self.clone / path.name)
+        for path in SOURCE.iterdir():
+            if path.name in FOLDERS:
+                shutil.copytree(path, self.clone / path.name)
+            elif path.is_file():
+                shutil.copy2(path, self.clone)
         build = pathlib.Path(options.build).resolve()
         for name in ("release", "cuda"):
             (self.clone / "build" / name).mkdir(parents=True)
             (self.clone / "build" / name / "ltrain").symlink_to(build / "ltrain")
         tools.mkdir()
-        for name, script in (("cmake", CMAKE.format(cmake=options.cmake, build=build)), ("dpkg-query", DPKG_QUERY)):
+        for name, script in (("cmake", CMAKE.format(cmake=shlex.quote(options.cmake), build=shlex.quote(str(build)))), ("dpkg-query", DPKG_QUERY)):
             (tools / name).write_text(script)
             (tools / name).chmod(0o755)
         self.environment = clean_environment({"PATH": f"{tools}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "", "CXX": options.compiler,
@@ -155,16 +163,17 @@ class Tutorials(unittest.TestCase):
     def run_pages(self, *names):
         """Runs the commands of these pages, each page in a shell of its own that begins in the clone."""
         for name in names:
-            commands = [(command, shown, number) for language, block, number in pages.blocks(pages.SOURCE / name) if language in ("sh", "console")
-                        for command, shown in pages.commands(language, block)]
+            blocks = [block for block in page_commands.blocks(SOURCE / name) if block[0] in ("sh", "console")]
+            commands = [(*command, number) for language, block, number in blocks
+                        for command in page_commands.commands(language, block)]
             ran = substituted(name, [command for command, *_ in commands])
             printed, script = self.folder / "printed", self.folder / "script"
-            script.write_text(f"sources={SOURCES}\nexec 2>&1\n" + "".join(
+            script.write_text(f"corpus={CORPUS}\nexec 2>&1\n" + "".join(
                 f"{command}\ncode=$?; printf '{MARK} %d\\n' $code; [ $code = 0 ] || exit $code\n" for command in ran))
             try:
                 with open(printed, "w") as out:
-                    subprocess.run(["bash", "--norc", script], cwd=self.clone, env=self.environment, stdin=subprocess.DEVNULL, stdout=out,
-                                   stderr=out, timeout=240)
+                    subprocess.run(["bash", "--norc", script], cwd=self.clone, env=self.environment, stdin=subprocess.DEVNULL,
+                                   stdout=out, stderr=out, timeout=240)
             except subprocess.TimeoutExpired:
                 pass  # the command that was not done is named below
             finally:
@@ -181,16 +190,15 @@ class Tutorials(unittest.TestCase):
     def make_base(self):
         """A small Hugging Face folder, ../base seen from the clone, with a tokenizer that has the words of the
         conversations and the marks of ChatML."""
-        text = output(sys.executable, pages.SOURCE / "examples/finetune/conversations.py")
+        text = output(sys.executable, SOURCE / "examples/finetune/conversations.py")
         tokenizer = byte_level("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-        vocab, merges = tokenizer["model"]["vocab"], []
+        vocab, merges = tokenizer["model"]["vocab"], {}
         for word in sorted(set(re.findall(r" ?[A-Za-z]+", text + "user assistant"))):
             word = word.replace(" ", "\u0120")
             for end in range(2, len(word) + 1):
-                if word[:end] not in vocab or word[:end] == "th":
-                    vocab.setdefault(word[:end], len(vocab) + 3)
-                    merges.append(f"{word[:end - 1]} {word[end - 1]}")
-        tokenizer["model"]["merges"] = merges
+                vocab.setdefault(word[:end], len(vocab) + 3)  # after the marks
+                merges[f"{word[:end - 1]} {word[end - 1]}"] = None
+        tokenizer["model"]["merges"] = list(merges)
         where = self.folder / "tokenizer.json"
         where.write_text(json.dumps(tokenizer))
         (self.folder / "text.txt").write_text(text)
@@ -198,8 +206,8 @@ class Tutorials(unittest.TestCase):
         def ltrain(*arguments):
             output(pathlib.Path(options.build).resolve() / "ltrain", *arguments, cwd=self.folder, **self.environment)
         ltrain("prepare", "--input", "text.txt", "--tokenizer", where, "--out", "data")
-        ltrain("train", "--model.preset=llama-tiny", "--model.vocab=1024", "--data.train=data/train.bin", "--train.steps=0", "--train.device=cpu",
-               "--train.seq=64", "--run.dir=run")
+        ltrain("train", "--model.preset=llama-tiny", "--model.vocab=1024", "--data.train=data/train.bin", "--train.steps=0",
+               "--train.device=cpu", "--train.seq=64", "--run.dir=run")
         ltrain("checkpoint", "export", "run", "--out", "base")
 
     def test_readme_and_the_quickstart(self):
@@ -217,13 +225,13 @@ class Tutorials(unittest.TestCase):
         self.run_pages("docs/tutorials/finetune.md")
 
     def test_the_first_program(self):
-        in_readme = re.search(r"```cpp\n(.*?)```", (pages.SOURCE / "README.md").read_text(), re.DOTALL)[1]
+        in_readme = re.search(r"```cpp\n(.*?)```", (SOURCE / "README.md").read_text(), re.DOTALL)[1]
         self.assertLessEqual(len(in_readme.splitlines()), 10)
-        tutorial = (pages.SOURCE / "docs/tutorials/first-program.md").read_text()
+        tutorial = (SOURCE / "docs/tutorials/first-program.md").read_text()
         programs = re.findall(r"^cat > my_training.cpp <<'EOF'\n(.*?)^EOF$", tutorial, re.MULTILINE | re.DOTALL)
-        self.assertEqual(programs, [in_readme, (pages.SOURCE / "examples/first_run.cpp").read_text()])
+        self.assertEqual(programs, [in_readme, (SOURCE / "examples/first_run.cpp").read_text()])
         project, = re.findall(r"^cat > CMakeLists.txt <<'EOF'\n(.*?)^EOF$", tutorial, re.MULTILINE | re.DOTALL)
-        in_readme = re.search(r"```cmake\n(.*?)```", (pages.SOURCE / "README.md").read_text(), re.DOTALL)[1]
+        in_readme = re.search(r"```cmake\n(.*?)```", (SOURCE / "README.md").read_text(), re.DOTALL)[1]
         self.assertEqual(project, re.sub(r"  #.*", "", in_readme))
 
         self.copy_the_tree()
@@ -238,15 +246,15 @@ class Tutorials(unittest.TestCase):
 
     def test_every_tutorial_is_run(self):
         tests = pathlib.Path(__file__).read_text()
-        for page in (pages.SOURCE / "docs/tutorials").iterdir():
+        for page in (SOURCE / "docs/tutorials").iterdir():
             self.assertRegex(tests, rf'self\.run_pages\(.*"docs/tutorials/{page.name}"')
 
     def test_a_changed_output_is_found(self):
-        shown = ["...", "step   200/200 | loss 2.9746 | 15.6 ms | 65.5k tok/s | 0.021/23.5 GiB | eta 0s", "...", "done: 200 steps in 4s, runs/first"]
-        printed = ["ranks: 2", "step   200/200 | loss 3.0000 | 9 ms | 1k tok/s | 0.021/4 GiB | eta 1m10s", "saved", "done: 200 steps in 1m4s, runs/first"]
-        cases = [(None, None, None), (1, "step   200/200 | lost 3.0000 | 9 ms | 1k tok/s | 0.021/4 GiB | eta 0s", shown[1]),
-                 (1, "step   200/200 | loss 3.0000 | 9 ms | 1k tok/s | 0.022/4 GiB | eta 0s", shown[1]), (3, "done: 201 steps in 4s, runs/first", shown[3]),
-                 (3, "done: 200 steps in 4s, runs/first\nwarning: more", "the end"), (1, "", shown[1])]
+        shown = ["...", "step 200/200 | loss 2.9746 | 15.6 ms | 0.021/23.5 GiB | eta 0s", "...", "done: 200 steps in 4s, runs/first"]
+        printed = ["ranks: 2", "step 200/200 | loss 3.0000 | 9 ms | 0.021/4 GiB | eta 1m10s", "saved", "done: 200 steps in 1m4s, runs/first"]
+        cases = [(None, None, None), (1, "step 200/200 | lost 3.0000 | 9 ms | 0.021/4 GiB | eta 0s", shown[1]),
+                 (1, "step 200/200 | loss 3.0000 | 9 ms | 0.022/4 GiB | eta 0s", shown[1]), (1, "", shown[1]),
+                 (3, "done: 201 steps in 4s, runs/first", shown[3]), (3, "done: 200 steps in 4s, runs/first\nwarning: more", "the end")]
         for place, line, expected in cases:
             with self.subTest(line=line):
                 lines = [line if i == place else text for i, text in enumerate(printed)]
