@@ -82,27 +82,5 @@ class Examples(program.CliTest):
         self.assertIn("bits_per_byte", program.run(*evaluate, "--tokenizer", "byte").stdout)
 
 
-    def test_the_first_program_continues_after_a_kill(self):
-        root = pathlib.Path(__file__).resolve().parents[2]
-        in_readme = re.search(r"```cpp\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)[1]
-        self.assertLessEqual(len(in_readme.splitlines()), 10)
-        tutorial = (root / "docs/tutorials/first-program.md").read_text()
-        programs = re.findall(r"^cat > my_training.cpp <<'EOF'\n(.*?)^EOF$", tutorial, re.MULTILINE | re.DOTALL)
-        self.assertEqual(programs, [in_readme, (root / "examples/first_run.cpp").read_text()])
-
-        text = self.write("text.txt", "All work and no play makes Jack a dull boy. " * 200)
-        self.assertEqual(program.run("prepare", "--input", text, "--out", self.folder / "data").returncode, 0)
-        killed = {"LTRAIN_FAULT": "step:0:47:kill"}
-        done = program.run(ranks=2, name="first_run", cwd=self.folder, environment=killed)
-        self.assertEqual(done.returncode, 128 + 9, done.stderr)
-        done = program.run(ranks=2, name="first_run", cwd=self.folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("resuming from runs/program/checkpoints/step-00000040 at step 41", done.stdout)
-        sample = program.run("sample", "--checkpoint", self.folder / "runs/program", "--prompt", "All", "--tokens", 3)
-        self.assertEqual((sample.returncode, len(sample.stdout)), (0, 3 + 3 + 1), sample.stderr)
-        again = program.run("train", "--config", "runs/program/config.toml", cwd=self.folder)
-        self.assertIn("complete: 100 steps are done in runs/program", again.stdout, again.stderr)
-
-
 if __name__ == "__main__":
     program.main()
