@@ -8,9 +8,15 @@
 int train(const lt::World& world, const char* strategy, const char* tokens, const char* checkpoints, lt::Size steps) {
   lt::nn::Gpt2 model({.layers = 4, .heads = 4, .width = 128, .vocab = 256, .max_seq = 128});
   const lt::Device device = world.device();  // a GPU if there is one
+  const bool on_gpu = device.type == lt::DeviceType::cuda;
   lt::Engine engine(model, world.group(device),
                     {.strategy = lt::find_strategy(strategy), .recompute = lt::Recompute::selective},
-                    lt::AdamW{.lr = 1e-3f}, {.micro_batch = 4, .seq = 128, .device = device});
+                    lt::AdamW{.lr = 1e-3f},
+                    {.micro_batch = 4,
+                     .seq = 128,
+                     .dtype = on_gpu ? lt::DType::bf16 : lt::DType::f32,
+                     .device = device,
+                     .cuda_graph = on_gpu});
   lt::TokenLoader data({tokens}, engine.batch_shape(), {.seed = 1337, .vocab = 256});
 
   // Resumes from the newest valid checkpoint, whatever strategy and rank count wrote it.
