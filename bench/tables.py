@@ -177,7 +177,7 @@ def memory():
     if not measured.measured_together(machines):
         raise SystemExit("the runs of the table of memory were not measured together")
     plans = f"plans of {name[:10]}: {link(name)}"
-    return [*caption(day(machines[0]["unix_time"]), machines[0]["commit"], f"four H200; {plans}; runs", *files),
+    return [*caption(day(machines[0]["unix_time"]), machines[0]["commit"], f"four H200;\n{plans};\nruns", *files),
             *table(["model", "strategy", "none", "selective", "full", "PyTorch", "tensors", "reserved"], cells)]
 
 
