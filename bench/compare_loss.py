@@ -82,7 +82,7 @@ def train_libtrain(o):
 
 
 def learning_rate(n, steps):
-    """Of step n, from 1: warm-up, then a cosine to a tenth (libtrain's default)."""
+    """For step n, counted from 1: warm-up, then a cosine to a tenth (libtrain's default)."""
     warmup = steps // 10
     if n <= warmup:
         return LR * n / warmup
@@ -149,8 +149,10 @@ def result(o):
             series(f"PyTorch {theirs['version'].split('+')[0]}", theirs["loss"], theirs["ms"], theirs["all_seconds"])]
     tokens = (o.folder / "data/train.bin").stat().st_size // 2 - 512
     o.out.write_text(json.dumps({
-        "benchmark": "loss", "date": time.strftime("%Y-%m-%d", time.gmtime(environment["unix_time"])), "commit": environment["commit"], "machine": f"one {environment['gpu']}",
-        "command": "python3 bench/compare_loss.py STAGE --ltrain LTRAIN --folder FOLDER, stages corpus, libtrain, torch, result", "model": MODEL, "tokens_per_step": BATCH * SEQ,
+        "benchmark": "loss", "date": time.strftime("%Y-%m-%d", time.gmtime(environment["unix_time"])),
+        "commit": environment["commit"], "machine": f"one {environment['gpu']}",
+        "command": "python3 bench/compare_loss.py STAGE --ltrain LTRAIN --folder FOLDER, stages corpus, libtrain, torch, result",
+        "model": MODEL, "tokens_per_step": BATCH * SEQ,
         "corpus": f"{tokens:,} tokens of the text of installed Python packages, {o.steps * BATCH * SEQ / tokens:.1f} epochs",
         "libtrain": " ".join(TRAIN), "peer": "bf16 autocast, the whole model compiled, fused AdamW", "series": both}, indent=1) + "\n")
     print(json.dumps([{k: v for k, v in one.items() if k not in ("loss", "steps")} for one in both]))
@@ -166,6 +168,8 @@ def main():
     p.add_argument("--steps", type=int, default=2000)
     p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("loss.json"))
     o = p.parse_args()
+    if o.steps < 10 or o.steps % 10 != 0:
+        p.error(f"--steps: expected a multiple of ten, got {o.steps}")
     stages[o.stage](o)
 
 

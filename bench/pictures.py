@@ -16,10 +16,10 @@ WIDTH = 360
 GIB = 2**30
 STYLE = """<style>text { fill: #1b1f24; } .soft { fill: #57606a; } .paper { fill: #ffffff; } .rule { stroke: #c9d0d8; }
 .c0 { fill: #0969da; } .c1 { fill: #8c959f; } .c2 { fill: #bf5700; } .c3 { fill: #1a7f37; } .c4 { fill: #8250df; }
-.c5 { fill: #b8860b; } .l0 { stroke: #0969da; } .l1 { stroke: #8c959f; } .l2 { stroke: #bf5700; } .l3 { stroke: #1a7f37; }
+.l0 { stroke: #0969da; } .l2 { stroke: #bf5700; } .l3 { stroke: #1a7f37; }
 @media (prefers-color-scheme: dark) { text { fill: #e6edf3; } .soft { fill: #a5b0bb; } .paper { fill: #0d1117; }
 .rule { stroke: #3d444d; } .c0 { fill: #4493f8; } .c1 { fill: #6e7681; } .c2 { fill: #f0883e; } .c3 { fill: #3fb950; }
-.c4 { fill: #ab7df8; } .c5 { fill: #d29922; } .l0 { stroke: #4493f8; } .l1 { stroke: #9198a1; } .l2 { stroke: #f0883e; }
+.c4 { fill: #ab7df8; } .l0 { stroke: #4493f8; } .l2 { stroke: #f0883e; }
 .l3 { stroke: #3fb950; } }</style>"""
 
 
@@ -125,9 +125,9 @@ def restart():
         parts += [bar(at(begin), 64, seconds * scale, 26, colour), bar(12, 131 + 26 * i, 12, 12, colour),
                   text(30, 142 + 26 * i, words), text(WIDTH - 12, 142 + 26 * i, f"{seconds:.1f} s", anchor="end")]
         begin += seconds
-    for second in range(0, 11, 2):
+    for second in range(0, int(found["seconds"]) + 1, 2):
         parts += [rule(at(second), 90, at(second), 96),
-                  text(at(second), 113, f"{second} s", "soft", {0: "start", 10: "end"}.get(second, "middle"))]
+                  text(at(second), 113, f"{second} s", "soft", "start" if second == 0 else "end" if at(second) > WIDTH - 40 else "middle")]
     parts += [text(12, 222, "from the kill to the next step", weight="bold"),
               text(WIDTH - 12, 222, f"{found['seconds']:.1f} s", anchor="end", weight="bold")]
     return drawing(238, "Restart after kill -9", parts)

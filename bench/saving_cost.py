@@ -41,6 +41,8 @@ class Runs:
         if given.keep:
             given.keep.mkdir(parents=True, exist_ok=True)
             (given.keep / f"{given.label}-{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        machine = json.loads((self.folder / name / "env.json").read_text())
+        self.machine = machine["gpu"] or f"{machine['processors']} cores of {machine['processor']}"
         shutil.rmtree(self.folder / name)
         return rows
 
@@ -51,18 +53,6 @@ def step_ms(rows, first):
 
 def of(rows, event):
     return [row for row in rows if row.get("event") == event]
-
-
-def machine():
-    """The GPU's name, or the processor's."""
-    try:
-        said = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True)
-        if said.returncode == 0 and said.stdout.strip():
-            return said.stdout.splitlines()[0].strip()
-    except OSError:
-        pass
-    names = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
-    return f"{len(names)} cores of {names[0]}" if names else "unknown"
 
 
 def main():
@@ -93,7 +83,7 @@ def main():
         kinds[f"async, every {arguments.save_every}"] = ("--checkpoint.async=true",
                                                          f"--checkpoint.every={arguments.save_every}")
     times = {kind: [] for kind in kinds}
-    result = {"benchmark": "saving", "date": time.strftime("%Y-%m-%d", time.gmtime()), "commit": None, "machine": machine(),
+    result = {"benchmark": "saving", "date": time.strftime("%Y-%m-%d", time.gmtime()), "commit": None, "machine": None,
               "command": shlex.join(["bench/saving_cost.py", *sys.argv[1:]]), "ranks": arguments.ranks,
               "preset": arguments.preset, "kinds": {kind: {"step_ms": times[kind], "saves": []} for kind in kinds}, "killed": []}
     with tempfile.TemporaryDirectory(prefix="libtrain-saving-") as folder:
@@ -103,7 +93,7 @@ def main():
                 begin = time.monotonic()
                 rows = runs.train(f"{number}-{kind.split('=')[0].split(',')[0]}", arguments.steps, *options)
                 times[kind] += step_ms(rows, 11)
-                result["commit"] = of(rows, "start")[0]["commit"]
+                result["commit"], result["machine"] = of(rows, "start")[0]["commit"], runs.machine
                 result["kinds"][kind]["saves"] += [{key: row[key] for key in ("step", "seconds", "stall_seconds")}
                                                    for row in of(rows, "checkpoint")]
                 stalls = [round(row["stall_seconds"], 3) for row in of(rows, "checkpoint")]

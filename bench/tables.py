@@ -4,8 +4,8 @@
 tables.py [FILE]...    default: docs/benchmarks.md. `--check` changes nothing and fails where a table would change.
 """
 
-import pathlib
 import os
+import pathlib
 import re
 import statistics
 import sys
@@ -56,11 +56,17 @@ def tokens(row):
     return batch * seq / row["libtrain"]["median_ms"] * 1e3
 
 
+def require_together(table_name, machines):
+    if not measured.measured_together(machines):
+        raise SystemExit(f"the results in the table of {table_name} were not measured together")
+
+
 def origin(rows):
     """The caption of rows measured together."""
     names = [row["file"] for row in rows]
     if names[0] == measured.INDEPENDENT:
         return by_others()
+    require_together(", ".join(names), [measured.machine_of(row) for row in rows])
     machine = measured.machine_of(rows[0])
     return caption(day(machine["unix_time"]), machine["commit"], f"one {machine['gpu']}", *names)
 
@@ -134,8 +140,7 @@ def fp8_four():
 def scaling():
     names = measured.scaling()
     machines = [measured.load(name)["machine"] for name in names.values()]
-    if not measured.measured_together(machines):
-        raise SystemExit("the files of the table of scaling were not measured together")
+    require_together("scaling", machines)
     machine = machines[0]
     cells = []
     for (model, dtype), name in names.items():
@@ -174,8 +179,7 @@ def memory():
             cells.append([model, row["strategy"], own["none"], own["selective"], own["full"], PEERS[row["strategy"]],
                           f"{torch['peak_bytes'] / GIB:.1f}", f"{torch['reserved_bytes'] / GIB:.1f}"])
     machines = [measured.machine_of(row) for file in files for row in measured.load(file)["results"]]
-    if not measured.measured_together(machines):
-        raise SystemExit("the runs of the table of memory were not measured together")
+    require_together("memory", machines)
     plans = f"plans of {name[:10]}: {link(name)}"
     return [*caption(day(machines[0]["unix_time"]), machines[0]["commit"], f"four H200;\n{plans};\nruns", *files),
             *table(["model", "strategy", "none", "selective", "full", "PyTorch", "tensors", "reserved"], cells)]

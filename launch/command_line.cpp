@@ -152,7 +152,7 @@ std::optional<std::vector<std::string>> matches(std::string_view pattern, std::s
   }
 }
 
-// The width of the terminal that standard output is, at most 120 columns; 0 if it is none.
+// The width of the terminal on standard output, at most 120 columns; 0 if standard output is no terminal.
 std::size_t terminal_columns() {
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
@@ -222,10 +222,10 @@ std::string in_own_words(const std::string& message, const CLI::App& root) {
   return message;
 }
 
-// A line for each exit code.
-std::string exit_codes() {
+// A line for each exit code. Descriptions begin at column `indent`.
+std::string exit_codes(std::size_t indent) {
   std::string text = "\nExit codes:\n";
-  for (const ExitCodeText& row : kExitCodes) text += fmt::format("  {:<34}{}\n", row.code, row.brief);
+  for (const ExitCodeText& row : kExitCodes) text += fmt::format("  {:<{}}{}\n", row.code, indent - 2, row.brief);
   return text;
 }
 
@@ -297,8 +297,9 @@ Parsed parse_command_line(const std::vector<std::string>& given, const Models& m
     std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
-    const std::string help = app.help() + (&chosen_command(app) == &app ? exit_codes() : "");
-    parsed.text = wrapped(help, terminal_columns(), chosen_command(app).get_formatter()->get_column_width());
+    const std::size_t indent = chosen_command(app).get_formatter()->get_column_width();
+    const std::string help = app.help() + (&chosen_command(app) == &app ? exit_codes(indent) : "");
+    parsed.text = wrapped(help, terminal_columns(), indent);
   } catch (const CLI::CallForVersion& call) {
     parsed.text = call.what();
   } catch (const CLI::ParseError& error) {

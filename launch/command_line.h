@@ -7,6 +7,10 @@
 
 #include "launch/command.h"
 
+namespace CLI {
+class Option;
+}
+
 namespace lt::launch {
 
 struct Parsed {

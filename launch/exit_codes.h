@@ -31,8 +31,7 @@ inline constexpr ExitCodeText kExitCodes[] = {
      ", or no number of ranks divides `train.global_batch`"},
     {static_cast<int>(ExitCode::restart), "stopped with steps left; the same command continues the run",
      ". Stopped by a signal or `train.max_minutes`, with the state saved unless the ranks were killed; a rank was lost "
-     "or hung; communication "
-     "broke"},
+     "or hung; communication broke"},
     {130, "a second SIGINT (Ctrl-C)", ", before the state was saved"},
     {137, "bare mpirun: a rank was killed", "; `ltrain launch` returns 75"},
     {139, "bare mpirun: a rank crashed", "; `ltrain launch` returns 75"},

@@ -63,7 +63,9 @@ Tiles::Tile loss_tile(const RunData& run, const Summary& s) {
 Tiles::Tile speed_tile(const Summary& s) {
   Tiles::Tile tile{"Tokens per second", count_text(s.tokens_per_s), {}};
   if (std::isfinite(s.step_ms)) tile.note = "median, " + ms_text(s.step_ms) + " ms per step";
-  if (s.is_uneven()) tile.note += fmt::format("; mean {}", count_text(s.mean_tokens_per_s));
+  if (s.is_uneven()) {
+    tile.note += fmt::format("{}mean {}", tile.note.empty() ? "" : "; ", count_text(s.mean_tokens_per_s));
+  }
   return tile;
 }
 

@@ -1,4 +1,4 @@
-// How far runs came: the state of a run, and the table of `report --follow`.
+// The state of a run, in words and as the table of `report --follow`.
 #pragma once
 
 #include <string>

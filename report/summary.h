@@ -28,7 +28,7 @@ struct Summary {
   double memory_peak_bytes = kMissing, memory_outside_bytes = kMissing, predicted_peak_bytes = kMissing;
   double train_s = kMissing;  // seconds; sum of all steps' times
 
-  // True if the median step tells little of the speed: it may have changed, or some steps take very long.
+  // True if mean and median speed differ by more than a tenth: the speed changed, or some steps take very long.
   bool is_uneven() const { return std::abs(mean_tokens_per_s / tokens_per_s - 1) > 0.1; }
 };
 

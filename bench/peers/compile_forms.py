@@ -34,13 +34,14 @@ def main():
         late = time.monotonic() - begin > o.seconds
         for task in list(running):
             process, form, started = task
-            if process.poll() is None and not late:
+            code = process.poll()
+            if code is None and not late:
                 continue
-            if process.poll() is None:
+            if code is None:
                 process.kill()
-            code = process.wait()
+                process.wait()
             running.remove(task)
-            end = "ended at the time limit" if late else "compiled" if code == 0 else f"exit code {code}"
+            end = "ended at the time limit" if code is None else "compiled" if code == 0 else f"exit code {code}"
             print(f"{form[0]} {form[4]}: {end} after {time.monotonic() - started:.0f} s", flush=True)
         if late:
             for form in waiting:

@@ -30,7 +30,7 @@ PageOption page_option(const CLI::Option& option, bool takes_config) {
   made.group = option.get_group();
   made.choices = choices_of(option);
   for (const CLI::Option* excluded : option.get_excludes())
-    made.excludes.push_back("--" + excluded->get_lnames().front());
+    made.excludes.push_back("--" + excluded->get_lnames().back());
   if (!takes_config || made.names.empty()) return made;
   for (const ConfigKey& key : config_keys()) {
     const auto is_it = [&](const ConfigKey& named) { return "--" + named.name == made.names.front(); };

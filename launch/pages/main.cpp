@@ -4,13 +4,12 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "io/whole_file.h"
 #include "launch/pages/command_tree.h"
 #include "launch/pages/markdown.h"
 
@@ -32,12 +31,6 @@ void remove_pages(const std::filesystem::path& folder) {
   }
 }
 
-std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error(path.string() + ": expected a readable file, found none");
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 void write_programs_pages(const std::filesystem::path& folder, const lt::launch::PageCommand& root) {
   std::filesystem::create_directories(folder / "man");
   remove_pages(folder / "man");
@@ -54,7 +47,8 @@ void renew_docs(const std::filesystem::path& folder, const lt::launch::PageComma
   std::set<std::string> pages;
   for (const lt::launch::PageBlock& block : blocks) pages.insert(block.page);
   for (const std::string& page : pages) {
-    const std::string text = read(folder / page), renewed = lt::launch::renewed(page, text, blocks);
+    const std::string text = lt::io::read_whole_file("pages", (folder / page).string());
+    const std::string renewed = lt::launch::renewed(page, text, blocks);
     if (renewed != text) write(folder / page, renewed);
   }
 }

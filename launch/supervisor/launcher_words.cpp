@@ -21,7 +21,7 @@ constexpr std::string_view kForwarding = "mpirun: Forwarding signal ", kToJob = 
 constexpr std::size_t kLongestForwarding = kForwarding.size() + kToJob.size() + 3;
 
 bool is_forwarding(std::string_view line) { return line.starts_with(kForwarding) && line.ends_with(kToJob); }
-// Whether more text may make `line` such a line.
+// True if `line` may be the beginning of such a line.
 bool may_be_forwarding(std::string_view line) {
   return line.size() < kLongestForwarding && line.substr(0, kForwarding.size()) == kForwarding.substr(0, line.size());
 }

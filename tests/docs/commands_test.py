@@ -16,8 +16,10 @@ sys.path.append(str(page_commands.SOURCE / "tests/install"))
 from commands import main, options
 
 SCRIPTS = ("launch/quickstart.sh", "launch/slurm.sbatch", "examples/finetune/finetune.sh")
-# What may stand before a command. Other programs, such as cmake, have the word `ltrain` among their arguments.
-LAUNCHERS = ("mpirun", "srun", "torchrun", "${mpirun[@]}", "exec", "sudo", "env", "timeout", "time", "if", "do", "then", "!")
+# Words before a command, and programs that start the command among their arguments. Other programs, such as cmake, may
+# have `ltrain` as an argument.
+PREFIXES = ("exec", "sudo", "env", "time", "if", "do", "then", "!")
+LAUNCHERS = ("mpirun", "srun", "torchrun", "timeout", "${mpirun[@]}")
 PLACEHOLDER = re.compile(r"\b[A-Z][A-Z_0-9]*\b|\.\.\.|\$")
 FOREIGN_KEYS = "docs/how-to/coming-from.md"  # has the keys of other programs too
 NO_KEYS = re.compile(r"\.(json|bin|mask|h|cpp|safetensors)$|^train\.example$")  # files; CONTRIBUTING.md's example of a new key
@@ -32,7 +34,7 @@ def all_pages():
 def ltrain_arguments(text):
     """The arguments of each `ltrain` of a text in shell syntax."""
     for words in page_commands.simple_commands(text):
-        while words and (words[0] in LAUNCHERS[5:] or re.match(r"\w+=", words[0])):
+        while words and (words[0] in PREFIXES or re.match(r"\w+=", words[0])):
             words = words[1:]
         if words and (words[0] in LAUNCHERS or pathlib.Path(words[0]).name == "ltrain"):
             place = next((i for i, word in enumerate(words) if pathlib.Path(word).name == "ltrain"), None)
@@ -107,7 +109,7 @@ def problem(arguments):
             return f"`ltrain {' '.join(path[:i])}` has no command {word}"
     if not path and not own:
         return None
-    if path and help_of(tuple(path))[1] and not own == []:
+    if path and help_of(tuple(path))[1] and own:
         return f"`ltrain {' '.join(path)}` needs one of its commands"
     for word in own:
         name = word.split("=")[0]
@@ -125,7 +127,7 @@ def configuration_problem(folder, arguments):
         return None
     for i, word in enumerate(own):  # the keys of files are another test's
         file = word.removeprefix("--config=") if word.startswith("--config=") else own[i + 1] if word == "--config" else None
-        if file:
+        if file and not pathlib.Path(file).is_absolute():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).touch()
     done = ltrain(*path, *own, "--print-config", cwd=folder)
@@ -189,6 +191,7 @@ class Commands(unittest.TestCase):
                                   ("ltrain launch -n 2 -- train --train.stepz=3 \\\n  > log &", "`ltrain train` has no option --train.stepz"),
                                   ("cat a | ltrain checkpoint exprot RUN", "`ltrain checkpoint` has no command exprot"),
                                   ("ltrain checkpoint export RUN --dtpye bf16", "`ltrain checkpoint export` has no option --dtpye"),
+                                  ("if timeout 60 ltrain eval RUN --dat a; then", "`ltrain eval` has no option --dat"),
                                   ("srun ltrain launch --hostfil=a -- train", "`ltrain launch` has no option --hostfil")):
             with self.subTest(command=command):
                 self.assertEqual([problem(arguments) for arguments in ltrain_arguments(command)], [expected])

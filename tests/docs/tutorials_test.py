@@ -1,6 +1,7 @@
 """Runs all commands of README.md and of the tutorials in order, as a reader does, in a copy of the source tree, and
 compares the output that the pages show with what is printed. The program is the one of the build under test."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -38,6 +39,7 @@ SUBSTITUTIONS = [
     ("README.md", "bash tests/run.sh", "true", "runs this test"),
     ("docs/tutorials/quickstart.md", "bash launch/quickstart.sh", "LTRAIN_TRAIN_STEPS=60 bash launch/quickstart.sh", "time"),
     ("docs/tutorials/quickstart.md", "$(find /usr/share/games/fortunes -type f ! -name '*.*' | sort)", "$corpus", "a package"),
+    ("docs/tutorials/quickstart.md", "--train.max_minutes=0.01", "--train.max_minutes=0.001", "ends a fast machine's run too"),
     ("docs/tutorials/pretrain-gpt2.md", "bash launch/deps.sh --cuda", "true", "needs CUDA and the network"),
     ("docs/tutorials/pretrain-gpt2.md", "cmake --preset cuda ", "true ", "needs CUDA"),
     ("docs/tutorials/pretrain-gpt2.md", "apt-get ", "true ", "installs packages"),
@@ -52,6 +54,7 @@ SUBSTITUTIONS = [
           -e 's/^eval_every = .*/eval_every = 200/' -e 's/^eval_tokens = .*/eval_tokens = 4096/' \\
           -e 's/^warmup = .*/warmup = 5/' -e 's/^every = .*/every = 50/' gpt2.toml"""),
      "GPUs, and time"),
+    ("docs/tutorials/pretrain-gpt2.md", "sleep 1; done", "sleep 0.1; done", "the short run must not end between two looks"),
     ("docs/tutorials/pretrain-gpt2.md", "pkill -9 -of '^[^ ]*ltrain train --config gpt2.toml'",
      KILL_A_RANK, "ends no process of others"),
     ("docs/tutorials/pretrain-gpt2.md", "--train.steps=2100", "--train.steps=420", "follows train.steps"),
@@ -178,7 +181,8 @@ class Tutorials(unittest.TestCase):
                 pass  # the command that was not done is named below
             finally:
                 for process in processes_in(self.folder):
-                    os.kill(process, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):  # has just ended
+                        os.kill(process, signal.SIGKILL)
             outputs = re.split(rf"{MARK} (\d+)\n", printed.read_text(errors="replace"))
             for i, (command, shown, number) in enumerate(commands):
                 text, code = outputs[2 * i], outputs[2 * i + 1] if 2 * i + 1 < len(outputs) else "none"

@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether the program reads the variable, but not as a configuration key.
+// True for a variable that the program reads and that sets no configuration key.
 bool is_reserved(std::string_view variable) {
   return std::ranges::find(kVariables, variable, &Variable::name) != std::end(kVariables);
 }

@@ -21,8 +21,7 @@ inline constexpr Variable kVariables[] = {
     {"LTRAIN_DIE_WITH_PARENT", "set by `ltrain launch` for its ranks"},
     {"LTRAIN_LISTEN_FD", "set by `ltrain launch` for its ranks"},
     {"LIBTRAIN_CPU",
-     "v1 or v3 lowers the instruction set of libtrain's CPU kernels; no effect if built with "
-     "LIBTRAIN_NATIVE"},
+     "v1 or v3 lowers the instruction set of libtrain's CPU kernels; no effect if built with LIBTRAIN_NATIVE"},
     {"OMP_NUM_THREADS", "threads of a rank, instead of its share of the cores"},
     {"NCCL_WIN_ENABLE", "0 disables symmetric windows; NCCL's kernels then move the data"},
     {"NCCL_CUMEM_ENABLE", "0 disables symmetric windows; NCCL's kernels then move the data"},
