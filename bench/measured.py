@@ -11,6 +11,8 @@ RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 INDEPENDENT = "2026-11-29-h200-4x-independent.json"
 ONE_GPU = {"gpt2-124m": "64x1024", "gpt2-1.5b": "16x1024", "llama-1b": "4x4096"}
 TOGETHER_S = 7200
+GIB = 2**30
+STRATEGIES = {"ddp": "DDP", "zero1": "ZeRO-1", "zero2": "ZeRO-2", "zero3": "ZeRO-3"}
 
 
 def load(name):
@@ -66,6 +68,12 @@ def scaling():
     """By model and dtype: files of bench scaling on four GPUs."""
     ends = {("gpt2-1.5b", "bf16"): "gpt2-1.5b", ("gpt2-1.5b", "fp8"): "gpt2-1.5b-fp8", ("llama-1b", "bf16"): "llama-1b"}
     return {key: newest(f"h200-4x-scaling-{end}.json") for key, end in ends.items()}
+
+
+def restart():
+    """Seconds from a killed rank to the end of the next step: (notice, what is not recorded, start, all)."""
+    found = load(INDEPENDENT)["restart"]
+    return found["notice_s"], found["seconds"] - found["notice_s"] - found["start_s"], found["start_s"], found["seconds"]
 
 
 def deterministic():

@@ -11,9 +11,9 @@ import pathlib
 import sys
 
 import measured
+from measured import GIB, STRATEGIES
 
 WIDTH = 360
-GIB = 2**30
 STYLE = """<style>text { fill: #1b1f24; } .soft { fill: #57606a; } .paper { fill: #ffffff; } .rule { stroke: #c9d0d8; }
 .c0 { fill: #0969da; } .c1 { fill: #8c959f; } .c2 { fill: #bf5700; } .c3 { fill: #1a7f37; } .c4 { fill: #8250df; }
 .l0 { stroke: #0969da; } .l2 { stroke: #bf5700; } .l3 { stroke: #1a7f37; }
@@ -78,7 +78,7 @@ def scaling():
     for model in ("gpt2-1.5b", "llama-1b"):
         rows = measured.load(files[model, "bf16"])["rows"]
         parts.append(text(12, y, model, "soft"))
-        for strategy, name in (("ddp", "DDP"), ("zero1", "ZeRO-1"), ("zero2", "ZeRO-2"), ("zero3", "ZeRO-3")):
+        for strategy, name in STRATEGIES.items():
             two, four = (next(row["efficiency"] for row in rows if row["strategy"] == strategy and row["ranks"] == ranks)
                          for ranks in (2, 4))
             parts += [text(12, y + 25, name), bar(76, y + 11, two * scale, 8, 0), bar(76, y + 20, four * scale, 8, 1),
@@ -97,10 +97,9 @@ def memory():
                                                       bar(125, 87, 12, 12, 4), text(142, 98, "other", "soft")]
     y, most = 128, max(row["peak_bytes"] for row in rows) / GIB
     scale = (WIDTH - 24 - 44) / most
-    names = {"ddp": "DDP", "zero1": "ZeRO-1", "zero2": "ZeRO-2", "zero3": "ZeRO-3"}
     for row in rows:
         how = "" if row["recompute"] == "none" else ", recomputation"
-        parts.append(text(12, y, names[row["strategy"]] + how))
+        parts.append(text(12, y, STRATEGIES[row["strategy"]] + how))
         x = 12
         for colour, owner in enumerate(owners):
             own = row["ledger"]
@@ -114,22 +113,20 @@ def memory():
 
 def restart():
     """A line of time: from a killed rank to the end of the next step."""
-    found = measured.load(measured.INDEPENDENT)["restart"]
-    scale = (WIDTH - 24) / found["seconds"]
+    notice, rest, start, total = measured.restart()
+    scale = (WIDTH - 24) / total
     at = lambda seconds: 12 + seconds * scale
-    rest = found["seconds"] - found["notice_s"] - found["start_s"]
-    phases = [(2, found["notice_s"], "rank is missed, others end"), (1, rest, "other"),
-              (0, found["start_s"], "start, load, first step")]
+    phases = [(2, notice, "rank is missed, others end"), (1, rest, "other"), (0, start, "start, load, first step")]
     parts, begin = [text(12, 50, "gpt2-1.5b on four GPUs", "soft")], 0
     for i, (colour, seconds, words) in enumerate(phases):
         parts += [bar(at(begin), 64, seconds * scale, 26, colour), bar(12, 131 + 26 * i, 12, 12, colour),
                   text(30, 142 + 26 * i, words), text(WIDTH - 12, 142 + 26 * i, f"{seconds:.1f} s", anchor="end")]
         begin += seconds
-    for second in range(0, int(found["seconds"]) + 1, 2):
+    for second in range(0, int(total) + 1, 2):
         parts += [rule(at(second), 90, at(second), 96),
                   text(at(second), 113, f"{second} s", "soft", "start" if second == 0 else "end" if at(second) > WIDTH - 40 else "middle")]
     parts += [text(12, 222, "from the kill to the next step", weight="bold"),
-              text(WIDTH - 12, 222, f"{found['seconds']:.1f} s", anchor="end", weight="bold")]
+              text(WIDTH - 12, 222, f"{total:.1f} s", anchor="end", weight="bold")]
     return drawing(238, "Restart after kill -9", parts)
 
 

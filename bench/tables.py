@@ -12,11 +12,10 @@ import sys
 import time
 
 import measured
+from measured import GIB, STRATEGIES
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-GIB = 2**30
 PEERS = {"ddp": "DDP", "zero1": "DDP", "zero2": "FSDP2*", "zero3": "FSDP2"}
-STRATEGIES = tuple(PEERS)
 MEMORY_DAY = "2026-11-28"  # the newest runs beside PyTorch under every strategy
 
 
@@ -186,12 +185,11 @@ def memory():
 
 
 def restart():
-    found = measured.load(measured.INDEPENDENT)["restart"]
-    rest = found["seconds"] - found["notice_s"] - found["start_s"]
+    notice, rest, start, total = measured.restart()
     return [*by_others(), *table(["phase", "seconds"], [
-        ["notice: until no process of the attempt is left", f"{found['notice_s']:.2f}"],
-        ["start: from there to the next step's end", f"{found['start_s']:.2f}"],
-        ["rest", f"{rest:.2f}"], ["in all", f"{found['seconds']:.1f}"]])]
+        ["notice: until no process of the attempt is left", f"{notice:.2f}"],
+        ["start: from there to the next step's end", f"{start:.2f}"],
+        ["rest", f"{rest:.2f}"], ["in all", f"{total:.1f}"]])]
 
 
 def saves():

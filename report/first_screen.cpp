@@ -21,8 +21,9 @@ constexpr double kVisible = 0.0005;  // share of a step
 
 // "CPU", the name of the GPU, or nothing if the run does not say.
 std::string device_of(const RunData& run) {
-  if (const std::string gpu = environment_text(run, "gpu"); on_gpu(run)) return gpu == kDash ? "GPU" : gpu;
-  return config_text(run, "train.device") == "cpu" ? "CPU" : "";
+  if (!on_gpu(run)) return config_text(run, "train.device") == "cpu" ? "CPU" : "";
+  const std::string gpu = environment_text(run, "gpu");
+  return gpu == kDash ? "GPU" : gpu;
 }
 
 std::string what_ran(const RunData& run, const Summary& s) {

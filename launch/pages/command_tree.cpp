@@ -51,8 +51,9 @@ PageCommand page_command(const CLI::App& app, const std::string& path) {
     const PageOption page = page_option(*option, takes_config);
     if (option->nonpositional()) made.options.push_back(page);
     if (const std::string argument = argument_of(*option); !argument.empty()) {
-      made.options.back().value = argument;
-      made.options.back().help = same_as(argument);
+      PageOption& same = made.options.back();
+      same.argument = same.value = argument;
+      same.help = same_as(argument);
     }
     if (!option->get_positional()) continue;
     made.positionals.push_back(page);

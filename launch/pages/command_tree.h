@@ -12,6 +12,7 @@ struct PageOption {
   std::string help;                   // one line
   std::string group;                  // its heading in --help: "Options", "[model]"
   std::vector<std::string> choices;   // allowed values; empty: any
+  std::string argument;               // the positional argument that may be given instead: "DIR"; empty: none
   std::vector<std::string> excludes;  // options that may not be given with it
   bool is_key = false;                // a configuration key: --section.key=value
 };

@@ -119,15 +119,13 @@ std::string options_of(const PageCommand& command) {
   for (const PageOption& option : command.positionals) {
     const OptionValue value = parts_of(option.value);
     std::string names = code(value.argument.empty() ? option.names.front() : value.argument);
-    for (const PageOption& other : command.options) {  // the same by an option
-      if (other.help == "the same as the argument " + option.names.front()) {
-        names += " or " + code(other.names.back() + " " + option.names.front());
-      }
+    for (const PageOption& other : command.options) {
+      if (other.argument == option.names.front()) names += " or " + code(other.names.back() + " " + other.argument);
     }
     add(option, names);
   }
   for (const PageOption& option : command.options) {
-    if (option.is_key || is_common(option) || option.help.starts_with("the same as the argument ")) continue;
+    if (option.is_key || is_common(option) || !option.argument.empty()) continue;
     const OptionValue value = parts_of(option.value);
     std::string names;
     for (const std::string& name : option.names) {

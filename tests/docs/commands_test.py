@@ -2,7 +2,6 @@
 configuration keys. The keys of every TOML block exist."""
 
 import concurrent.futures
-import functools
 import pathlib
 import re
 import subprocess
@@ -13,7 +12,8 @@ import unittest
 import page_commands
 
 sys.path.append(str(page_commands.SOURCE / "tests/install"))
-from commands import main, options
+from commands import help_of, main, options
+from pages import pages_of
 
 SCRIPTS = ("launch/quickstart.sh", "launch/slurm.sbatch", "examples/finetune/finetune.sh")
 # Words before a command, and programs that start the command among their arguments. Other programs, such as cmake, may
@@ -26,9 +26,7 @@ NO_KEYS = re.compile(r"\.(json|bin|mask|h|cpp|safetensors)$|^train\.example$")  
 
 
 def all_pages():
-    yield from (page_commands.SOURCE / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md"))
-    for folder in ("docs", "bench/notes"):
-        yield from sorted((page_commands.SOURCE / folder).rglob("*.md"))
+    return [page for page in pages_of(page_commands.SOURCE) if page.name != "CHANGELOG.md"]  # has commands of the past
 
 
 def ltrain_arguments(text):
@@ -73,22 +71,22 @@ def ltrain(*arguments, cwd=None):
     return subprocess.run([pathlib.Path(options.ltrain).resolve(), *arguments], cwd=cwd, capture_output=True, text=True, timeout=60)
 
 
-@functools.cache
-def help_of(path):
-    """(options, commands below) of the command with these words, as --help lists them."""
-    text = ltrain(*path, "--help").stdout
-    names = re.findall(r"^  (?:(-\w),)?(--[\w.-]+)", text, re.MULTILINE) + re.findall(r"^  (-\w)()(?= )", text, re.MULTILINE)
-    below = re.search(r"^Subcommands:\n((?:  .*\n)*)", text, re.MULTILINE)
-    return {name for pair in names for name in pair if name}, [line.split()[0] for line in below[1].splitlines()] if below else []
+def options_of(path):
+    shorts, longs, _ = help_of(*path)
+    return {*shorts, *longs}
+
+
+def commands_of(path):
+    return help_of(*path)[2]
 
 
 def whole_command(arguments):
     """The words of the command, its options and arguments, and the same of the command after `--`."""
     path = []
-    while arguments and help_of(tuple(path))[1] and not arguments[0].startswith("-"):
+    while arguments and commands_of(path) and not arguments[0].startswith("-"):
         path.append(arguments[0])
         arguments = arguments[1:]
-        if path[-1] not in help_of(tuple(path[:-1]))[1]:
+        if path[-1] not in commands_of(path[:-1]):
             break
     own, _, after = (list(part) for part in split_at(arguments, "--"))
     return path, own, after
@@ -105,15 +103,15 @@ def problem(arguments):
     if path and (PLACEHOLDER.fullmatch(path[-1]) or path[-1] in ("...", "$@")):
         return None  # `ltrain COMMAND --help`
     for i, word in enumerate(path):
-        if word not in help_of(tuple(path[:i]))[1]:
+        if word not in commands_of(path[:i]):
             return f"`ltrain {' '.join(path[:i])}` has no command {word}"
     if not path and not own:
         return None
-    if path and help_of(tuple(path))[1] and own:
+    if path and commands_of(path) and own:
         return f"`ltrain {' '.join(path)}` needs one of its commands"
     for word in own:
         name = word.split("=")[0]
-        if re.match(r"--?[a-z]", name) and not re.fullmatch(r"--[A-Z_]+", name) and name not in help_of(tuple(path))[0]:
+        if re.match(r"--?[a-z]", name) and not re.fullmatch(r"--[A-Z_]+", name) and name not in options_of(path):
             return f"`ltrain {' '.join(path)}` has no option {name}"
     return problem(after) if after and path == ["launch"] else None
 
@@ -123,7 +121,7 @@ def configuration_problem(folder, arguments):
     path, own, after = whole_command(arguments)
     if path == ["launch"]:
         return configuration_problem(folder, after) if after else None
-    if not own or "--print-config" not in help_of(tuple(path))[0] or any(PLACEHOLDER.search(word) for word in own):
+    if not own or any(PLACEHOLDER.search(word) for word in (*path, *own)) or "--print-config" not in options_of(path):
         return None
     for i, word in enumerate(own):  # the keys of files are another test's
         file = word.removeprefix("--config=") if word.startswith("--config=") else own[i + 1] if word == "--config" else None
@@ -162,9 +160,7 @@ class Commands(unittest.TestCase):
             for language, block, number in page_commands.blocks(page):
                 if language == "toml":
                     cases.append((f"{name}:{number}", block))
-                elif language in ("sh", "console"):
-                    cases += [(f"{name}:{number}", text)
-                              for text in re.findall(r"^cat > \S+\.toml <<'EOF'\n(.*?)^EOF$", block, re.MULTILINE | re.DOTALL)]
+            cases += [(f"{name}:{number}", text) for file, text, number in page_commands.written_files(page) if file.endswith(".toml")]
         self.assertGreater(len(cases), 5)
 
         def refused(block):
@@ -175,7 +171,7 @@ class Commands(unittest.TestCase):
         self.assert_none(refused, cases)
 
     def test_keys_in_sentences_exist(self):
-        keys = {name[2:] for name in help_of(("train",))[0] if "." in name}
+        keys = {name[2:] for name in options_of(["train"]) if "." in name}
         sections = "|".join({key.split(".")[0] for key in keys})
         found = []
         for page in all_pages():

@@ -3,8 +3,12 @@
 import pathlib
 import re
 import shlex
+import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(SOURCE / "tests/structure"))
+from pages import FENCE
+
 HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
 
 
@@ -42,9 +46,17 @@ def commands(language, block):
     return [(command, output if language == "console" else None) for command, output in found]
 
 
+def written_files(page):
+    """(name, text, line of the block) of each file that the commands of a page write by a here-document."""
+    for language, block, number in blocks(page):
+        if language in ("sh", "console"):
+            for name, text in re.findall(r"^cat > (\S+) <<'EOF'\n(.*?)^EOF$", block, re.MULTILINE | re.DOTALL):
+                yield name, text, number
+
+
 def inline_code(page):
     """The text of each piece of code between single backticks."""
-    text = re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = FENCE.sub("", page.read_text())
     return [re.sub(r"\s+", " ", code).replace("\\|", "|") for code in re.findall(r"`([^`]+)`", text)]
 
 

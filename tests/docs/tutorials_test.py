@@ -18,7 +18,7 @@ import unittest
 import page_commands
 
 SOURCE = page_commands.SOURCE
-sys.path += [str(SOURCE / folder) for folder in ("tests/install", "tests/cli", "tests/structure")]
+sys.path += [str(SOURCE / folder) for folder in ("tests/install", "tests/cli")]
 from commands import main, options, output
 from program import clean_environment
 from style import FOLDERS
@@ -46,7 +46,7 @@ SUBSTITUTIONS = [
     ("docs/tutorials/pretrain-gpt2.md", "$(ls /usr/src/linux-source-*.tar.* | tail -n 1)",
      "linux.tar; tar -cf linux.tar --transform 's/cpp$/c/' libtrain base checkpoints", "a package"),
     ("docs/tutorials/pretrain-gpt2.md", re.compile(r"curl .*"), "mkdir gpt2 && cp ../tokenizer.json gpt2", "a download"),
-    # The plans above it are those of the page's own configuration.
+    # Until here the plans use the configuration that the page shows.
     ("docs/tutorials/pretrain-gpt2.md", "GPUS=$(nvidia-smi -L | wc -l)", textwrap.dedent("""\
         GPUS=2
         sed -i -e 's/^preset = .*/preset = "gpt-tiny"\\nvocab = 1024/' -e 's/^\\[train\\]/&\\ndevice = "cpu"\\nseq = 64/' \\
@@ -229,14 +229,13 @@ class Tutorials(unittest.TestCase):
         self.run_pages("docs/tutorials/finetune.md")
 
     def test_the_first_program(self):
-        in_readme = re.search(r"```cpp\n(.*?)```", (SOURCE / "README.md").read_text(), re.DOTALL)[1]
-        self.assertLessEqual(len(in_readme.splitlines()), 10)
-        tutorial = (SOURCE / "docs/tutorials/first-program.md").read_text()
-        programs = re.findall(r"^cat > my_training.cpp <<'EOF'\n(.*?)^EOF$", tutorial, re.MULTILINE | re.DOTALL)
-        self.assertEqual(programs, [in_readme, (SOURCE / "examples/first_run.cpp").read_text()])
-        project, = re.findall(r"^cat > CMakeLists.txt <<'EOF'\n(.*?)^EOF$", tutorial, re.MULTILINE | re.DOTALL)
-        in_readme = re.search(r"```cmake\n(.*?)```", (SOURCE / "README.md").read_text(), re.DOTALL)[1]
-        self.assertEqual(project, re.sub(r"  #.*", "", in_readme))
+        in_readme = {language: text for language, text, _ in page_commands.blocks(SOURCE / "README.md")}
+        self.assertLessEqual(len(in_readme["cpp"].splitlines()), 10)
+        files = list(page_commands.written_files(SOURCE / "docs/tutorials/first-program.md"))
+        programs = [text for name, text, _ in files if name == "my_training.cpp"]
+        self.assertEqual(programs, [in_readme["cpp"], (SOURCE / "examples/first_run.cpp").read_text()])
+        project, = (text for name, text, _ in files if name == "CMakeLists.txt")
+        self.assertEqual(project, re.sub(r"  #.*", "", in_readme["cmake"]))
 
         self.copy_the_tree()
         self.run_pages("docs/tutorials/first-program.md")

@@ -1,7 +1,9 @@
 """Commands of the install tests, and their arguments: FILE --NAME VALUE for each name."""
 
 import argparse
+import functools
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -17,6 +19,16 @@ def output(*command, cwd=None, **environment):
     if done.returncode != 0:
         raise AssertionError(f"{shlex.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+@functools.cache
+def help_of(*command):
+    """(short options, long options, commands) of `ltrain` or of a command of it, in the order of its --help."""
+    text = output(options.ltrain, *command, "--help")
+    pairs = re.findall(r"^  (?:(-\w)(?:,|(?= )))?(--[\w.-]+)?", text, re.MULTILINE)
+    below = re.search(r"^Subcommands:\n((?:  .*\n)*)", text, re.MULTILINE)
+    shorts, longs = ([name for name in names if name] for names in zip(*pairs, strict=True))
+    return shorts, longs, [line.split()[0] for line in below[1].splitlines()] if below else []
 
 
 def main(*names):

@@ -9,18 +9,10 @@ import subprocess
 import tempfile
 import unittest
 
-from commands import main, options, output
+from commands import help_of, main, options, output
 
 REFERENCE = pathlib.Path(__file__).parents[2] / "docs/reference"
 REFERENCE_PAGES = ["command-line.md", "configuration.md", "exit-codes.md"]
-
-
-def help_of(*command):
-    """Options and commands below `command`, as its --help lists them."""
-    text = output(options.ltrain, *command, "--help")
-    names = re.findall(r"^  (?:-\w,)?(--[\w.-]+)", text, re.MULTILINE)
-    commands = re.search(r"^Subcommands:\n((?:  .*\n)*)", text, re.MULTILINE)
-    return names, [line.split()[0] for line in commands.group(1).splitlines()] if commands else []
 
 
 class Pages(unittest.TestCase):
@@ -47,15 +39,15 @@ class Pages(unittest.TestCase):
             (man / name).unlink()  # was left alone
 
     def test_pages_and_completion_name_what_help_names(self):
-        _, commands = help_of()
+        *_, commands = help_of()
         self.assertEqual(sorted(path.name for path in (self.folder / "man").iterdir()),
                          sorted(["ltrain.1", *(f"ltrain-{command}.1" for command in commands)]))
         self.assertEqual(self.complete("ltrain "), commands)
         for command in commands:
-            _, below = help_of(command)
+            *_, below = help_of(command)
             for path in [[command], *([command, sub] for sub in below)]:
                 with self.subTest(command=path):
-                    names, subs = help_of(*path)
+                    _, names, subs = help_of(*path)
                     page = (self.folder / f"man/ltrain-{command}.1").read_text().replace("\\-", "-")
                     for name in names:
                         self.assertIn(f"\\fB{name}\\fR", page)
