@@ -32,9 +32,10 @@ void require_searchable(const Resolved& resolved, const World& world) {
     throw UsageError("bench", fmt::format("tune: train.device: expected cuda, got {}", to_string(resolved.step.device)),
                      "only matmuls on GPUs have a choice of algorithms");
   }
-  if (resolved.parallel.deterministic) {
-    throw UsageError("bench", "tune: train.deterministic: expected false, got true",
-                     "deterministic matmuls take the first algorithm");
+  if (resolved.parallel.deterministic != Determinism::off) {
+    throw UsageError(
+        "bench", "tune: train.deterministic: expected false, got " + config::name_of(resolved.parallel.deterministic),
+        "deterministic matmuls take the first algorithm");
   }
 }
 

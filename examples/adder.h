@@ -103,17 +103,18 @@ struct Adder : nn::Model {
   Classifier* classifier;
 };
 
-// Sample i is a pair of numbers and their sum, a pure function of i and the seed, so every rank count sees the same
-// batches.
-inline lt::Batch make_batch(Size first, Size count, Size seed = 7) {
+// Returns this rank's rows of the step that begins at sample `position`. Sample i is a pair of numbers and their sum, a
+// pure function of i and the seed, so every rank count sees the same batches.
+inline lt::Batch make_batch(const lt::BatchShape& shape, Size position, Size seed = 7) {
   std::vector<std::int32_t> numbers, sums;
-  for (Size i = first; i < first + count; ++i) {
-    const auto word = lt::philox_word(static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(i));
+  for (Size row = 0; row < shape.samples(); ++row) {
+    const auto word =
+        lt::philox_word(static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(position + shape.sample_of(row)));
     const auto a = static_cast<std::int32_t>(word % kModulus),
                b = static_cast<std::int32_t>(word / kModulus % kModulus);
     numbers.push_back(a), numbers.push_back(b), sums.push_back((a + b) % static_cast<std::int32_t>(kModulus));
   }
-  return {Tensor::from(numbers, {count, 2}), Tensor::from(sums, {count})};
+  return {Tensor::from(numbers, {shape.samples(), 2}), Tensor::from(sums, {shape.samples()})};
 }
 
 // This rank's pairs of each step.
@@ -121,9 +122,9 @@ class Pairs : public lt::BatchSource {
  public:
   explicit Pairs(const lt::BatchShape& shape, Size seed = 7) : shape_(shape), seed_(seed) {}
   lt::Batch next() override {
-    const Size first = position_ + shape_.rank * shape_.samples();
+    const lt::Batch batch = make_batch(shape_, position_, seed_);
     position_ += shape_.global_samples();
-    return make_batch(first, shape_.samples(), seed_);
+    return batch;
   }
   void seek(Size samples) override { position_ = samples; }
   Size tokens() const override { return 0; }

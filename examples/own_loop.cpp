@@ -56,9 +56,8 @@ lt::Batch batch_at(Size position, const lt::BatchShape& shape) {
   const std::uint64_t key = lt::derive_key(7, "spirals");
   std::vector<float> points;
   std::vector<std::int32_t> arms;
-  const Size first = position + shape.rank * shape.samples();
-  for (Size i = first; i < first + shape.samples(); ++i) {
-    const auto words = lt::philox(key, static_cast<std::uint64_t>(i));
+  for (Size row = 0; row < shape.samples(); ++row) {
+    const auto words = lt::philox(key, static_cast<std::uint64_t>(position + shape.sample_of(row)));
     const float radius = 0.1f + 0.9f * lt::uniform_from(words[0]);
     const int arm = static_cast<int>(words[1] & 1);
     const float angle =

@@ -69,17 +69,16 @@ struct Adder : nn::Model {
 struct Sums : lt::BatchSource {
   explicit Sums(const lt::BatchShape& given) : shape(given) {}
   lt::Batch next() override {
-    const Size first = position + shape.rank * shape.samples();
-    position += shape.global_samples();
     std::vector<std::int32_t> digits, sums;
-    for (Size i = first; i < first + shape.samples(); ++i) {
-      std::uint32_t word = lt::philox_word(7, static_cast<std::uint64_t>(i)), sum = 0;
+    for (Size row = 0; row < shape.samples(); ++row) {
+      std::uint32_t word = lt::philox_word(7, static_cast<std::uint64_t>(position + shape.sample_of(row))), sum = 0;
       for (Size step = 0; step < kLength; ++step, word /= kDigits) {
         sum += word % kDigits;
         digits.push_back(static_cast<std::int32_t>(word % kDigits));
         sums.push_back(static_cast<std::int32_t>(sum % kDigits));
       }
     }
+    position += shape.global_samples();
     return {Tensor::from(digits, {shape.samples(), kLength}), Tensor::from(sums, {shape.samples(), kLength})};
   }
   void seek(Size samples) override { position = samples; }

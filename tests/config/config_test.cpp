@@ -93,7 +93,7 @@ TEST_CASE("config: the text reads back to the same", "[config]") {
   config.optim.weight_decay = 1e22;
   config.optim.min_lr = 0;
   config.train.seed = 9223372036854775807ull;
-  config.train.deterministic = true;
+  config.train.deterministic = lt::Determinism::on;
   config.run.name = "\x01\x7f";
   const std::string text = lt::to_toml(config);
   CHECK(lt::flatten(from_file(text)) == lt::flatten(config));
@@ -207,7 +207,7 @@ TEST_CASE("config: wrong types and values, with where they came from", "[config]
   CHECK(of_file("[train]\nsteps = 2001-01-01").message ==
         "train.steps: expected an integer of at least 0, got a date or time (from F:2)");
   CHECK(of_file("[train]\ndeterministic = 1").message ==
-        "train.deterministic: expected true or false, got 1 (from F:2)");
+        "train.deterministic: expected one of false, true, elastic, got 1 (from F:2)");
   CHECK(of_file("[optim]\nlr = \"1e-3\"").message ==
         "optim.lr: expected a number of at least 0, got \"1e-3\" (from F:2)");
   CHECK(of_file("[optim]\nlr = inf").message == "optim.lr: expected a number of at least 0, got inf (from F:2)");

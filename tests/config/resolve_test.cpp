@@ -111,7 +111,7 @@ groups = [{match = "*norm*", lr_scale = 4, weight_decay = 0.9, optimizer = "adam
   CHECK(parallel.recompute == Recompute::selective);
   CHECK(parallel.recompute_every == 3);
   CHECK(parallel.reduce_dtype == DType::bf16);
-  CHECK(parallel.deterministic);
+  CHECK(parallel.deterministic == lt::Determinism::on);
 
   const EngineOptions step = config.step;
   CHECK(step.micro_batch == 13);
@@ -175,7 +175,7 @@ TEST_CASE("resolve: every choice arrives", "[config]") {
   CHECK(f16.step.device == kCpu);
   CHECK_FALSE(f16.step.cuda_graph);
   CHECK(f16.parallel.recompute == Recompute::none);
-  CHECK_FALSE(f16.parallel.deterministic);
+  CHECK(f16.parallel.deterministic == lt::Determinism::off);
   CHECK(f16.schedule.decay == Decay::cosine);
   CHECK(f16.schedule.min_lr == 0.05);
   CHECK(f16.schedule.steps == 1000);

@@ -149,7 +149,7 @@ TrainerOptions run_options(const std::string& dir, const char* strategy, Size st
                     .seq = kSeq,
                     .dtype = Precision::bf16,
                     .device = on_cuda() ? DeviceType::cuda : DeviceType::cpu,
-                    .deterministic = true},
+                    .deterministic = Determinism::on},
           .optim = {.lr = 3e-3, .schedule = Decay::constant},
           .checkpoint = {.every = 2},
           .run = {.dir = dir}};
@@ -162,7 +162,7 @@ TEST_CASE("buffers: the bits of constants made in each pass, under every strateg
     Attending in_pass(true);
     std::optional<parallel::SeparateAllocationScope> separate;
     separate.emplace();  // this model makes its constants on the CPU first, in rehearsals too
-    const Curve expected = train(in_pass, {.deterministic = true}, step_options_of(dtype));
+    const Curve expected = train(in_pass, {.deterministic = Determinism::on}, step_options_of(dtype));
     separate.reset();
     CHECK(expected.losses.back() < expected.losses.front());
     for (const Strategy& strategy : kStrategies) {
@@ -172,7 +172,8 @@ TEST_CASE("buffers: the bits of constants made in each pass, under every strateg
           INFO(strategy.name << " recompute " << static_cast<int>(recompute) << " " << dtype_name(dtype)
                              << (graph ? ", as a graph" : ""));
           Attending model;
-          const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
+          const ParallelOptions parallel{
+              .strategy = strategy, .recompute = recompute, .deterministic = Determinism::on};
           CHECK(train(model, parallel, step_options_of(dtype, graph)) == expected);
         }
       }

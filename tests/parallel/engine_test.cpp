@@ -118,7 +118,7 @@ TEST_CASE("a model from general operations trains under every strategy, with sha
   for (const Strategy& strategy : kStrategies) {
     for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
       Regression model;
-      Engine engine(model, group, {.strategy = strategy, .recompute = recompute, .deterministic = true},
+      Engine engine(model, group, {.strategy = strategy, .recompute = recompute, .deterministic = Determinism::on},
                     AdamW{.lr = 0.01f, .weight_decay = 0.01f}, {.micro_batch = 12 / group.size()});
       std::vector<float> losses;
       for (Size step = 0; step < 60; ++step) {

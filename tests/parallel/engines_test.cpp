@@ -68,7 +68,7 @@ struct EngineRun {
           spec.dropout = dropout;
           return spec;
         }()),
-        engine(model, Group(), {.deterministic = deterministic}, AdamW{.lr = lr},
+        engine(model, Group(), {.deterministic = deterministic ? Determinism::on : Determinism::off}, AdamW{.lr = lr},
                {.micro_batch = 2,
                 .accum = 2,
                 .seq = 16,

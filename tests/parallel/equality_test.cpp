@@ -26,7 +26,7 @@ void check_all_equal(const std::string& preset) {
       if (is_slow && (accum == 1 || is_narrow)) continue;
       const EngineOptions options{.micro_batch = 2, .accum = accum, .seq = 16, .dtype = dtype, .fp8 = fp8};
       const Curve expected =
-          train_curve(spec, group, {.strategy = Strategy::ddp, .deterministic = true}, options, kSteps);
+          train_curve(spec, group, {.strategy = Strategy::ddp, .deterministic = Determinism::on}, options, kSteps);
       // The model learns: random tokens of a small vocabulary become slightly predictable within a few steps.
       CHECK(expected.losses[0] == Approx(std::log(static_cast<double>(spec.vocab))).epsilon(0.02));
       CHECK(expected.losses[0] != expected.losses[1]);
@@ -38,8 +38,10 @@ void check_all_equal(const std::string& preset) {
             if (every == 2 && recompute == Recompute::none) continue;
             if (is_slow && (recompute == Recompute::selective || (recompute == Recompute::full && every == 1)))
               continue;
-            const ParallelOptions parallel{
-                .strategy = strategy, .recompute = recompute, .recompute_every = every, .deterministic = true};
+            const ParallelOptions parallel{.strategy = strategy,
+                                           .recompute = recompute,
+                                           .recompute_every = every,
+                                           .deterministic = Determinism::on};
             const Curve actual = train_curve(spec, group, parallel, options, kSteps);
             INFO(preset << " " << strategy.name << " recompute " << static_cast<int>(recompute) << " every " << every
                         << " " << dtype_name(dtype) << (fp8 ? " fp8" : "") << " accum " << accum << " ranks "
@@ -160,7 +162,7 @@ TEST_CASE("heads of 64 channels: every strategy and recomputation gives the same
     for (const DType dtype : {DType::bf16, DType::f16}) {
       const EngineOptions options{.micro_batch = 2, .seq = 512, .dtype = dtype};
       const auto train = [&](const Strategy& strategy, Recompute recompute) {
-        const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
+        const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = Determinism::on};
         return train_curve(spec, ranks(), parallel, options, 3);
       };
       INFO(preset << " " << dtype_name(dtype));
@@ -179,9 +181,11 @@ TEST_CASE("a model with dropout gives the same bits too", "[parallel]") {
   spec.dropout = 0.1;
   const EngineOptions options{.micro_batch = 1, .accum = 2, .seq = 16};
   const Group& group = ranks();
-  const Curve expected = train_curve(spec, group, {.strategy = Strategy::ddp, .deterministic = true}, options, 3);
+  const Curve expected =
+      train_curve(spec, group, {.strategy = Strategy::ddp, .deterministic = Determinism::on}, options, 3);
   for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
-    const ParallelOptions parallel{.strategy = Strategy::zero3, .recompute = recompute, .deterministic = true};
+    const ParallelOptions parallel{
+        .strategy = Strategy::zero3, .recompute = recompute, .deterministic = Determinism::on};
     CHECK(train_curve(spec, group, parallel, options, 3) == expected);
   }
 }
@@ -191,7 +195,7 @@ TEST_CASE("documents: every strategy and recomputation gives the same bits", "[p
     const nn::TransformerSpec spec = small_spec(preset);
     const EngineOptions options{.micro_batch = 2, .accum = 2, .seq = 16};
     const auto train = [&](const Strategy& strategy, Recompute recompute, auto batch_of_step) {
-      const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
+      const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = Determinism::on};
       return train_curve(spec, ranks(), parallel, options, 2, AdamW{}, batch_of_step);
     };
     const Curve expected = train(Strategy::ddp, Recompute::none, documents_of_step);
@@ -205,7 +209,8 @@ TEST_CASE("moments in bf16, weights without masters, an average: every strategy 
   const nn::TransformerSpec spec = small_spec("llama-tiny");
   const EngineOptions options{.micro_batch = 2, .seq = 16, .dtype = DType::bf16};
   const auto train = [&](const Strategy& strategy, const Optimizer& optimizer) {
-    return train_curve(spec, ranks(), {.strategy = strategy, .deterministic = true}, options, kSteps, optimizer);
+    return train_curve(spec, ranks(), {.strategy = strategy, .deterministic = Determinism::on}, options, kSteps,
+                       optimizer);
   };
   const Curve usual = train(Strategy::ddp, AdamW{});
   for (const Optimizer& optimizer : {Optimizer(AdamW{.state_dtype = DType::bf16}), Optimizer(AdamW{.masters = false}),
@@ -232,8 +237,9 @@ TEST_CASE("Muon: every strategy gives the same bits", "[parallel]") {
       };
       const OptimizerGroups muon({{"blocks.*.ffn*", row(0)}, {"*", row(0.1f)}, {"*", adamw}}, 1e-3, 1.0);
       const auto train = [&](const Strategy& strategy, const OptimizerGroups& groups, int shard_size = 0) {
-        return train_curve(spec, ranks(), {.strategy = strategy, .shard_size = shard_size, .deterministic = true},
-                           options, kSteps, groups);
+        return train_curve(spec, ranks(),
+                           {.strategy = strategy, .shard_size = shard_size, .deterministic = Determinism::on}, options,
+                           kSteps, groups);
       };
       INFO(spec.family << " " << dtype_name(dtype));
       const Curve expected = train(Strategy::ddp, muon);
@@ -255,7 +261,8 @@ TEST_CASE("an optimizer from outside the library: every strategy gives the same 
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const EngineOptions options{.micro_batch = 2, .seq = 16, .dtype = dtype};
     const auto train = [&](const Strategy& strategy) {
-      return train_curve(spec, ranks(), {.strategy = strategy, .deterministic = true}, options, kSteps, sgd());
+      return train_curve(spec, ranks(), {.strategy = strategy, .deterministic = Determinism::on}, options, kSteps,
+                         sgd());
     };
     const Curve expected = train(Strategy::ddp);
     CHECK(expected.losses[0] != expected.losses[1]);
@@ -268,7 +275,8 @@ TEST_CASE("groups with optimizers and rates of their own: every strategy gives t
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
   const EngineOptions options{.micro_batch = 2, .seq = 16};
   const auto train = [&](const Strategy& strategy, const OptimizerGroups& groups) {
-    return train_curve(spec, ranks(), {.strategy = strategy, .deterministic = true}, options, kSteps, groups);
+    return train_curve(spec, ranks(), {.strategy = strategy, .deterministic = Determinism::on}, options, kSteps,
+                       groups);
   };
   const auto groups = [](double scale) {
     return OptimizerGroups({{"blocks.*.norm*", AdamW{.weight_decay = 0}, scale},
@@ -297,7 +305,7 @@ TEST_CASE("frozen parameters: every strategy and recomputation gives the same bi
       optimizer.frozen = patterns;
       const EngineOptions options{.micro_batch = 1, .accum = 2, .seq = 16, .dtype = DType::bf16};
       const auto train = [&](const Strategy& strategy, Recompute recompute) {
-        const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
+        const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = Determinism::on};
         return train_curve(spec, ranks(), parallel, options, 3, optimizer);
       };
       INFO(preset << " " << patterns.front());
@@ -315,7 +323,7 @@ TEST_CASE("more parameters in a unit than one call rounds: every strategy gives 
   const auto train = [&](const Strategy& strategy) {
     Stack model;
     const EngineOptions options{.micro_batch = 2, .seq = 8, .dtype = DType::bf16, .device = test_device()};
-    Engine engine(model, ranks(), {.strategy = strategy, .deterministic = true},
+    Engine engine(model, ranks(), {.strategy = strategy, .deterministic = Determinism::on},
                   AdamW{.lr = 0.01f, .state_dtype = DType::bf16, .masters = false}, options);
     Curve curve;
     for (Size step = 0; step < kSteps; ++step) {
@@ -339,8 +347,9 @@ TEST_CASE("hybrid sharding with frozen parameters, groups, bf16 moments and no m
   optimizer.frozen = {"embedding*", "blocks.1.*"};
   const EngineOptions options{.micro_batch = 1, .seq = 16, .dtype = DType::bf16};
   const auto train = [&](const Strategy& strategy) {
-    return train_curve(small_spec("llama-tiny"), group, {.strategy = strategy, .shard_size = 2, .deterministic = true},
-                       options, 3, optimizer);
+    return train_curve(small_spec("llama-tiny"), group,
+                       {.strategy = strategy, .shard_size = 2, .deterministic = Determinism::on}, options, 3,
+                       optimizer);
   };
   const Curve expected = train(Strategy::zero1);
   CHECK(expected.losses.front() != expected.losses.back());
@@ -358,7 +367,7 @@ TEST_CASE("equality: blocks that use norms and activations in every way, in bf16
         Mixed model;
         const EngineOptions options{
             .micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16, .device = test_device(), .fp8 = fp8};
-        Engine engine(model, ranks(), {.strategy = strategy, .recompute = recompute, .deterministic = true},
+        Engine engine(model, ranks(), {.strategy = strategy, .recompute = recompute, .deterministic = Determinism::on},
                       AdamW{.lr = 1e-3f}, options);
         Curve curve;
         for (Size step = 0; step < kSteps; ++step) {

@@ -57,7 +57,7 @@ struct IdRun {
 
   explicit IdRun(const Strategy& strategy = Strategy::ddp, bool graph = false)
       : model(small_spec("gpt-tiny")),
-        engine(model, ranks, {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-3f},
+        engine(model, ranks, {.strategy = strategy, .deterministic = Determinism::on}, AdamW{.lr = 1e-3f},
                {.micro_batch = 2, .accum = 2, .seq = kSeq, .device = test_device(), .cuda_graph = graph}) {}
 
   Batch batch(Size step) const { return rows_of_step(engine.batch_shape(), step, 256); }

@@ -22,7 +22,7 @@ constexpr Size kStepWithNone = 3;
 Batch partly_ignored(const BatchShape& shape, Size step, Size vocab) {
   const Batch batch = rows_of_step(shape, step, vocab);
   for (Size row = 0; row < shape.samples(); ++row) {
-    const Size sample = step * shape.global_samples() + shape.rank * shape.samples() + row;
+    const Size sample = step * shape.global_samples() + shape.sample_of(row);
     const Size ignored = step == kStepWithNone ? kSeq : sample * 5 % (kSeq + 1);
     std::fill_n(batch.targets.data<std::int32_t>() + row * kSeq, ignored, kIgnoredTarget);
   }
@@ -64,7 +64,7 @@ TEST_CASE("ignored targets: any number of ranks gives the mean over the counted 
     std::optional<Curve> first;
     for (const Strategy& strategy : kStrategies) {
       INFO(strategy.name << " on " << group.size() << " ranks, accum " << accum);
-      const Steps steps = run_steps(spec, group, {.strategy = strategy, .deterministic = true}, options);
+      const Steps steps = run_steps(spec, group, {.strategy = strategy, .deterministic = Determinism::on}, options);
       for (std::size_t i = 0; i < steps.shares.size(); ++i) {
         CHECK(steps.curve.losses[i] == Approx(alone.curve.losses[i]).epsilon(1e-6));
         CHECK(steps.curve.norms[i] == Approx(alone.curve.norms[i]).epsilon(1e-5));
@@ -86,9 +86,9 @@ TEST_CASE("ignored targets: a step in which all count has the bits of one that i
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
   for (const DType dtype : {DType::f32, DType::f16}) {
     EngineOptions options{.micro_batch = 2, .accum = 2, .seq = kSeq, .dtype = dtype};
-    const Curve expected = train_curve(spec, ranks(), {.deterministic = true}, options, kSteps);
+    const Curve expected = train_curve(spec, ranks(), {.deterministic = Determinism::on}, options, kSteps);
     options.ignored_targets = true;
-    CHECK(train_curve(spec, ranks(), {.deterministic = true}, options, kSteps) == expected);
+    CHECK(train_curve(spec, ranks(), {.deterministic = Determinism::on}, options, kSteps) == expected);
   }
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("f16: gradients beyond its numbers are skipped and halve the scale; ot
 }
 
 TEST_CASE("f16: a run that takes over the state of another, skipped steps too, has its bits", "[parallel]") {
-  const ParallelOptions parallel{.strategy = Strategy::ddp, .deterministic = true};
+  const ParallelOptions parallel{.strategy = Strategy::ddp, .deterministic = Determinism::on};
   const auto model = nn::make_transformer(kSpec), other_model = nn::make_transformer(kSpec);
   Engine engine(*model, ranks(), parallel, AdamW{.lr = 1e-3f}, options(DType::f16));
   Engine other(*other_model, ranks(), parallel, AdamW{.lr = 1e-3f}, options(DType::f16));
@@ -130,7 +130,7 @@ TEST_CASE("a step that is not finite leaves every kind of state as it was, and t
     if (c.options.fp8 && test_device().type == DeviceType::cuda) continue;  // not on every GPU
     INFO(c.name);
     Scaled model(kSpec), usual(kSpec);
-    const ParallelOptions parallel{.strategy = Strategy::zero3, .deterministic = true};
+    const ParallelOptions parallel{.strategy = Strategy::zero3, .deterministic = Determinism::on};
     Engine engine(model, ranks(), parallel, c.optimizer, c.options),
         other(usual, ranks(), parallel, c.optimizer, c.options);
     std::vector<float> losses, expected;

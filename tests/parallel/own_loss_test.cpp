@@ -200,7 +200,8 @@ TEST_CASE("a loss of one's own has as a CUDA graph the bits of separate launches
   for (const auto& [name, make] : models) {
     for (const Strategy& strategy : kStrategies) {
       INFO(name << ", " << strategy.name);
-      const ParallelOptions parallel{.strategy = strategy, .recompute = Recompute::full, .deterministic = true};
+      const ParallelOptions parallel{
+          .strategy = strategy, .recompute = Recompute::full, .deterministic = Determinism::on};
       const auto separate = make(), whole = make();
       CHECK(curve_of(*whole, parallel, true) == curve_of(*separate, parallel, false));
     }

@@ -97,8 +97,10 @@ Trained train(const How& how) {
   Reader model(how.reads, how.odd_rows);
   const EngineOptions options{
       .micro_batch = 2, .accum = 2, .seq = kSeq, .dtype = DType::bf16, .device = test_device(), .fp8 = how.fp8};
-  const ParallelOptions how_sharded{
-      .strategy = how.strategy, .shard_size = how.shard_size, .recompute = how.recompute, .deterministic = true};
+  const ParallelOptions how_sharded{.strategy = how.strategy,
+                                    .shard_size = how.shard_size,
+                                    .recompute = how.recompute,
+                                    .deterministic = Determinism::on};
   OptimizerGroups optimizer({{"*", AdamW{}}}, 1e-2, 1.0);
   optimizer.frozen = how.frozen;
   std::optional<parallel::SeparateAllocationScope> separate;

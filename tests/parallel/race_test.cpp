@@ -57,7 +57,7 @@ TEST_CASE("a stream that comes late changes no bit", "[parallel]") {
          {std::pair{Recompute::none, false}, {Recompute::full, false}, {Recompute::full, true}}) {
       // The CPU has one stream, so it only shows which points a step reaches.
       if (test_device() == kCpu && (strategy != Strategy::zero3 || recompute != Recompute::none)) continue;
-      const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
+      const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = Determinism::on};
       for (const Case& optimizer : cases()) {
         const Group& group = recompute == Recompute::full && !fp8 ? slices : whole;
         const Curve expected = curve(whole, parallel, optimizer.groups, fp8);
@@ -82,7 +82,8 @@ TEST_CASE("evaluations between the launches of a graph see the parameters of the
     const auto losses = [&](bool graph, Size every) {
       const auto model = nn::make_transformer(spec);
       const EngineOptions options{.micro_batch = 2, .seq = 16, .device = test_device(), .cuda_graph = graph};
-      Engine engine(*model, ranks(), {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-2f}, options);
+      Engine engine(*model, ranks(), {.strategy = strategy, .deterministic = Determinism::on}, AdamW{.lr = 1e-2f},
+                    options);
       std::vector<double> losses;
       for (Size step = 0; step < 8; ++step) {
         losses.push_back(engine.step(rows_of_step(engine.batch_shape(), step, spec.vocab)).loss());
@@ -110,7 +111,8 @@ TEST_CASE("a step as a CUDA graph gives the same bits", "[parallel]") {
          {std::pair{DType::f32, false}, {DType::f16, false}, {DType::bf16, false}, {DType::bf16, true}}) {
       for (const Strategy& strategy : kStrategies) {
         for (const Recompute recompute : {Recompute::none, Recompute::full}) {
-          const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
+          const ParallelOptions parallel{
+              .strategy = strategy, .recompute = recompute, .deterministic = Determinism::on};
           for (const Case& optimizer : cases()) {
             EngineOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype, .fp8 = fp8};
             const Curve expected = train_curve(spec, ranks(), parallel, options, 8, optimizer.groups);
@@ -133,7 +135,8 @@ TEST_CASE("a step beside a copy of the state runs without its graph, and its upd
     const auto losses = [&](bool graph, bool copies) {
       const auto model = nn::make_transformer(spec);
       const EngineOptions options{.micro_batch = 2, .seq = 16, .device = test_device(), .cuda_graph = graph};
-      Engine engine(*model, ranks(), {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-2f}, options);
+      Engine engine(*model, ranks(), {.strategy = strategy, .deterministic = Determinism::on}, AdamW{.lr = 1e-2f},
+                    options);
       const Tensor state = engine.shard_map().needed.front().values;
       const auto bytes = static_cast<std::size_t>(state.bytes());
       const std::shared_ptr<void> copy = device::cuda::allocate_pinned(test_device().index, state.bytes());

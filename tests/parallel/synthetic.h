@@ -30,18 +30,24 @@ struct Scaled final : lt::nn::Gpt2 {
   double factor;
 };
 
-// Samples [first, first + count) of an endless sequence: `seq` tokens and their successors, the same for every caller.
-inline lt::Batch synthetic_batch(Size first, Size count, Size seq, Size vocab) {
+// A rank's samples of an endless sequence, from `first` on: `seq` tokens and their successors, the same for every
+// caller.
+inline lt::Batch synthetic_batch(Size first, const lt::BatchShape& shape, Size vocab) {
   std::vector<std::int32_t> inputs, targets;
-  for (Size sample = first; sample < first + count; ++sample) {
+  const Size count = shape.samples(), seq = shape.seq;
+  for (Size row = 0; row < count; ++row) {
     for (Size t = 0; t <= seq; ++t) {
-      const auto word = lt::philox_word(42, static_cast<std::uint64_t>(sample * 1024 + t));
+      const auto word = lt::philox_word(42, static_cast<std::uint64_t>((first + shape.sample_of(row)) * 1024 + t));
       const auto token = static_cast<std::int32_t>(word % static_cast<std::uint64_t>(vocab));
       if (t < seq) inputs.push_back(token);
       if (t > 0) targets.push_back(token);
     }
   }
   return {lt::Tensor::from(inputs, {count, seq}), lt::Tensor::from(targets, {count, seq})};
+}
+
+inline lt::Batch synthetic_batch(Size first, Size count, Size seq, Size vocab) {
+  return synthetic_batch(first, {.micro_batch = count, .seq = seq}, vocab);
 }
 
 // A checksum over all elements of masters, m and v that depends on each value's position, but not on its owner.
@@ -66,10 +72,9 @@ struct Curve {
   bool operator==(const Curve&) const = default;
 };
 
-// The rank's rows of step n: contiguous parts of the global batch, in rank order.
+// The rank's rows of step n.
 inline lt::Batch rows_of_step(const lt::BatchShape& shape, Size step, Size vocab) {
-  const Size first = step * shape.global_samples() + shape.rank * shape.samples();
-  return synthetic_batch(first, shape.samples(), shape.seq, vocab);
+  return synthetic_batch(step * shape.global_samples(), shape, vocab);
 }
 
 // The same rows cut into documents of 5 tokens, 1 and 7 in turn.

@@ -36,7 +36,7 @@ Losses train(const Strategy& strategy, const std::vector<Kind>& kinds, bool aren
   nn::Gpt2 model(small_spec("gpt-tiny"));
   std::optional<parallel::SeparateAllocationScope> separate;
   if (!arena) separate.emplace();
-  Engine engine(model, ranks(), {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-3f},
+  Engine engine(model, ranks(), {.strategy = strategy, .deterministic = Determinism::on}, AdamW{.lr = 1e-3f},
                 {.micro_batch = 2, .accum = 2, .seq = kLong, .device = test_device(), .cuda_graph = graph});
   const auto batch_of = [&](const Kind& kind, Size step) {
     BatchShape shape = engine.batch_shape();

@@ -50,21 +50,25 @@ struct Fit : nn::Model {
   Layer& only;
 };
 
-Batch samples_from(Size first, Size count) {
+Batch samples_from(Size first, const BatchShape& shape) {
   std::vector<float> x, y;
-  for (Size i = first; i < first + count; ++i) {
-    x.push_back(std::sin(static_cast<float>(i))), x.push_back(std::cos(3 * static_cast<float>(i)));
+  const Size count = shape.samples();
+  for (Size row = 0; row < count; ++row) {
+    const auto i = static_cast<float>(first + shape.sample_of(row));
+    x.push_back(std::sin(i)), x.push_back(std::cos(3 * i));
     y.push_back(2 * x[x.size() - 2] - x.back());
   }
   return {Tensor::from(x, {count, 2}), Tensor::from(y, {count, 1})};
 }
 
+Batch samples_from(Size first, Size count) { return samples_from(first, {.micro_batch = count}); }
+
 struct Points : BatchSource {
   explicit Points(const BatchShape& given) : shape(given) {}
   Batch next() override {
-    const Size first = position + shape.rank * shape.samples();
+    const Size first = position;
     position += shape.global_samples();
-    return samples_from(first, shape.samples());
+    return samples_from(first, shape);
   }
   void seek(Size samples) override { position = samples; }
   Size tokens() const override { return 0; }

@@ -43,8 +43,8 @@ using Field =
     std::variant<bool*, Size*, std::uint64_t*, float*, double*, std::string*, std::vector<std::string>*,
                  std::vector<DataSource>*, std::vector<OptimGroupConfig>*, nn::Lora*,
                  // types with a table in names.h
-                 std::optional<bool>*, Strategy*, Recompute*, DType*, std::optional<DType>*, std::optional<Precision>*,
-                 CommBackend*, std::optional<DeviceType>*, Documents*, TokenFormat*, Decay*>;
+                 std::optional<bool>*, Determinism*, Strategy*, Recompute*, DType*, std::optional<DType>*,
+                 std::optional<Precision>*, CommBackend*, std::optional<DeviceType>*, Documents*, TokenFormat*, Decay*>;
 
 // The values that a key accepts. Members that do not apply to the key's type are ignored.
 struct Rule {

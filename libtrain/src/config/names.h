@@ -74,6 +74,9 @@ inline constexpr std::array kNames<Strategy> = [] {
   return names;
 }();
 template <>
+inline constexpr std::array kNames<Determinism> = std::to_array<Named<Determinism>>(
+    {{"false", Determinism::off}, {"true", Determinism::on}, {"elastic", Determinism::elastic}});
+template <>
 inline constexpr std::array kNames<Recompute> = [] {
   std::array<Named<Recompute>, std::size(nn::kRecomputeNames)> names{};
   for (std::size_t i = 0; i < names.size(); ++i) names[i] = {nn::kRecomputeNames[i], static_cast<Recompute>(i)};

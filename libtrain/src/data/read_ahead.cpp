@@ -40,7 +40,7 @@ ReadAhead::~ReadAhead() {
 
 Size ReadAhead::sample_of(Size job) const {
   const Size rows = shape_.samples();
-  return position_ + job / rows * shape_.global_samples() + shape_.rank * rows + job % rows;
+  return position_ + job / rows * shape_.global_samples() + shape_.sample_of(job % rows);
 }
 
 void ReadAhead::take(Size position, std::int32_t* inputs, std::int32_t* targets) {

@@ -68,10 +68,7 @@ Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& para
 
 Engine::~Engine() = default;
 
-BatchShape Engine::batch_shape() const {
-  const EngineOptions& options = impl_->options;
-  return {options.micro_batch, options.accum, options.seq, impl_->control.rank(), impl_->control.size()};
-}
+BatchShape Engine::batch_shape() const { return impl_->batch_shape(); }
 
 StepResult Engine::step(const Batch& batch) {
   Impl& impl = *impl_;
@@ -144,7 +141,7 @@ void Engine::Impl::train(const Batch& given) {
 
 Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const Tensor& target_weight) {
   const LossGradient seed_gradient = scaling.gradient(1.0 / static_cast<double>(options.accum * control.size()));
-  const Size first_sample = (control.rank() * options.accum + micro) * options.micro_batch;
+  const Size first_sample = batch_shape().sample_of(micro * options.micro_batch);
   const kernels::StepRates* const rates = scalars.rates.get();
   ops::LossPass loss_pass{.gradient = form.gradients_in_forward ? std::optional(seed_gradient) : std::nullopt,
                           .takes_gradients = &schedule->runs_last_unit()};
@@ -380,7 +377,7 @@ Context Engine::Impl::context(const Context& records) {
   own.notices = records.notices, own.collectives = records.collectives;
   own.counts_memory = records.counts_memory, own.counts_collectives = records.counts_collectives;
   own.ids = &ids, own.graph_calls = records.graph_calls;
-  own.kernels = {.deterministic = parallel.deterministic, .tf32 = options.tf32, .fp8 = options.fp8};
+  own.kernels = {.deterministic = parallel.deterministic != Determinism::off, .tf32 = options.tf32, .fp8 = options.fp8};
   return own;
 }
 

@@ -111,6 +111,10 @@ struct Engine::Impl {
   // The same before a step, for the learning rate too, in one exchange. A rank whose shapes are known must take part,
   // because those of another rank may be new.
   void require_same_steps(const Batch& batch) const;
+  BatchShape batch_shape() const {
+    return {options.micro_batch, options.accum,  options.seq,
+            control.rank(),      control.size(), parallel.deterministic == Determinism::elastic};
+  }
   // Throws UsageError unless the batch has as many samples as `shape`.
   void require_samples(const Batch& batch, const BatchShape& shape) const;
   // Throws UsageError inside with_parameters().

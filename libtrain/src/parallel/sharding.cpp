@@ -87,7 +87,7 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
           step.dtype,
           parallel.reduce_dtype,
           step.device,
-          parallel.deterministic || parallel.strategy.gradients == Placement::sharded,
+          parallel.deterministic != Determinism::off || parallel.strategy.gradients == Placement::sharded,
           step.accum > 1,
           {Stream(step.device), Stream(step.device)},
           peer_memory};

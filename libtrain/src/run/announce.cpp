@@ -164,7 +164,8 @@ void announce(Run& run) {
           ? fmt::format(", shard groups of {}", resolved.parallel.shard_size)
           : "",
       config::name_of(resolved.parallel.recompute), dtype_of(resolved),
-      resolved.parallel.deterministic ? ", deterministic" : "", static_cast<double>(plan.peak_bytes) / (1 << 30));
+      resolved.parallel.deterministic != Determinism::off ? ", deterministic" : "",
+      static_cast<double>(plan.peak_bytes) / (1 << 30));
   if (config::has_own_optimizers(resolved.config)) {
     say("optimizer: {} of the program", resolved.config.optim.name.substr(config::kOwnOptimizers.size()));
   }

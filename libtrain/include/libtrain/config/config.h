@@ -79,7 +79,7 @@ struct TrainConfig {
   std::optional<Precision> dtype = std::nullopt;      // nullopt: as in the checkpoint; else bf16 on cuda, f32 on cpu
   std::optional<DeviceType> device = std::nullopt;    // nullopt: cuda if build and machine have it, else cpu
   std::uint64_t seed = 1337;
-  bool deterministic = false;
+  Determinism deterministic = Determinism::off;
   Size eval_every = 0, eval_tokens = 0;           // steps, 0: never; tokens, 0: all of data.val
   Size sample_every = 0;                          // steps; 0: never
   std::optional<bool> cuda_graph = std::nullopt;  // nullopt: true on cuda unless parallel.backend=mpi

@@ -77,7 +77,9 @@ struct Resolved {
   // Number of steps of the run. If data.epochs is set, it is known only after the run has opened its files.
   Size steps() const { return schedule.steps; }
   void set_steps(Size steps) { schedule.steps = config.train.steps = steps; }
-  BatchShape batch_shape(int rank, int ranks) const { return {step.micro_batch, step.accum, step.seq, rank, ranks}; }
+  BatchShape batch_shape(int rank, int ranks) const {
+    return {step.micro_batch, step.accum, step.seq, rank, ranks, parallel.deterministic == Determinism::elastic};
+  }
 };
 
 // Decides every value that `config` leaves open, for this number of ranks: the shape of the model from model.from or

@@ -14,7 +14,7 @@ class BatchSource {
  public:
   virtual ~BatchSource() = default;
 
-  // Returns this rank's rows of the next step: BatchShape::samples() rows. The first row is sample p + rank * samples()
+  // Returns this rank's rows of the next step: BatchShape::samples() rows. Row i is sample p + BatchShape::sample_of(i)
   // of the run, where p is the position: the argument of the last seek(), or 0. Each call advances it by the samples of
   // a step over all ranks. The rows must stay valid until the next call. An exception ends the run.
   virtual Batch next() = 0;

@@ -37,10 +37,10 @@ struct ParallelOptions {
   Recompute recompute = Recompute::none;
   Size recompute_every = 1;         // n: `recompute` applies to blocks 0, n, 2n, ...; at least 1
   DType reduce_dtype = DType::f32;  // of gradients in transit: f32 or bf16; sums are always f32
-  // True: all strategies give the same bits at the same world size. They then reduce gradients after every micro-batch,
-  // and use deterministic kernels (KernelSettings::deterministic). Without it, strategies that replicate gradients
-  // reduce once per step.
-  bool deterministic = false;
+  // Unless it is off, ranks reduce gradients after every micro-batch, and use deterministic kernels
+  // (KernelSettings::deterministic). Otherwise strategies that replicate gradients reduce once per step. Elastic needs
+  // a number of ranks that is a power of two, at most kMostElasticRanks.
+  Determinism deterministic = Determinism::off;
 };
 
 struct EngineOptions {
@@ -151,14 +151,14 @@ class Engine {
   void rehearse(const Batch& step, const std::optional<Batch>& evaluation = {});
 
   // Runs one step: forward and backward passes of all micro-batches, reduction, clipping and update. `batch` holds this
-  // rank's batch_shape().samples() rows of the global batch, contiguous, on the CPU or on the engine's device, with the
-  // same shapes on all ranks. All ranks must call it. Throws UsageError on all ranks if shapes or learning rates
-  // differ between them. On a GPU, it may return before the device has finished.
-  // If the loss or the norm is not finite, the step updates nothing, and f16 halves its loss scale. An id outside its
-  // table throws UsageError: on the CPU in this call; on a GPU when the result is read, or in the step after the next.
-  // Then no later step updates anything. After an error inside a step or an evaluation, all further calls of step(),
-  // evaluate() and with_parameters() throw UsageError: make a new engine and load a checkpoint.
-  // A watchdog derives its limit for a step from the duration of earlier ones. For that, one thread must run all steps.
+  // rank's batch_shape().samples() rows of the global batch (BatchShape::sample_of()), contiguous, on the CPU or on the
+  // engine's device, with the same shapes on all ranks. All ranks must call it. Throws UsageError on all ranks if
+  // shapes or learning rates differ between them. On a GPU, it may return before the device has finished. If the loss
+  // or the norm is not finite, the step updates nothing, and f16 halves its loss scale. An id outside its table throws
+  // UsageError: on the CPU in this call; on a GPU when the result is read, or in the step after the next. Then no later
+  // step updates anything. After an error inside a step or an evaluation, all further calls of step(), evaluate() and
+  // with_parameters() throw UsageError: make a new engine and load a checkpoint. A watchdog derives its limit for a
+  // step from the duration of earlier ones. For that, one thread must run all steps.
   StepResult step(const Batch& batch);
   // Sets the learning rate of later steps; initially OptimizerGroups::lr. Throws UsageError if it is negative or not
   // finite in f32.

@@ -40,6 +40,14 @@ inline constexpr Strategy kStrategies[] = {
 inline constexpr Strategy Strategy::ddp = kStrategies[0], Strategy::zero1 = kStrategies[1],
                           Strategy::zero2 = kStrategies[2], Strategy::zero3 = kStrategies[3];
 
+// Which runs give the same losses and weights, bit for bit, apart from the same run twice. docs/explanation/numerics.md
+// has the table.
+enum class Determinism : unsigned char {
+  off,      // none
+  on,       // all strategies at the same number of ranks
+  elastic,  // all strategies at all numbers of ranks that are powers of two, with the same global batch
+};
+
 // Another name of zero3, PyTorch's. It is accepted wherever a strategy's name is read, and never written.
 inline constexpr std::string_view kFsdp = "fsdp";
 
