@@ -51,7 +51,7 @@ class Config(program.CliTest):
         self.assertEqual(config["model.family"], '""')
         self.assertEqual(config["optim.min_lr"], "-0.001")
         self.assertEqual(config["data.train"], '["a", "b"]')
-        self.assertEqual(config["train.deterministic"], "false")
+        self.assertEqual(config["train.deterministic"], '"false"')
         self.assertEqual(config["run.name"], '"a b"')
         self.assertEqual(config["data.shuffle"], "false")
 

@@ -4,8 +4,10 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "libtrain/api.h"
+#include "libtrain/dtype.h"
 
 namespace LT_API lt {
 
@@ -45,8 +47,13 @@ inline constexpr Strategy Strategy::ddp = kStrategies[0], Strategy::zero1 = kStr
 enum class Determinism : unsigned char {
   off,      // none
   on,       // all strategies at the same number of ranks
-  elastic,  // all strategies at all numbers of ranks that are powers of two, with the same global batch
+  elastic,  // all strategies at all rank counts of elastic_rank_counts()
 };
+
+// Returns the rank counts that give the same bits with Determinism::elastic, in ascending order: the powers of two up
+// to kMostElasticRanks that divide the number of micro-batches in a global batch.
+inline constexpr int kMostElasticRanks = 64;
+std::vector<int> elastic_rank_counts(Size micro_batches);
 
 // Another name of zero3, PyTorch's. It is accepted wherever a strategy's name is read, and never written.
 inline constexpr std::string_view kFsdp = "fsdp";
