@@ -76,7 +76,7 @@ KernelCase sum_ranks_case(Size N, DType dtype, Device device) {
         return PreparedKernel{[=] {
           const void* const inputs[] = {a.data(), b.data()};
           tensor::dispatch(device,
-                           [&](auto s) { kernels::sum_ranks(s, DType::f32, sum.data(), dtype, inputs, 2, N, false); });
+                           [&](auto s) { kernels::sum_ranks(s, DType::f32, sum.data(), dtype, inputs, 2, N, {}); });
         }};
       }};
 }

@@ -1,6 +1,8 @@
 // Sums on the CPU. The shape alone fixes the blocks that are summed; threads only decide who computes which block.
 #include "kernels/reduce.h"
 
+#include <type_traits>
+
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/row_blocks.h"
 #include "libtrain/error.h"
@@ -92,14 +94,16 @@ void add_middle(Out* out_OI, const T* x_ORI, Size O, Size R, Size I, bool accumu
 }  // namespace
 
 template <>
-void sum_squares(CpuStream, DType dtype, double* sum, const void* x_N, Size N, double* partials) {
-  const Size blocks = sum_blocks(N);
+void sum_squares(CpuStream, DType dtype, double* sum, const void* x_N, Size N, double* partials, Size piece) {
+  if (piece == 0) piece = N;
+  const Size blocks_of_piece = sum_blocks(piece), blocks = piece == 0 ? 0 : N / piece * blocks_of_piece;
   double* const partial = partials != nullptr ? partials : scratch<double>(blocks);
   dispatch_float(dtype, [&]<class T>() {
     parallel_for(blocks, kGrain / kSumBlock, [=](Size begin, Size end) LT_VECTOR_BODY {
       for (Size block = begin; block < end; ++block) {
-        const T* const x = static_cast<const T*>(x_N) + block * kSumBlock;
-        const Size n = kSumBlock < N - block * kSumBlock ? kSumBlock : N - block * kSumBlock;
+        const Size first = block % blocks_of_piece * kSumBlock, left = piece - first;
+        const T* const x = static_cast<const T*>(x_N) + block / blocks_of_piece * piece + first;
+        const Size n = kSumBlock < left ? kSumBlock : left;
         double squares[kLanes] = {};
         for_lanes(n, [&](Size i, Size lane) LT_VECTOR_BODY {
           squares[lane] += static_cast<double>(load(x[i])) * static_cast<double>(load(x[i]));
@@ -108,9 +112,17 @@ void sum_squares(CpuStream, DType dtype, double* sum, const void* x_N, Size N, d
       }
     });
   });
-  double total = 0;
-  for (Size block = 0; block < blocks; ++block) total += partial[block];
-  *sum = total;
+  // The number of pieces is a power of two, so adding neighbours repeatedly is the tree.
+  Size pieces = piece == 0 ? 0 : N / piece;
+  for (Size i = 0; i < pieces; ++i) {
+    double total = 0;
+    for (Size block = 0; block < blocks_of_piece; ++block) total += partial[i * blocks_of_piece + block];
+    partial[i] = total;
+  }
+  for (; pieces > 1; pieces /= 2) {
+    for (Size i = 0; i < pieces / 2; ++i) partial[i] = partial[2 * i] + partial[2 * i + 1];
+  }
+  *sum = pieces > 0 ? partial[0] : 0;
 }
 
 template <>
@@ -158,7 +170,7 @@ constexpr int kTreeLevels = 32;  // enough for any `int` of ranks
 
 template <>
 void sum_ranks(CpuStream stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
-               bool accumulate, double* squares, double* partials, Size blocks_before) {
+               std::span<const void* const> addends, double* squares, double* partials, Size blocks_before) {
   if (blocks_before != 0) throw InternalError("kernels", "sum_ranks: expected all of y on the CPU, got a slice");
   dispatch_reduced(y_dtype, [&]<class Y>() {
     dispatch_reduced(x_dtype, [&]<class X>() {
@@ -182,11 +194,16 @@ void sum_ranks(CpuStream stream, DType y_dtype, void* y_N, DType x_dtype, const 
             for (int done = rank + 1; done % 2 == 0; done /= 2) join_last_two(trees--);
           }
           while (trees > 1) join_last_two(trees--);
+          std::common_type_t<A, Arithmetic<Y>> total[kChunk];
+          for (Size k = 0; k < n; ++k) total[k] = sum[k];
+          for (const void* const addend : addends) {
+            const Y* const values = static_cast<const Y*>(addend) + i;
+#pragma omp simd
+            for (Size k = 0; k < n; ++k) total[k] += load(values[k]);
+          }
           Y* const y = static_cast<Y*>(y_N) + i;
 #pragma omp simd
-          for (Size k = 0; k < n; ++k) {
-            y[k] = store<Y>(static_cast<Arithmetic<Y>>(accumulate ? load(y[k]) + sum[k] : sum[k]));
-          }
+          for (Size k = 0; k < n; ++k) y[k] = store<Y>(static_cast<Arithmetic<Y>>(total[k]));
         }
       });
     });

@@ -1,6 +1,8 @@
 // Sums in a fixed order on the GPU. The order depends only on sizes.
 #include "kernels/reduce.h"
 
+#include <type_traits>
+
 #include "kernels/cuda/columns.cuh"
 #include "kernels/limits.h"
 #include "memory/workspace.h"
@@ -9,8 +11,10 @@ namespace lt::kernels {
 namespace {
 
 template <class T>
-__global__ void block_squares_kernel(double* partial, const T* x_N, Size N) {
-  const Size begin = static_cast<Size>(blockIdx.x) * kSumBlock, end = begin + kSumBlock < N ? begin + kSumBlock : N;
+__global__ void block_squares_kernel(double* partial, const T* x_N, Size piece, Size blocks_of_piece) {
+  const Size block = blockIdx.x, first = block / blocks_of_piece * piece, last = first + piece;
+  const Size begin = first + block % blocks_of_piece * kSumBlock,
+             end = begin + kSumBlock < last ? begin + kSumBlock : last;
   double sum = 0;
   for (Size i = begin + threadIdx.x; i < end; i += blockDim.x) {
     const double x = static_cast<double>(load(x_N[i]));
@@ -29,6 +33,24 @@ __global__ void sum_in_order_kernel(Y* out, const T* x_N, Size N, double scale, 
   if (threadIdx.x > 0) return;
   const double factor = weight != nullptr ? scale * static_cast<double>(*weight) : scale;
   *out = store<Y>(static_cast<Arithmetic<Y>>(factor * sum));
+}
+
+// One block. Each warp adds the numbers of a piece, then one thread adds the sums of pieces, a power of two, in tree
+// order.
+__global__ void sum_pieces_kernel(double* out, const double* x_PB, int P, Size B) {
+  __shared__ double sums[kMostPieces];
+  for (int piece = threadIdx.x / kWarp; piece < P; piece += blockDim.x / kWarp) {
+    double sum = 0;
+    for (Size i = threadIdx.x % kWarp; i < B; i += kWarp) sum += x_PB[piece * B + i];
+    sum = warp_sum(sum);
+    if (threadIdx.x % kWarp == 0) sums[piece] = sum;
+  }
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  for (; P > 1; P /= 2) {
+    for (int i = 0; i < P / 2; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
+  }
+  *out = sums[0];
 }
 
 constexpr Size kSumChunk = kWarp * kLongestRun, kLongRow = 4 * kSumChunk;
@@ -126,10 +148,16 @@ __device__ void sum_in_tree_order(Arithmetic<X>* sum, const Contributions<X, kRa
   }
 }
 
+template <class Y>
+struct Addends {
+  const Y* of[kMostAddends];
+  int count;
+};
+
 // A block at a time adds kSumBlock elements. partials[b] = the sum of their squares, unless null.
 template <int kCount, int kExact, int kRanks, class Y, class X>
 __global__ void sum_ranks_kernel(Y* y_N, const __grid_constant__ Contributions<X, kRanks> x, int ranks, Size N,
-                                 bool accumulate, double* partials) {
+                                 const __grid_constant__ Addends<Y> addends, double* partials) {
   constexpr Size kPacks = kSumBlock / kCount;
   for (Size block = blockIdx.x; block * kSumBlock < N; block += gridDim.x) {
     const Size begin = block * kPacks, end = begin + kPacks < N / kCount ? begin + kPacks : N / kCount;
@@ -138,12 +166,19 @@ __global__ void sum_ranks_kernel(Y* y_N, const __grid_constant__ Contributions<X
     for (Size p = begin + threadIdx.x; p < end; p += blockDim.x) {
       Arithmetic<X> sum[kCount];
       sum_in_tree_order<kCount, kExact>(sum, x, ranks, p);
+      std::common_type_t<Arithmetic<X>, Arithmetic<Y>> total[kCount];
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) total[k] = sum[k];
+      for (int i = 0; i < addends.count; ++i) {
+        const auto addend = reinterpret_cast<const Pack<Y, kCount>*>(addends.of[i])[p];
+#pragma unroll
+        for (int k = 0; k < kCount; ++k) total[k] += load(addend.values[k]);
+      }
       auto& y = reinterpret_cast<Pack<Y, kCount>*>(y_N)[p];
       Pack<Y, kCount> result;
-      if (accumulate) result = y;
 #pragma unroll
       for (int k = 0; k < kCount; ++k) {
-        result.values[k] = store<Y>(static_cast<Arithmetic<Y>>(accumulate ? load(result.values[k]) + sum[k] : sum[k]));
+        result.values[k] = store<Y>(static_cast<Arithmetic<Y>>(total[k]));
         if (partials == nullptr) continue;
         const double stored = static_cast<double>(load(result.values[k]));
         sum_of_squares += stored * stored;
@@ -187,8 +222,8 @@ void sum_within_rows(CudaStream stream, Out* out, const T* x, Size O, Size R, bo
 }  // namespace
 
 template <>
-void sum_squares(CudaStream stream, DType dtype, double* sum, const void* x_N, Size N, double* partials) {
-  const Size blocks = sum_blocks(N);
+void sum_squares(CudaStream stream, DType dtype, double* sum, const void* x_N, Size N, double* partials, Size piece) {
+  const Size blocks = sum_blocks(N, piece);
   double* partial = partials;
   if (partial == nullptr) {
     partial = reinterpret_cast<double*>(memory::scratch(stream, blocks * static_cast<Size>(sizeof(double))));
@@ -196,10 +231,14 @@ void sum_squares(CudaStream stream, DType dtype, double* sum, const void* x_N, S
   dispatch_float(dtype, [&]<class T>() {
     if (blocks == 0) return;
     block_squares_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream_of(stream)>>>(
-        partial, static_cast<const T*>(x_N), N);
+        partial, static_cast<const T*>(x_N), piece == 0 ? N : piece, sum_blocks(piece == 0 ? N : piece));
     check_launch("block_squares");
   });
-  sum_in_order_kernel<<<1, 1024, 0, stream_of(stream)>>>(sum, partial, blocks, 1.0, nullptr);
+  if (piece > 0 && N > 0) {
+    sum_pieces_kernel<<<1, 1024, 0, stream_of(stream)>>>(sum, partial, static_cast<int>(N / piece), sum_blocks(piece));
+  } else {
+    sum_in_order_kernel<<<1, 1024, 0, stream_of(stream)>>>(sum, partial, blocks, 1.0, nullptr);
+  }
   check_launch("sum_squares");
 }
 
@@ -255,7 +294,7 @@ void sum_rows(CudaStream stream, DType out_dtype, void* out_C, DType dtype, cons
 
 template <>
 void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
-               bool accumulate, double* squares, double* partials, Size blocks_before) {
+               std::span<const void* const> addends, double* squares, double* partials, Size blocks_before) {
   const Size blocks = sum_blocks(N);
   require_summed_ranks(DeviceType::cuda, ranks);
   dispatch_reduced(y_dtype, [&]<class Y>() {
@@ -265,16 +304,21 @@ void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const
       static_assert(kMost <= kSumPack);
       bool packs = N % kMost == 0 && aligned(y_N);
       for (int i = 0; i < ranks; ++i) packs = packs && aligned(x[i]);
+      Addends<Y> added{{}, static_cast<int>(addends.size())};
+      for (std::size_t i = 0; i < addends.size(); ++i) {
+        added.of[i] = static_cast<const Y*>(addends[i]), packs = packs && aligned(addends[i]);
+      }
       dispatch_flag(packs, [&](auto whole) {
         constexpr int kCount = whole.value ? kMost : 1;
         const auto launch = [&]<int kExact, int kRanks>() {
           Contributions<X, kRanks> contributions;
           for (int i = 0; i < ranks; ++i) contributions.of[i] = static_cast<const X*>(x[i]);
           sum_ranks_kernel<kCount, kExact><<<blocks_for(stream, blocks, 1), kThreads, 0, stream_of(stream)>>>(
-              static_cast<Y*>(y_N), contributions, ranks, N, accumulate,
+              static_cast<Y*>(y_N), contributions, ranks, N, added,
               partials == nullptr ? nullptr : partials + blocks_before);
         };
         if constexpr (whole.value) {
+          if (ranks == 1) return launch.template operator()<1, 1>();
           if (ranks == 2) return launch.template operator()<2, 2>();
           if (ranks == 4) return launch.template operator()<4, 4>();
           if (ranks == 8) return launch.template operator()<8, 8>();

@@ -96,7 +96,7 @@ void check_reduce(Size n, DType dtype, DType wire) {
     twice.push_back(stored(wide ? held + total : static_cast<float>(held) + static_cast<float>(total), dtype));
   }
   const lt::Tensor squares = tensor_of({-1.0}, DType::f64);
-  group().reduce_scatter("accumulate", part, full, wire, true, squares).wait();
+  group().reduce_scatter("accumulate", part, full, wire, {{part}}, {squares}).wait();
   CHECK(part.to_vector<double>() == twice);
   const double exact = std::inner_product(twice.begin(), twice.end(), twice.begin(), 0.0);
   CHECK(squares.item() == Approx(exact).epsilon(1e-14));

@@ -71,7 +71,7 @@ TEST_CASE("meta group: the same bytes, calls, names and memory as the real one",
       CHECK(real.left == 0);
       CHECK(meta.busy_ms == 0);
       const Size incoming = (size - 1) * Group::part_size(n, size, rank);
-      const Size converted = dtype == wire || size == 1 ? 0 : n;
+      const Size converted = dtype == wire ? 0 : n;
       CHECK(meta.staged_while_pending == in_blocks(incoming * lt::dtype_bytes(wire)) +
                                              in_blocks(converted * lt::dtype_bytes(wire)) +
                                              in_blocks(incoming * lt::dtype_bytes(dtype)));

@@ -70,9 +70,9 @@ TEST_CASE("nccl: reduce_scatter and all_reduce", "[comm][nccl]") {
       CHECK(values_of(again) == values_of(device_part));
 
       copy_bytes(device_part, part);
-      cpu().reduce_scatter("cpu", part, full, wire, true).wait();
+      cpu().reduce_scatter("cpu", part, full, wire, {{part}}).wait();
       const Tensor squares = on_device(tensor_of({-1.0}, DType::f64));
-      group.reduce_scatter("accumulate", device_part, device_full, wire, true, squares).wait();
+      group.reduce_scatter("accumulate", device_part, device_full, wire, {{device_part}}, {squares}).wait();
       check(device_part, part);
       long double exact = 0;
       for (const long double x : values_of(part)) exact += x * x;
@@ -86,10 +86,11 @@ TEST_CASE("nccl: reduce_scatter and all_reduce", "[comm][nccl]") {
       cpu().reduce_scatter("cpu", part_of(full), full, wire).wait();
       group.reduce_scatter("in place", part_of(device_full), device_full, wire).wait();
       check(device_full, full);
-      cpu().reduce_scatter("cpu", part_of(full), full, wire, true).wait();
+      cpu().reduce_scatter("cpu", part_of(full), full, wire, {{part_of(full)}}).wait();
       copy_bytes(device_full, contribution(world().rank(), n, dtype));
       group.reduce_scatter("in place", part_of(device_full), device_full, wire).wait();
-      group.reduce_scatter("accumulate in place", part_of(device_full), device_full, wire, true).wait();
+      group.reduce_scatter("accumulate in place", part_of(device_full), device_full, wire, {{part_of(device_full)}})
+          .wait();
       check(device_full, full);
     }
   }
@@ -292,9 +293,9 @@ TEST_CASE("nccl: split groups, of one rank too", "[comm][nccl]") {
 
   const Group alone = group.split(world().rank(), "alone");
   const Tensor mine = on_device(contribution(world().rank(), 12, DType::f32)), part = on_device(like(values, 1));
-  alone.reduce_scatter("alone", part, mine, DType::bf16, true).wait();
+  alone.reduce_scatter("alone", part, mine, DType::bf16, {{part}}).wait();
   std::vector<double> sum;
-  for (const double x : values_of(mine)) sum.push_back(static_cast<float>(x) + 1.0F);
+  for (const double x : values_of(mine)) sum.push_back(static_cast<float>(stored(x, DType::bf16)) + 1.0F);
   CHECK(values_of(part) == sum);
   alone.all_gather("alone", part, mine).wait();
   CHECK(values_of(part) == values_of(mine));
@@ -308,7 +309,8 @@ TEST_CASE("nccl: a plan on meta counts the bytes and memory of the device", "[co
     const Tensor full = Tensor::empty({n}, dtype, where);
     const Size before = lt::memory_live(where).of(MemoryOwner::communication);
     lt::take_comm_totals();
-    lt::Work work = on.reduce_scatter("r", part_of(full), full, wire, accumulate);
+    const std::vector<Tensor> addends(accumulate ? 1 : 0, part_of(full));
+    lt::Work work = on.reduce_scatter("r", part_of(full), full, wire, addends);
     const Size held = lt::memory_live(where).of(MemoryOwner::communication) - before;
     work.wait();
     return std::pair{held, lt::take_comm_totals().at(0).bytes};

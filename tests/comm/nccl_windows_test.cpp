@@ -87,10 +87,10 @@ TEST_CASE("nccl: reduce_scatter in windows adds as CPU ranks do", "[comm][nccl]"
       const Tensor part = like(part_of(full), 0.5), device_part = on_device(part), sliced_part = on_device(part);
       const Tensor squares = on_device(tensor_of({-1.0}, DType::f64)), sliced_squares = on_device(like(squares, -1));
       for (int round = 0; round < 3; ++round) {
-        cpu().reduce_scatter("cpu", part, full, wire, true).wait();
+        cpu().reduce_scatter("cpu", part, full, wire, {{part}}).wait();
         const lt::memory::AllocationScope scope(memory.windows, gpu());
-        group.reduce_scatter("in windows", device_part, device_full, wire, true, squares).wait();
-        slices.reduce_scatter("in slices", sliced_part, device_full, wire, true, sliced_squares).wait();
+        group.reduce_scatter("in windows", device_part, device_full, wire, {{device_part}}, {squares}).wait();
+        slices.reduce_scatter("in slices", sliced_part, device_full, wire, {{sliced_part}}, {sliced_squares}).wait();
       }
       CHECK(values_of(device_part) == values_of(part));
       CHECK(values_of(sliced_part) == values_of(part));

@@ -35,17 +35,17 @@ inline lt::Tensor contribution(int rank, lt::Size n, lt::DType dtype) {
   return tensor_of(values, dtype);
 }
 
-// Element i of the sum over ranks, before it is stored. The values are rounded to the wire's type (one rank sends
-// nothing and rounds nothing) and added in tree order, in f64 for an f64 wire and in f32 otherwise.
+// Element i of the sum over ranks, before it is stored. The values are rounded to the wire's type, also by one rank, and
+// added in tree order, in f64 for an f64 wire and in f32 otherwise.
 inline double sum(int ranks, lt::Size i, lt::DType dtype, lt::DType wire) {
   std::vector<double> wide;
   std::vector<float> narrow;
   for (int r = 0; r < ranks; ++r) {
     const double x = stored(value(r, i), dtype);
-    wide.push_back(ranks == 1 ? x : stored(x, wire));
+    wide.push_back(stored(x, wire));
     narrow.push_back(static_cast<float>(wide.back()));
   }
-  return wire == lt::DType::f64 || ranks == 1 ? tree_sum(wide.data(), ranks) : tree_sum(narrow.data(), ranks);
+  return wire == lt::DType::f64 ? tree_sum(wide.data(), ranks) : tree_sum(narrow.data(), ranks);
 }
 
 // The bytes that a reduce-scatter of n elements holds on a meta group while it is under way.
@@ -55,7 +55,8 @@ inline lt::Size staged(const lt::Group& group, lt::Size n, lt::DType dtype, lt::
                                       lt::Group::part_size(n, group.size(), group.rank()));
   const auto held = [] { return lt::memory_live(lt::kMeta).of(lt::MemoryOwner::communication); };
   const lt::Size before = held();
-  const lt::Work work = group.reduce_scatter("r", part, full, wire, accumulate);
+  const std::vector<lt::Tensor> addends(accumulate ? 1 : 0, part);
+  const lt::Work work = group.reduce_scatter("r", part, full, wire, addends);
   return held() - before;
 }
 

@@ -36,6 +36,14 @@ TEST_CASE("cuda: sums", "[cuda]") {
         sum_all(s, dtype, at(all), at(x), n, 0.5);
       });
     }
+    for (const Size piece : {64, 4096, 4160}) {
+      if (dtype == DType::f16) continue;
+      OnBoth both;
+      const int x = both.array(dtype, 64 * piece), squares = both.array(DType::f64, 1);
+      both.run([&](auto s, auto at) {
+        sum_squares(s, dtype, static_cast<double*>(at(squares)), at(x), 64 * piece, nullptr, piece);
+      });
+    }
     for (const DType to : {DType::f32, DType::f64, DType::bf16}) {
       if (dtype == DType::f16) continue;
       for (const Size n : {1003, 4096, 20488}) {
@@ -51,18 +59,38 @@ TEST_CASE("cuda: sums", "[cuda]") {
         both.run([&](auto s, auto at) {
           std::vector<const void*> parts;
           for (const int rank : ranks) parts.push_back(at(rank));
-          sum_ranks(s, to, at(few), dtype, parts.data(), 3, n, true);
-          sum_ranks(s, to, at(many), dtype, parts.data(), 70, n, false);
-          sum_ranks(s, to, at(one), dtype, parts.data(), 1, n, false);
+          sum_ranks(s, to, at(few), dtype, parts.data(), 3, n, {{at(few)}});
+          sum_ranks(s, to, at(many), dtype, parts.data(), 70, n, {});
+          sum_ranks(s, to, at(one), dtype, parts.data(), 1, n, {{at(few), at(one), at(many)}});
           for (int i = 0; i < 3; ++i) {
-            sum_ranks(s, to, at(powers[i]), dtype, parts.data(), 2 << i, n, true, static_cast<double*>(at(squares)) + i,
-                      static_cast<double*>(at(partials)));
+            sum_ranks(s, to, at(powers[i]), dtype, parts.data(), 2 << i, n, {{at(powers[i])}},
+                      static_cast<double*>(at(squares)) + i, static_cast<double*>(at(partials)));
           }
-          sum_ranks(s, dtype, at(last), dtype, parts.data(), 70, n, false);  // overwrites one of them
+          sum_ranks(s, dtype, at(last), dtype, parts.data(), 70, n, {});  // overwrites one of them
         });
       }
     }
   });
+}
+
+TEST_CASE("cuda: sum_squares of pieces is the sum of its halves' sums", "[cuda]") {
+  if (!has_gpu()) return;
+  for (const Size piece : {Size(64), Size(4096), Size(4160), Size(300 * 4096 + 64)}) {
+    DeviceArray x(random_array(DType::f32, 64 * piece, 5)), sum(Size(sizeof(double)));
+    const auto sum_of = [&](Size first, Size pieces) {
+      const float* const begin = static_cast<const float*>(x.data()) + first * piece;
+      sum_squares(gpu_stream(), DType::f32, static_cast<double*>(sum.data()), begin, pieces * piece, nullptr, piece);
+      Array read(DType::f64, 1);
+      sum.read(read);
+      return read[0];
+    };
+    const double whole = sum_of(0, 64);
+    for (Size shards = 64; shards > 1; shards /= 2) {
+      std::vector<double> sums;
+      for (Size shard = 0; shard < shards; ++shard) sums.push_back(sum_of(shard * 64 / shards, 64 / shards));
+      CHECK(lt_test::tree_sum(sums.data(), static_cast<int>(shards)) == whole);
+    }
+  }
 }
 
 TEST_CASE("cuda: a sum over ranks in slices has the bits of a whole one", "[cuda]") {
@@ -85,7 +113,7 @@ TEST_CASE("cuda: a sum over ranks in slices has the bits of a whole one", "[cuda
         };
         const void* const parts[] = {slice(x[0], dtype), slice(x[1], dtype), slice(x[2], dtype)};
         auto* const of_blocks = static_cast<double*>(partials.data());
-        sum_ranks(gpu_stream(), to, slice(y, to), dtype, parts, 3, count, true,
+        sum_ranks(gpu_stream(), to, slice(y, to), dtype, parts, 3, count, {{slice(y, to)}},
                   begin + count == kCount ? of_blocks + blocks : nullptr, of_blocks, begin / kSumBlock);
       }
       y.read(sums[i]), partials.read(squares[i]);

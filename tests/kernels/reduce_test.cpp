@@ -38,6 +38,28 @@ TEST_CASE("sum_squares is exact in double and the same at every number of thread
   CHECK_THROWS_AS(sum_squares(CpuStream{}, DType::i32, &sum, x.data(), x.count()), InternalError);
 }
 
+TEST_CASE("sum_squares of pieces is the sum of its halves' sums", "[kernels]") {
+  for (const Size piece : {Size(64), Size(4096), Size(4160), Size(3 * 4096 + 64)}) {
+    const Array x = random_array(DType::f32, 64 * piece, 5);
+    // The sum over `pieces` pieces from `first` on, added up by `shards` callers and then in tree order.
+    const auto sum_of = [&](Size first, Size pieces) {
+      double sum = -1;
+      const float* const begin = static_cast<const float*>(x.data()) + first * piece;
+      sum_squares(CpuStream{}, DType::f32, &sum, begin, pieces * piece, nullptr, piece);
+      return sum;
+    };
+    const double whole = sum_of(0, 64);
+    for (Size shards = 64; shards > 1; shards /= 2) {
+      std::vector<double> sums;
+      for (Size shard = 0; shard < shards; ++shard) sums.push_back(sum_of(shard * 64 / shards, 64 / shards));
+      CHECK(lt_test::tree_sum(sums.data(), static_cast<int>(shards)) == whole);
+    }
+    double in_order = -1;
+    sum_squares(CpuStream{}, DType::f32, &in_order, x.data(), x.count());
+    CHECK(in_order == Approx(whole).epsilon(1e-14));
+  }
+}
+
 TEST_CASE("sum_middle over every position of the dimension", "[kernels]") {
   struct Shape {
     Size O, R, I;
@@ -121,7 +143,7 @@ TEST_CASE("sum_ranks adds in tree order and rounds once", "[kernels]") {
     for (const DType to : {DType::f32, DType::f64, DType::bf16}) {
       for (const int ranks : {1, 2, 4, 7, 13}) {
         for (const Size n : {Size(1), Size(1023), Size(40001)}) {
-          for (const bool accumulate : {false, true}) {
+          for (const int addends : {0, 1, 3}) {  // the first is y itself
             std::vector<Array> parts;
             std::vector<const void*> pointers;
             for (int r = 0; r < ranks; ++r) parts.push_back(random_array(from, n, static_cast<std::uint64_t>(r)));
@@ -129,9 +151,15 @@ TEST_CASE("sum_ranks adds in tree order and rounds once", "[kernels]") {
             Array y = random_array(to, n, 9);
             std::vector<double> expected = y.values();
             Size wrong = 0;
-            const Array before = copy_of(y);
+            std::vector<Array> added;
+            std::vector<const void*> added_pointers;
+            for (int i = 0; i < addends; ++i) {
+              added.push_back(i == 0 ? copy_of(y) : random_array(to, n, static_cast<std::uint64_t>(20 + i)));
+            }
+            for (const Array& addend : added) added_pointers.push_back(addend.data());
+            if (addends > 0) added_pointers[0] = y.data();
             double squares = -1, exact = 0;
-            sum_ranks(CpuStream{}, to, y.data(), from, pointers.data(), ranks, n, accumulate, &squares);
+            sum_ranks(CpuStream{}, to, y.data(), from, pointers.data(), ranks, n, added_pointers, &squares);
             for (Size i = 0; i < n; ++i) exact += y[i] * y[i];  // of what is stored
             CHECK(squares == Approx(exact).epsilon(1e-12));
             for (Size i = 0; i < n; ++i) {
@@ -139,9 +167,10 @@ TEST_CASE("sum_ranks adds in tree order and rounds once", "[kernels]") {
               std::vector<float> values;
               for (const Array& part : parts) sum += part[i], values.push_back(static_cast<float>(part[i]));
               const float in_f32 = lt_test::tree_sum(values.data(), ranks);
-              expected[static_cast<std::size_t>(i)] = sum + (accumulate ? before[i] : 0);
               // From f32 or bf16 to f32, the order is visible: exactly this one.
-              const float total = accumulate ? static_cast<float>(before[i]) + in_f32 : in_f32;
+              float total = in_f32;
+              for (const Array& addend : added) sum += addend[i], total += static_cast<float>(addend[i]);
+              expected[static_cast<std::size_t>(i)] = sum;
               if (from != DType::f64 && to == DType::f32) wrong += y[i] != static_cast<double>(total);
             }
             CHECK(error_of(y, expected) <= (from == DType::f64 ? tolerance(to) : std::max(tolerance(to), 1e-6)));
@@ -155,10 +184,10 @@ TEST_CASE("sum_ranks adds in tree order and rounds once", "[kernels]") {
   const Array b = random_array(DType::f32, 5000, 2);
   Array apart(DType::f32, 5000);
   const void* pointers[] = {a.data(), b.data()};
-  sum_ranks(CpuStream{}, DType::f32, apart.data(), DType::f32, pointers, 2, 5000, false);
-  sum_ranks(CpuStream{}, DType::f32, a.data(), DType::f32, pointers, 2, 5000, false);
+  sum_ranks(CpuStream{}, DType::f32, apart.data(), DType::f32, pointers, 2, 5000, {});
+  sum_ranks(CpuStream{}, DType::f32, a.data(), DType::f32, pointers, 2, 5000, {});
   CHECK(a.same_bits(apart));
   double none = -1;
-  sum_ranks(CpuStream{}, DType::f32, a.data(), DType::f32, pointers, 2, 0, false, &none);
+  sum_ranks(CpuStream{}, DType::f32, a.data(), DType::f32, pointers, 2, 0, {}, &none);
   CHECK(none == 0);
 }

@@ -77,10 +77,14 @@ inline lt::Batch rows_of_step(const lt::BatchShape& shape, Size step, Size vocab
   return synthetic_batch(step * shape.global_samples(), shape, vocab);
 }
 
-// The same rows cut into documents of 5 tokens, 1 and 7 in turn.
+// The same rows cut into documents of 1 token, 7, and 5 or more in turn.
 inline lt::Batch documents_of_step(const lt::BatchShape& shape, Size step, Size vocab) {
   lt::Batch batch = rows_of_step(shape, step, vocab);
-  const auto starts = lt::test::document_starts(shape.samples(), shape.seq, {5, 1, 7});
+  std::vector<std::int32_t> starts;
+  for (Size row = 0; row < shape.samples(); ++row) {
+    const auto of_row = lt::test::document_starts(1, shape.seq, {5 + shape.sample_of(row) % 3, 1, 7});
+    starts.insert(starts.end(), of_row.begin(), of_row.end());
+  }
   batch.document_starts = lt::Tensor::from(starts, {shape.samples(), shape.seq});
   return batch;
 }

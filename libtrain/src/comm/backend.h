@@ -56,16 +56,17 @@ struct ReduceScatterCall {
   Device device;
   DType dtype, wire;
   Size n;
-  bool accumulate;
   void* part_P = nullptr;
   const void* full_N = nullptr;
   void* outgoing = nullptr;  // staging memory (GroupBackend::staging()); valid until wait() has returned
   void* incoming = nullptr;
   void* host_sums = nullptr;
-  double* squares = nullptr;   // if not null: squares[0] = the sum of the squares of part_P
-  double* partials = nullptr;  // for `squares` on CUDA: staging().partials numbers
-  bool wants_squares = false;  // true if `squares` is or will be set
-  bool is_first_half = false;  // true: the next collective is the second half of the same logged call
+  std::vector<const void*> addends = {};  // each like part_P
+  double* squares = nullptr;              // if not null: squares[0] = the sum of the squares of part_P
+  double* partials = nullptr;             // for `squares` on CUDA: staging().partials numbers
+  bool wants_squares = false;             // true if `squares` is or will be set
+  Size piece = 0;                         // SumOfSquares::piece
+  bool is_first_half = false;             // true: the next collective is the second half of the same logged call
 };
 
 // Bytes sent to a rank or received from it; never empty.

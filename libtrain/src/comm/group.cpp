@@ -9,6 +9,7 @@
 #include "comm/backend.h"
 #include "comm/work.h"
 #include "device/copy_bytes.h"
+#include "kernels/reduce.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/profile/operation.h"
@@ -60,7 +61,26 @@ struct Call {
     }
   }
 
-  void require_squares(const Tensor& squares, const Tensor& full) const {
+  void require_addends(std::span<const Tensor> addends, const Tensor& part, const comm::GroupBackend& backend) const {
+    if (addends.size() > Group::kMostAddends) {
+      fail("addends", fmt::format("at most {}", Group::kMostAddends), std::to_string(addends.size()));
+    }
+    for (const Tensor& addend : addends) {
+      require_flat("addends", addend, backend);
+      if (addend.dtype() == part.dtype() && addend.elements() == part.elements()) continue;
+      fail("addends", fmt::format("{} elements of {}", part.elements(), dtype_name(part.dtype())),
+           fmt::format("{} of {}", addend.elements(), dtype_name(addend.dtype())));
+    }
+  }
+
+  void require_squares(const SumOfSquares& of, const Tensor& part, const Tensor& full) const {
+    const Tensor& squares = of.sum;
+    const Size pieces = of.piece > 0 ? part.elements() / of.piece : 1;
+    if (pieces * of.piece != (of.piece > 0 ? part.elements() : 0) || pieces > kernels::kMostPieces ||
+        (pieces & (pieces - 1)) != 0) {
+      fail("squares", fmt::format("pieces of which the part of {} elements has a power of two", part.elements()),
+           fmt::format("pieces of {}", of.piece));
+    }
     if (squares.dtype() != DType::f64) fail("squares", "f64", std::string(dtype_name(squares.dtype())));
     if (squares.elements() != 1) fail("squares", "one number", "shape " + to_string(squares.shape()));
     if (squares.device() != full.device()) fail("squares", to_string(full.device()), to_string(squares.device()));
@@ -112,12 +132,12 @@ void start_all_gather(Work::State& state, const Tensor& full, const Tensor& part
   state.transfer = state.backend->all_gather({full.device(), full.dtype(), full.elements(), full.data(), part.data()});
 }
 
-void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& full, DType wire, bool accumulate,
-                          const Tensor& squares, bool is_first_half = false) {
+void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& full, DType wire,
+                          std::span<const Tensor> addends, const SumOfSquares& squares, bool is_first_half = false) {
   const MemoryScope owner(MemoryOwner::communication);
   const OperationScope operation("reduce_scatter");
-  comm::ReduceScatterCall call{full.device(), full.dtype(), wire, full.elements(), accumulate};
-  call.wants_squares = squares.defined();
+  comm::ReduceScatterCall call{full.device(), full.dtype(), wire, full.elements()};
+  call.wants_squares = squares.sum.defined(), call.piece = squares.piece;
   const auto staging = state.backend->staging(call);
   if (staging.outgoing > 0) state.outgoing = Tensor::empty({staging.outgoing}, wire, full.device());
   if (staging.incoming > 0) state.incoming = Tensor::empty({staging.incoming}, wire, full.device());
@@ -127,12 +147,13 @@ void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& 
   if (staging.partials > 0) state.partials = Tensor::empty({staging.partials}, DType::f64, full.device());
   if (full.device().is_meta()) return;
   state.hold(full), state.hold(part);
+  for (const Tensor& addend : addends) state.hold(addend), call.addends.push_back(addend.data_or_null());
   call.part_P = part.data(), call.full_N = full.data(), call.is_first_half = is_first_half;
   if (staging.outgoing > 0) call.outgoing = state.outgoing.data();
   if (staging.incoming > 0) call.incoming = state.incoming.data();
   if (staging.host_sums > 0) call.host_sums = state.host_sums.data();
   if (staging.partials > 0) call.partials = state.partials.data<double>();
-  if (squares.defined()) call.squares = squares.data<double>();
+  if (squares.sum.defined()) call.squares = squares.sum.data<double>();
   state.transfer = state.backend->reduce_scatter(call);
 }
 
@@ -218,17 +239,18 @@ Work Group::all_gather(std::string_view name, const Tensor& full, const Tensor& 
   return Work(std::move(state));
 }
 
-Work Group::reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire, bool accumulate,
-                           const Tensor& squares) const {
+Work Group::reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire,
+                           std::span<const Tensor> addends, const SumOfSquares& squares) const {
   const Call call{"reduce_scatter", name};
   call.require_part(part, full, *backend_);
   call.require_wire(full.dtype(), wire);
-  if (squares.defined()) call.require_squares(squares, full);
+  call.require_addends(addends, part, *backend_);
+  if (squares.sum.defined()) call.require_squares(squares, part, full);
   const Size bytes = reduce_bytes(*backend_, full.device(), full.elements(), wire);
   const auto sequence = note(
       *backend_, {CollectiveOp::reduce_scatter, name, bytes, full.elements() * dtype_bytes(wire), is_on_device(full)});
   auto state = std::make_unique<Work::State>(backend_, CollectiveOp::reduce_scatter, sequence);
-  start_reduce_scatter(*state, part, full, wire, accumulate, squares);
+  start_reduce_scatter(*state, part, full, wire, addends, squares);
   state->open_span(name, bytes);
   return Work(std::move(state));
 }
@@ -248,7 +270,7 @@ void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) co
   const Stream stream = Stream::compute(full.device());
   const TimePoint begin = TimePoint::on(stream);
   run_half(backend_, CollectiveOp::reduce_scatter,
-           [&](Work::State& state) { start_reduce_scatter(state, part, full, wire, false, {}, true); });
+           [&](Work::State& state) { start_reduce_scatter(state, part, full, wire, {}, {}, true); });
   run_half(backend_, CollectiveOp::all_gather, [&](Work::State& state) { start_all_gather(state, full, part); });
   if (!full.device().is_meta()) comm::count_times({CollectiveOp::all_reduce, begin, TimePoint::on(stream), begin});
 }

@@ -114,9 +114,15 @@ std::unique_ptr<Transfer> HostStagedBackend::reduce_on_device(const ReduceScatte
   const Size element = dtype_bytes(call.dtype), part_bytes = size_of(call.n, rank()) * element;
   HostMemory full = buffers_->take(call.n * element), part = buffers_->take(part_bytes);
   to_host(full.get(), call.full_N, call.n * element);
-  if (call.accumulate) to_host(part.get(), call.part_P, part_bytes);
+  ReduceScatterCall of_hosts{kCpu, call.dtype, call.wire, call.n, part.get(), full.get()};
+  of_hosts.piece = call.piece;
+  std::vector<HostMemory> memory;
+  for (const void* const addend : call.addends) {
+    memory.push_back(buffers_->take(part_bytes));
+    to_host(memory.back().get(), addend, part_bytes);
+    of_hosts.addends.push_back(memory.back().get());
+  }
   compute_.synchronize();
-  ReduceScatterCall of_hosts{kCpu, call.dtype, call.wire, call.n, call.accumulate, part.get(), full.get()};
   const Staging staging = control().staging(of_hosts);
   HostMemory outgoing = buffers_->take(staging.outgoing * dtype_bytes(call.wire)),
              incoming = buffers_->take(staging.incoming * dtype_bytes(call.wire));
@@ -126,10 +132,8 @@ std::unique_ptr<Transfer> HostStagedBackend::reduce_on_device(const ReduceScatte
   auto inner = control().reduce_scatter(of_hosts);
   std::vector<Result> results{{call.part_P, part.get(), part_bytes}};
   if (call.squares != nullptr) results.push_back({call.squares, squares.get(), static_cast<Size>(sizeof(double))});
-  return std::make_unique<StagedTransfer>(
-      compute_, std::move(inner),
-      std::vector{std::move(full), std::move(part), std::move(outgoing), std::move(incoming), std::move(squares)},
-      std::move(results));
+  for (HostMemory* buffer : {&full, &part, &outgoing, &incoming, &squares}) memory.push_back(std::move(*buffer));
+  return std::make_unique<StagedTransfer>(compute_, std::move(inner), std::move(memory), std::move(results));
 }
 
 std::unique_ptr<Transfer> HostStagedBackend::all_to_all_on_device(const AllToAllCall& call) {

@@ -17,10 +17,10 @@
 namespace lt::comm {
 
 GroupBackend::Staging GroupBackend::staging(const ReduceScatterCall& call) const {
-  if (size() == 1) return {};
+  if (size() == 1) return {.outgoing = call.dtype == call.wire ? 0 : call.n};
   const Size mine = size_of(call.n, rank());
   const DeviceType target = counted_type(call.device);
-  const Size partials = call.wants_squares && target == DeviceType::cuda ? kernels::sum_blocks(mine) : 0;
+  const Size partials = call.wants_squares && target == DeviceType::cuda ? kernels::sum_blocks(mine, call.piece) : 0;
   const Size outgoing = call.dtype == call.wire ? 0 : call.n;
   const HostGrid grid = stages(call.device, call.n);
   kernels::require_summed_ranks(target, std::max(grid.hosts, grid.ranks));
@@ -109,16 +109,19 @@ class SelfBackend final : public LocalBackend {
   }
 
   std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override {
-    if (call.n > 0 && (call.accumulate || call.full_N != call.part_P)) {
-      tensor::dispatch(call.device, [&](auto stream) {
-        kernels::convert(stream, call.dtype, call.part_P, call.dtype, call.full_N, call.n, call.accumulate);
-      });
-    }
-    if (call.squares != nullptr) {
-      tensor::dispatch(call.device, [&](auto stream) {
-        kernels::sum_squares(stream, call.dtype, call.squares, call.part_P, call.n);
-      });
-    }
+    const bool travels = call.wire != call.dtype;
+    tensor::dispatch(call.device, [&](auto stream) {
+      if (call.n > 0 && travels) {  // rounds as if there were other ranks
+        kernels::convert(stream, call.wire, call.outgoing, call.dtype, call.full_N, call.n, false);
+      }
+      if (call.n > 0 && (travels || !call.addends.empty() || call.full_N != call.part_P)) {
+        const void* const values = travels ? call.outgoing : call.full_N;
+        kernels::sum_ranks(stream, call.dtype, call.part_P, call.wire, &values, 1, call.n, call.addends);
+      }
+      if (call.squares != nullptr) {
+        kernels::sum_squares(stream, call.dtype, call.squares, call.part_P, call.n, nullptr, call.piece);
+      }
+    });
     return nullptr;
   }
 

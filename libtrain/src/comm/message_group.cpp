@@ -51,7 +51,9 @@ std::unique_ptr<Transfer> MessageBackend::reduce_scatter(const ReduceScatterCall
   transfer->start();
   transfer->then([contributions = std::move(contributions), mine, call] {
     kernels::sum_ranks(CpuStream{}, call.dtype, call.part_P, call.wire, contributions.data(),
-                       static_cast<int>(contributions.size()), mine, call.accumulate, call.squares);
+                       static_cast<int>(contributions.size()), mine, call.addends);
+    if (call.squares == nullptr) return;
+    kernels::sum_squares(CpuStream{}, call.dtype, call.squares, call.part_P, mine, nullptr, call.piece);
   });
   return transfer;
 }

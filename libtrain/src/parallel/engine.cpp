@@ -156,7 +156,7 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
                                   .samples_before = rates != nullptr ? &rates->samples : nullptr,
                                   .samples = options.micro_batch});
   const ContextMemberScope<&Context::makes_host_values> told(&form.makes_host_values);
-  schedule->begin_micro_batch(micro == 0, micro == options.accum - 1);
+  schedule->begin_micro_batch(micro, micro == options.accum - 1);
   Tape tape;
   Tensor result;
   {
@@ -199,27 +199,43 @@ void Engine::Impl::average_losses(const Tensor& all, const Tensor& mean) {
   const profile::ActivityScope activity(Activity::reduce_exposed);
   const Size own = all.elements() / control.size();
   control.all_gather("loss", all, all.narrow(0, own * control.rank(), own)).wait();
+  Tensor in_order = all;
+  if (sharding.elastic) {  // in the order of samples, not of ranks
+    in_order = Tensor::empty({own, control.size()}, all.dtype(), all.device());
+    copy(in_order, all.view({control.size(), own}).transposed(0, 1));
+  }
   tensor::dispatch(options.device, [&](auto stream) {
-    kernels::sum_all(stream, DType::f32, mean.data(), all.data(), all.elements(),
+    kernels::sum_all(stream, DType::f32, mean.data(), in_order.data(), all.elements(),
                      1.0 / static_cast<double>(all.elements()));
   });
 }
 
-// Norm over fixed parts in a fixed order (rank, then unit), clipping, optimizer, and the start of the parameters'
-// gathers.
+Tensor Engine::Impl::gather_squares() {
+  const Size count = static_cast<Size>(units.size());
+  const Tensor own = scalars.partials.narrow(0, count * sharding.reduce.rank(), count);
+  for (const parallel::ShardedUnit& unit : units) {
+    if (unit.is_trained()) unit.sum_squares();
+  }
+  const profile::ActivityScope waiting(Activity::reduce_exposed);
+  sharding.reduce.all_gather("norm", scalars.partials, own).wait();
+  if (!sharding.elastic) return scalars.partials;
+  std::vector<const void*> of_ranks;
+  for (int rank = 0; rank < sharding.reduce.size(); ++rank) {
+    of_ranks.push_back(scalars.partials.narrow(0, count * rank, count).data_or_null());
+  }
+  tensor::dispatch(options.device, [&](auto stream) {
+    kernels::sum_ranks(stream, DType::f64, scalars.squares_of_units.data(), DType::f64, of_ranks.data(),
+                       sharding.reduce.size(), count, {});
+  });
+  return scalars.squares_of_units;
+}
+
+// Norm over fixed parts in a fixed order, clipping, optimizer, and the start of the parameters' gathers.
 void Engine::Impl::update() {
   const PhaseScope phase(Phase::update, options.device);
   const Size count = static_cast<Size>(units.size());
-  {
-    const profile::ActivityScope activity(Activity::optimizer);
-    const Tensor own = scalars.partials.narrow(0, count * sharding.reduce.rank(), count);
-    for (const parallel::ShardedUnit& unit : units) {
-      if (unit.is_trained()) unit.sum_squares();
-    }
-    const profile::ActivityScope waiting(Activity::reduce_exposed);
-    sharding.reduce.all_gather("norm", scalars.partials, own).wait();
-  }
   const profile::ActivityScope activity(Activity::optimizer);
+  const Tensor squares = gather_squares();
   pass_update_gate();
   device::fault_point("optimizer", Stream::compute(options.device));
   const StepNumbers* const numbers = scalars.update.get();
@@ -228,8 +244,8 @@ void Engine::Impl::update() {
     kernels::step_numbers(stream,
                           {.numbers_G = scalars.update.get(),
                            .norm = &scalars.outcome.get()->norm,
-                           .partials_n = scalars.partials.template data<double>(),
-                           .n = scalars.partials.elements(),
+                           .partials_n = squares.template data<double>(),
+                           .n = squares.elements(),
                            .loss = &scalars.outcome.get()->loss,
                            .clip = static_cast<float>(optimizers.clip),
                            .rates = scalars.rates.get(),

@@ -16,6 +16,7 @@
 #include "kernels/step_numbers.h"
 #include "libtrain/parallel/engine.h"
 #include "optim/least_loaded.h"
+#include "parallel/flat_buffer.h"
 #include "parallel/for_tests.h"
 #include "parallel/loss_scaling.h"
 #include "parallel/rehearsals.h"
@@ -43,8 +44,8 @@ struct Engine::Impl {
     constexpr std::size_t kGatheredEarly = 2;
     for (const nn::UnitInfo& info : model.units()) {
       const bool gathers_late = options.cuda_graph && units.size() >= kGatheredEarly;
-      units.emplace_back(info.name, info.module->parameters(info.name), control.size(), sharding, optimizers,
-                         matrix_owners, options.seed, gathers_late);
+      units.emplace_back(info.name, info.module->parameters(info.name), sharding, optimizers, matrix_owners,
+                         options.seed, gathers_late);
     }
     schedule = std::make_unique<parallel::UnitSchedule>(units, model.units(), parallel, sharding);
     bind_model();
@@ -64,6 +65,9 @@ struct Engine::Impl {
     const auto count = static_cast<Size>(units.size()), ranks = static_cast<Size>(sharding.reduce.size());
     const auto& windows = sharding.peer_memory.windows;
     scalars.make_gathered(options.accum * control.size(), sharding.control_source(), count * ranks, windows);
+    if (sharding.elastic) {
+      scalars.squares_of_units = parallel::flat_zeros(count, DType::f64, options.device, MemoryOwner::workspace);
+    }
     Size square = count * sharding.reduce.rank(), bytes_in_place = 0;
     for (const parallel::ShardedUnit& unit : units) bytes_in_place += unit.bytes_in_place();
     const MemoryOwner owner = sharding.gathers_parameters() ? MemoryOwner::parameters : MemoryOwner::gradients;
@@ -166,6 +170,9 @@ struct Engine::Impl {
   // tensor.
   static Tensor in_f32(const Tensor& loss);
   Tensor forward_and_backward(const Batch& micro_batch, Size micro, const Tensor& target_weight);
+  // Returns sums of squares of the gradients, which together give the norm: f64, by rank and unit or, in an elastic
+  // run, by unit.
+  Tensor gather_squares();
   void update();
   kernels::GroupRates group_rates() const;
   void pass_update_gate();

@@ -53,9 +53,12 @@ Tensor Engine::Impl::count_targets(const Tensor& own) {
   const profile::ActivityScope activity(Activity::reduce_exposed);
   const Tensor counts = scalars.losses, own_count = counts.narrow(0, control.rank() * options.accum, options.accum);
   const Tensor weight = scalars.outcome.member(&parallel::StepReport::target_weight);
-  fill(own_count, 0);
+  const Size each = own.elements() / options.accum;  // of a micro-batch: few enough to be exact in f32
   tensor::dispatch(options.device, [&](auto stream) {
-    kernels::count_targets(stream, own_count.template data<float>(), own.template data<std::int32_t>(), own.elements());
+    for (Size micro = 0; micro < options.accum; ++micro) {
+      kernels::count_targets(stream, own_count.template data<float>() + micro,
+                             own.template data<std::int32_t>() + micro * each, each);
+    }
   });
   control.all_gather("targets", counts, own_count).wait();
   tensor::dispatch(options.device, [&](auto stream) {

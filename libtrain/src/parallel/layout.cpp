@@ -3,7 +3,7 @@
 
 namespace lt::parallel {
 
-UnitLayout::UnitLayout(std::string name, const std::vector<nn::NamedParameter>& parameters, int world_size)
+UnitLayout::UnitLayout(std::string name, const std::vector<nn::NamedParameter>& parameters, int parts)
     : name_(std::move(name)) {
   Size at = 0;
   for (const bool decays : {true, false}) {
@@ -15,7 +15,7 @@ UnitLayout::UnitLayout(std::string name, const std::vector<nn::NamedParameter>& 
     }
     if (decays) decayed_ = at;
   }
-  padded_ = aligned(at, world_size);
+  padded_ = aligned(at, parts);
 }
 
 }  // namespace lt::parallel

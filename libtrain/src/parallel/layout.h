@@ -1,7 +1,8 @@
 // UnitLayout: the offset of each parameter in the flat buffers of a unit, which all share this layout. Decayed
 // parameters are first, so a shard has at most one boundary between decayed and other ones. Every parameter starts at a
-// multiple of kAlignment elements (128 bytes in bf16, 256 in f32). The total is a multiple of world size * kAlignment,
-// so shards are contiguous ranges of equal size and alignment. A shard may hold only padding.
+// multiple of kAlignment elements (128 bytes in bf16, 256 in f32). The total is a multiple of `parts` * kAlignment, and
+// `parts` a multiple of the world size, so shards are contiguous ranges of equal size and alignment. A shard may hold
+// only padding.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +40,7 @@ class UnitLayout {
     Size end() const { return begin + elements; }
   };
 
-  UnitLayout(std::string name, const std::vector<nn::NamedParameter>& parameters, int world_size);
+  UnitLayout(std::string name, const std::vector<nn::NamedParameter>& parameters, int parts);
 
   const std::string& name() const { return name_; }
   const std::vector<Range>& ranges() const { return ranges_; }

@@ -21,24 +21,24 @@
 namespace lt::parallel {
 namespace {
 
-UnitLayout layout_of(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
+UnitLayout layout_of(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int parts,
                      const OptimizerGroups& groups, bool frozen) {
   std::vector<nn::NamedParameter> chosen;
   for (const nn::NamedParameter& entry : parameters) {
     if (optim::is_frozen(groups, entry.name) == frozen) chosen.push_back(entry);
   }
-  return {frozen ? name + " frozen" : name, chosen, world_size};
+  return {frozen ? name + " frozen" : name, chosen, parts};
 }
 
 }  // namespace
 
-ShardedUnit::ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
+ShardedUnit::ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters,
                          const Sharding& sharding, const OptimizerGroups& groups, optim::LeastLoaded& owners,
                          std::uint64_t seed, bool gathers_late)
     : sharding_(sharding),
       master_dtype_(optim::weight_dtype(groups, sharding.dtype)),
-      trained_(layout_of(name, parameters, world_size, groups, false), sharding, true, gathers_late),
-      frozen_(layout_of(name, parameters, world_size, groups, true), sharding, false),
+      trained_(layout_of(name, parameters, sharding.parts(), groups, false), sharding, true, gathers_late),
+      frozen_(layout_of(name, parameters, sharding.parts(), groups, true), sharding, false),
       optimizer_(trained_.layout(), groups, updated_part(), master_dtype_, sharding.device, seed),
       matrices_(trained_.layout(), groups, sharding, updated_part(), owners) {
   close_gradients();
@@ -46,9 +46,23 @@ ShardedUnit::ShardedUnit(const std::string& name, const std::vector<nn::NamedPar
   const Device device = sharding_.device;
   if (has_masters()) master_ = flat_zeros(updated_part().size, master_dtype_, device, MemoryOwner::optimizer);
   // Reduced in place, unless later micro-batches would overwrite the buffer that holds the reduced sum.
-  const bool needs_accumulator = sharding_.reduce_each_micro_batch && sharding_.accumulates;
+  const bool needs_accumulator = sharding_.reduce_each_micro_batch && sharding_.accum > 1;
   if (is_sharded(sharding_.strategy.gradients) || needs_accumulator) {
     gradient_part_ = flat_zeros(trained_.shard().size, DType::f32, device, MemoryOwner::gradients);
+  }
+  if (sharding_.elastic) make_partial_sums();
+}
+
+// The part of the reduced gradient can hold the largest partial sum, unless it receives the sums that replicas add.
+void ShardedUnit::make_partial_sums() {
+  const bool are_of_replicas = sharding_.replicas_add_each_micro_batch();
+  const Size elements = are_of_replicas ? own_part(trained_).size : trained_.shard().size;
+  const int count = partial_sums_of(sharding_.accum);
+  for (int i = 0; i < count; ++i) {
+    const bool is_largest = i + 1 == count;
+    partial_sums_.push_back(is_largest && !are_of_replicas
+                                ? gradient_part_
+                                : flat_zeros(elements, DType::f32, sharding_.device, MemoryOwner::gradients));
   }
 }
 
@@ -68,10 +82,16 @@ void ShardedUnit::make_shared() {
   frozen_.make();
   if (!is_trained()) return;
   if (!has_masters()) master_ = trained_.values(updated_part());
-  if (is_sharded(sharding_.strategy.gradients)) return;
-  gradient_ = flat_zeros(trained_.layout().padded(), DType::f32, sharding_.device, MemoryOwner::gradients,
-                         sharding_.gradient_source());
-  if (!gradient_part_.defined()) gradient_part_ = shard_of(gradient_);
+  if (!is_sharded(sharding_.strategy.gradients)) {
+    gradient_ = flat_zeros(trained_.layout().padded(), DType::f32, sharding_.device, MemoryOwner::gradients,
+                           sharding_.gradient_source());
+    if (!gradient_part_.defined()) gradient_part_ = shard_of(gradient_);
+  }
+  const UnitPart own = own_part(trained_);
+  const Tensor summed = sharding_.replicas_add_each_micro_batch()
+                            ? gradient_part_.narrow(0, own.begin - trained_.shard().begin, own.size)
+                            : gradient_part_;
+  sums_ = sharding_.elastic ? PartialSums(summed, partial_sums_, sharding_.accum) : PartialSums(summed);
 }
 
 void ShardedUnit::bind_model() {
@@ -158,10 +178,14 @@ void ShardedUnit::complete_gradients() {
   }
 }
 
-void ShardedUnit::start_reduce(bool first_reduction, bool is_last) {
-  reduction_ = sharding_.reduce.reduce_scatter(trained_.layout().name() + " gradients", gradient_part_, gradient_,
-                                               sharding_.reduce_dtype, !first_reduction,
-                                               is_last && reduction_ends_on_this_group() ? squares_ : Tensor());
+void ShardedUnit::start_reduce(Size micro_step, bool is_last) {
+  micro_step_ = micro_step;
+  wait_exposed(replica_sum_, Activity::reduce_exposed);  // it reads gradient_part_
+  const PartialSums::Place place =
+      sharding_.replicas_add_each_micro_batch() ? PartialSums::Place{{}, gradient_part_} : sums_.place_of(micro_step);
+  reduction_ = sharding_.reduce.reduce_scatter(
+      trained_.layout().name() + " gradients", place.sum, gradient_, sharding_.reduce_dtype, place.addends,
+      is_last && reduction_ends_on_this_group() ? sum_of_squares() : SumOfSquares());
 }
 
 void ShardedUnit::finish_reduce() {
@@ -170,13 +194,22 @@ void ShardedUnit::finish_reduce() {
     for (const Tensor& parameter : trained_.tensors()) parameter.gradient_slot()->value = Tensor();
     gradient_ = Tensor();
   }
+  if (!sharding_.replicas_add_each_micro_batch()) return;
+  const PartialSums::Place place = sums_.place_of(micro_step_);
+  replica_sum_ = sharding_.replicas.reduce_scatter(trained_.layout().name() + " gradients across replicas", place.sum,
+                                                   gradient_part_, sharding_.replica_dtype, place.addends);
 }
 
 void ShardedUnit::start_gradient_exchange() {
   if (sharding_.replicas.size() > 1) {
+    const std::string name = trained_.layout().name() + " gradients across replicas";
     const profile::ActivityScope activity(Activity::reduce_exposed);
-    sharding_.replicas.all_reduce(trained_.layout().name() + " gradients across replicas", gradient_part_,
-                                  sharding_.reduce_dtype);
+    if (sharding_.elastic) {
+      replica_sum_.wait();
+      sharding_.replicas.all_gather(name, gradient_part_, sums_.whole()).wait();
+    } else {
+      sharding_.replicas.all_reduce(name, gradient_part_, sharding_.replica_dtype);
+    }
   }
   if (!is_sharded(sharding_.strategy.optimizer)) {
     exchange_ = sharding_.reduce.all_gather(trained_.layout().name() + " gradients", gradient_, gradient_part_);
@@ -185,10 +218,16 @@ void ShardedUnit::start_gradient_exchange() {
 
 void ShardedUnit::finish_gradient_exchange() { wait_exposed(exchange_, Activity::reduce_exposed); }
 
+SumOfSquares ShardedUnit::sum_of_squares() const {
+  return {squares_, sharding_.elastic ? trained_.layout().padded() / kMostElasticRanks : 0};
+}
+
 void ShardedUnit::sum_squares() const {
   if (reduction_ends_on_this_group()) return;
+  const SumOfSquares squares = sum_of_squares();
   tensor::dispatch(sharding_.device, [&](auto stream) {
-    kernels::sum_squares(stream, DType::f32, squares_.data<double>(), gradient_part_.data(), gradient_part_.elements());
+    kernels::sum_squares(stream, DType::f32, squares.sum.data<double>(), gradient_part_.data(),
+                         gradient_part_.elements(), nullptr, squares.piece);
   });
 }
 

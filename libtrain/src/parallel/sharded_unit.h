@@ -17,6 +17,7 @@
 #include "libtrain/optim/optimizer_groups.h"
 #include "libtrain/tensor/shard_map.h"
 #include "parallel/gathered_parameters.h"
+#include "parallel/partial_sums.h"
 #include "parallel/sharding.h"
 #include "parallel/unit_matrices.h"
 #include "parallel/unit_optimizer.h"
@@ -27,9 +28,8 @@ class ShardedUnit {
  public:
   // Allocates the memory that needs no other rank. `sharding` and `groups` must outlive it. `owners` assigns the unit's
   // matrices to ranks, taking the load of earlier units into account. `gathers_late`: see GatheredParameters.
-  ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
-              const Sharding& sharding, const OptimizerGroups& groups, optim::LeastLoaded& owners, std::uint64_t seed,
-              bool gathers_late);
+  ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, const Sharding& sharding,
+              const OptimizerGroups& groups, optim::LeastLoaded& owners, std::uint64_t seed, bool gathers_late);
   ~ShardedUnit();
   ShardedUnit(const ShardedUnit&) = delete;
   ShardedUnit& operator=(const ShardedUnit&) = delete;
@@ -66,11 +66,12 @@ class ShardedUnit {
   // complete_gradients() zeroes gradients that no operation wrote. Slots accept contributions only between the two.
   void bind_gradients(bool first_micro_batch);
   void complete_gradients();
-  // With `is_last` also starts sum_squares() if no further reduction follows.
-  void start_reduce(bool first_reduction, bool is_last);
+  // Adds a micro-step's gradients over ranks, and to earlier micro-steps of this step. With `is_last` also starts
+  // sum_squares() if no further reduction follows.
+  void start_reduce(Size micro_step, bool is_last);
   void finish_reduce();
   bool reducing() const { return reduction_.pending(); }
-  // Call after the step's last reduction: reduces across replicas, and gathers to all ranks if the optimizer is
+  // Call after the step's last reduction: ends the sum across replicas, and gathers to all ranks if the optimizer is
   // replicated.
   void start_gradient_exchange();
   void finish_gradient_exchange();
@@ -106,6 +107,9 @@ class ShardedUnit {
 
  private:
   void close_gradients();
+  // Allocates the partial sums of PartialSums.
+  void make_partial_sums();
+  SumOfSquares sum_of_squares() const;
   // The elements that no other rank writes: the shard, divided equally among the replicas.
   UnitPart own_part(const GatheredParameters& parameters) const;
   bool reduction_ends_on_this_group() const { return sharding_.replicas.size() == 1; }
@@ -125,12 +129,15 @@ class ShardedUnit {
   UnitOptimizer optimizer_;
   UnitMatrices matrices_;
 
-  Tensor master_;         // full or shard, by the optimizer's placement
-  Tensor gradient_;       // f32, full; if sharded, only between bind_gradients() and finish_reduce()
-  Tensor gradient_part_;  // this rank's part of the reduced gradient
-  Tensor squares_;        // sum of squares of gradient_part_: [1], f64
+  Tensor master_;                     // full or shard, by the optimizer's placement
+  Tensor gradient_;                   // f32, full; if sharded, only between bind_gradients() and finish_reduce()
+  Tensor gradient_part_;              // this rank's part of the reduced gradient
+  std::vector<Tensor> partial_sums_;  // f32, of a part, or of a replica's share of it
+  PartialSums sums_;                  // of micro-steps
+  Size micro_step_ = 0;               // of reduction_
+  Tensor squares_;                    // sum of squares of gradient_part_: [1], f64
   bool gradients_bound_ = false;
-  Work reduction_, exchange_;
+  Work reduction_, replica_sum_, exchange_;
 };
 
 }  // namespace lt::parallel

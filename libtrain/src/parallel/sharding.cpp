@@ -1,6 +1,9 @@
 // Checks an engine's options and splits the world into their groups.
 #include "parallel/sharding.h"
 
+#include <fmt/format.h>
+
+#include <bit>
 #include <string>
 #include <utility>
 
@@ -72,12 +75,18 @@ void require_trainable(const Group& world, const ParallelOptions& parallel, cons
     throw UsageError("engine", "cuda_graph", "false without a CUDA device", "true");
   }
   shard_group_size(world, parallel);
+  const auto ranks = static_cast<unsigned>(world.size());
+  if (parallel.deterministic == Determinism::elastic && (!std::has_single_bit(ranks) || ranks > kMostElasticRanks)) {
+    throw UsageError("engine", "ranks", fmt::format("a power of two up to {} in an elastic run", kMostElasticRanks),
+                     std::to_string(ranks));
+  }
 }
 
 Sharding make_sharding(const Group& world, const ParallelOptions& parallel, const EngineOptions& step) {
   const int shard = shard_group_size(world, parallel);
   const auto shard_group = [=](int rank) { return rank / shard; };
   const Group gather = world.split(shard_group, "gather");
+  const bool is_elastic = parallel.deterministic == Determinism::elastic;
   const PeerMemory peer_memory = SeparateAllocationScope::is_open() ? PeerMemory{} : gather.peer_memory(step.device);
   return {parallel.strategy,
           (gather.size() == world.size() ? gather : world).duplicate("control"),
@@ -85,10 +94,12 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
           gather.duplicate("reduce"),
           world.split([=](int rank) { return rank % shard; }, "replicas"),
           step.dtype,
-          parallel.reduce_dtype,
+          gather.size() > 1 || is_elastic ? parallel.reduce_dtype : DType::f32,  // one rank sends nothing
+          is_elastic ? DType::f32 : parallel.reduce_dtype,
           step.device,
           parallel.deterministic != Determinism::off || parallel.strategy.gradients == Placement::sharded,
-          step.accum > 1,
+          is_elastic,
+          step.accum,
           {Stream(step.device), Stream(step.device)},
           peer_memory};
 }

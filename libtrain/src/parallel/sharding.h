@@ -12,11 +12,15 @@ struct Sharding {
   Group control;         // all ranks; a duplicate of the shard group if that has all ranks, so that they share windows
   Group gather, reduce;  // the shard group twice, because a group runs its collectives one after the other
   Group replicas;        // ranks that hold the same shard; one rank if not hybrid
-  DType dtype, reduce_dtype;
+  DType dtype;
+  DType reduce_dtype, replica_dtype;  // of gradients in transit within the shard group, and between replicas
   Device device;
   // Gradients are reduced after every micro-batch, even if they are replicated.
   bool reduce_each_micro_batch;
-  bool accumulates;  // more than one micro-batch per step
+  // Determinism::elastic: sums over micro-batches, ranks and elements have an order that the number of ranks does not
+  // change. Units then consist of kMostElasticRanks equal pieces, of which every shard has whole ones.
+  bool elastic;
+  Size accum;  // micro-batches per step on a rank
   // The streams on which optimizers transform matrices while the compute stream runs.
   std::array<Stream, kTransformLanes> transform_streams;
   // Windows for memory that peers write: gathered parameters and gradients, losses, sums of squares, and the arena, in
@@ -25,6 +29,11 @@ struct Sharding {
   // The block for all units' full buffers that are gathered in place: parameters, or gradients. Null until
   // Engine::Impl::make_shared() makes it.
   std::shared_ptr<memory::BlockSource> in_place = {};
+
+  // Parts into which units are divided: shards, or pieces of them.
+  int parts() const { return elastic ? kMostElasticRanks : control.size(); }
+  // Replicas add the sums of their shard groups after every micro-batch, not once in a step.
+  bool replicas_add_each_micro_batch() const { return elastic && replicas.size() > 1; }
 
   void abandon() const noexcept { gather.abandon(), reduce.abandon(), replicas.abandon(), control.abandon(); }
   std::shared_ptr<memory::BlockSource> arena_source() const { return peer_memory.windows; }

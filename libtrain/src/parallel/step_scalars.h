@@ -28,6 +28,7 @@ struct StepScalars {
   Tensor losses;
   tensor::DeviceValue<StepReport> outcome;
   Tensor partials;                          // [shard_ranks * units] sums of squares, f64
+  Tensor squares_of_units;                  // [units], f64: their sums over ranks in tree order, in an elastic run
   tensor::DeviceValue<StepNumbers> update;  // one per optimizer group
   tensor::DeviceValue<kernels::StepRates> rates;
 };

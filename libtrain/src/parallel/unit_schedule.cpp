@@ -27,9 +27,9 @@ UnitSchedule::UnitSchedule(std::deque<ShardedUnit>& units, const std::vector<nn:
 
 void UnitSchedule::begin_evaluation() { training_ = false, next_forward_ = 0; }
 
-void UnitSchedule::begin_micro_batch(bool first, bool last) {
+void UnitSchedule::begin_micro_batch(Size micro, bool is_last) {
   training_ = true, next_forward_ = 0, runs_last_unit_ = false;
-  first_micro_batch_ = first, last_micro_batch_ = last;
+  micro_batch_ = micro, last_micro_batch_ = is_last;
 }
 
 void UnitSchedule::end_pass() {
@@ -85,7 +85,7 @@ void UnitSchedule::bind_gradients(int unit) {
     if (!at(index).is_trained()) return;
     // The buffer of the previous micro-batch may still be in flight.
     while (at(index).reducing()) finish_reductions_but(reducing_.size() - 1);
-    at(index).bind_gradients(first_micro_batch_);
+    at(index).bind_gradients(micro_batch_ == 0);
   };
   bind(unit);
   for (const int owner : infos_[static_cast<std::size_t>(unit)].borrows) bind(owner);
@@ -108,7 +108,7 @@ void UnitSchedule::after_backward(int unit) {
   if (!at(unit).is_trained()) return;
   at(unit).complete_gradients();
   if (!last_micro_batch_ && !sharding_.reduce_each_micro_batch) return;
-  at(unit).start_reduce(first_micro_batch_ || !sharding_.reduce_each_micro_batch, last_micro_batch_);
+  at(unit).start_reduce(sharding_.reduce_each_micro_batch ? micro_batch_ : 0, last_micro_batch_);
   reducing_.push_back({unit, last_micro_batch_});
 }
 

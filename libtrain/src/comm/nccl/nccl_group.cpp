@@ -220,13 +220,22 @@ void NcclBackend::reduce(const ReduceScatterCall& call) {
 
 void NcclBackend::reduce_slice(const ReduceScatterCall& call, const std::byte* outgoing, const Slice& slice) {
   const Size mine = count_in(slice, call.n, rank());
+  const bool has_pieces = call.piece > 0;  // their sums are not those of slices
+  std::vector<const void*> addends;
+  for (const void* const addend : call.addends) {
+    addends.push_back(static_cast<const std::byte*>(addend) + slice.begin * dtype_bytes(call.dtype));
+  }
   const auto add = [&](DType type, const Contributions& contributions) {
     const bool is_last = slice.begin + slice.count == size_of(call.n, 0);
     device::fault_point("add", between());
     kernels::sum_ranks(between().cuda(), call.dtype,
                        static_cast<std::byte*>(call.part_P) + slice.begin * dtype_bytes(call.dtype), type,
-                       contributions.data(), static_cast<int>(contributions.size()), mine, call.accumulate,
-                       is_last ? call.squares : nullptr, call.partials, slice.begin / kernels::kSumBlock);
+                       contributions.data(), static_cast<int>(contributions.size()), mine, addends,
+                       is_last && !has_pieces ? call.squares : nullptr, has_pieces ? nullptr : call.partials,
+                       slice.begin / kernels::kSumBlock);
+    if (!is_last || !has_pieces || call.squares == nullptr) return;
+    kernels::sum_squares(between().cuda(), call.dtype, call.squares, call.part_P, size_of(call.n, rank()),
+                         call.partials, call.piece);
   };
   const HostGrid grid = stages(device(), call.n);
   Contributions sums_for_hosts;
@@ -244,7 +253,7 @@ void NcclBackend::reduce_slice(const ReduceScatterCall& call, const std::byte* o
   if (slice.begin > 0) enqueue_after(between(), on_host_);  // the slice before has left the sums of hosts
   auto* host_sum = static_cast<std::byte*>(call.host_sums);
   for (const Contributions& contributions : contributions_by_host) {
-    kernels::sum_ranks(on_host_.cuda(), type, host_sum, call.wire, contributions.data(), grid.ranks, mine, false);
+    kernels::sum_ranks(on_host_.cuda(), type, host_sum, call.wire, contributions.data(), grid.ranks, mine, {});
     sums_for_hosts.push_back(std::exchange(host_sum, host_sum + mine * dtype_bytes(type)));
   }
   enqueue_after(on_host_, between());

@@ -1,0 +1,219 @@
+// Elastic runs: one, two and four ranks give the same bits. The four ranks of this program are also two groups of two,
+// or four groups of one, each of which trains.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "examples/adder.h"
+#include "libtrain/optim/optimizer.h"
+#include "libtrain/parallel/engine.h"
+#include "parallel/partial_sums.h"
+#include "parallel/synthetic.h"
+#include "test_main/catch.h"
+#include "test_main/tree_sum.h"
+
+using namespace lt;
+using namespace lt_test;
+
+namespace {
+
+constexpr Size kSteps = 3, kMicroBatch = 2, kSeq = 16;
+
+enum class Kind { adamw, muon, narrow };  // narrow: moments in bf16, and without masters where the weights are bf16
+enum class Targets { all, ignored, documents };
+enum class Compute { f32, bf16, f16, fp8 };
+using enum Recompute;
+
+struct Layout {
+  int ranks;
+  Strategy strategy;
+  Recompute recompute;
+  bool is_hybrid = false;  // half of the ranks share a shard
+};
+
+struct Case {
+  const char* model;  // a preset, or "adder": a model of a program's own
+  Compute dtype;
+  Kind optimizer;
+  bool lora, dropout;
+  Targets targets;
+  Size micro_batches;  // of the global batch
+  DType reduce_dtype;
+  std::vector<Layout> layouts;  // whose bits are equal
+};
+
+constexpr Layout hybrid(int ranks, Recompute recompute) { return {ranks, Strategy::zero3, recompute, true}; }
+
+// Every two of these choices meet in a row, as far as they fit together: model, dtype, optimizer, adapters, dropout,
+// targets and micro-batches with each other and with each layout, and wire, ranks, strategy and recomputation with each
+// other. f16 has one row.
+// clang-format off
+const std::vector<Case> kCases = {
+    {"gpt-tiny", Compute::f32, Kind::muon, false, true, Targets::documents, 8, DType::f32,
+     {{2, Strategy::zero1, none}, hybrid(4, full)}},
+    {"llama-tiny", Compute::bf16, Kind::narrow, true, false, Targets::ignored, 12, DType::bf16,
+     {hybrid(2, selective), {4, Strategy::zero2, none}}},
+    {"qwen3", Compute::fp8, Kind::adamw, false, false, Targets::all, 8, DType::bf16,
+     {{1, Strategy::ddp, none}, {2, Strategy::zero3, full}, {4, Strategy::zero1, selective}}},
+    {"adder", Compute::bf16, Kind::muon, false, false, Targets::all, 12, DType::f32,
+     {{1, Strategy::ddp, selective}, {2, Strategy::zero2, full}, {4, Strategy::zero3, none}}},
+    {"qwen3", Compute::f32, Kind::adamw, true, true, Targets::ignored, 12, DType::f32,
+     {{1, Strategy::zero1, full}, {2, Strategy::ddp, full}, hybrid(4, none)}},
+    {"llama-tiny", Compute::f32, Kind::narrow, true, true, Targets::all, 8, DType::bf16,
+     {{1, Strategy::zero3, selective}, {2, Strategy::zero1, none}, {4, Strategy::ddp, none}}},
+    {"gpt-tiny", Compute::bf16, Kind::adamw, true, false, Targets::documents, 12, DType::bf16,
+     {{1, Strategy::zero3, none}, {2, Strategy::ddp, selective}, {4, Strategy::zero2, full}}},
+    {"gpt-tiny", Compute::fp8, Kind::narrow, false, true, Targets::ignored, 12, DType::bf16,
+     {{1, Strategy::zero2, none}, hybrid(2, selective), {4, Strategy::zero3, full}}},
+    {"qwen3", Compute::bf16, Kind::muon, false, true, Targets::ignored, 8, DType::f32,
+     {{1, Strategy::zero1, selective}, {2, Strategy::zero2, selective}, {4, Strategy::zero1, selective}}},
+    {"adder", Compute::f32, Kind::adamw, false, false, Targets::all, 8, DType::f32,
+     {{1, Strategy::zero1, selective}, hybrid(2, selective), {4, Strategy::ddp, full}}},
+    {"llama-tiny", Compute::fp8, Kind::muon, false, true, Targets::documents, 8, DType::bf16,
+     {{1, Strategy::zero2, full}, {2, Strategy::zero1, selective}, {4, Strategy::zero3, full}}},
+    {"qwen3", Compute::f32, Kind::narrow, false, true, Targets::documents, 12, DType::bf16,
+     {{1, Strategy::zero2, full}, {2, Strategy::ddp, selective}, {4, Strategy::zero3, none}}},
+    {"gpt-tiny", Compute::f16, Kind::adamw, false, false, Targets::all, 12, DType::bf16,
+     {{1, Strategy::zero1, none}, {4, Strategy::zero3, full}}},
+    {"llama-tiny", Compute::bf16, Kind::adamw, false, false, Targets::all, 8, DType::f32,
+     {hybrid(2, full), {4, Strategy::zero1, none}}},
+    {"adder", Compute::bf16, Kind::narrow, false, false, Targets::all, 12, DType::bf16,
+     {{1, Strategy::zero2, none}, hybrid(4, selective)}},
+};
+// clang-format on
+
+bool is_own_model(const Case& row) { return row.model == std::string("adder"); }
+
+std::unique_ptr<nn::Model> model_of(const Case& row) {
+  if (is_own_model(row)) return std::make_unique<adder::Adder>();
+  nn::TransformerSpec spec;
+  if (row.model == std::string("qwen3")) {
+    spec = {.family = "qwen3",
+            .layers = 2,
+            .heads = 4,
+            .kv_heads = 2,
+            .head_dim = 16,
+            .width = 64,
+            .ffn = 96,
+            .vocab = 256,
+            .max_seq = kSeq};
+  } else {
+    spec = small_spec(row.model);
+  }
+  if (row.dropout) spec.dropout = 0.1;
+  if (row.lora) spec.lora = {.rank = 4};
+  return nn::make_transformer(nn::with_defaults(spec));
+}
+
+OptimizerGroups optimizers_of(const Case& row) {
+  const bool narrow = row.optimizer == Kind::narrow;
+  const AdamW adamw{.state_dtype = narrow ? DType::bf16 : DType::f32,
+                    .masters = !narrow || row.dtype == Compute::f32 || row.dtype == Compute::f16};
+  OptimizerGroups groups({{"*", narrow ? averaged(adamw, 0.9) : Optimizer(adamw)}}, 1e-2, 0.5);
+  if (row.optimizer == Kind::muon) groups.groups.insert(groups.groups.begin(), {"*", Muon{}});
+  if (row.lora) groups.trained = {"*lora*"};
+  return groups;
+}
+
+Batch batch_of(const Case& row, const BatchShape& shape, Size step) {
+  if (is_own_model(row)) return adder::make_batch(shape, step * shape.global_samples());
+  Batch batch = (row.targets == Targets::documents ? documents_of_step : rows_of_step)(shape, step, 256);
+  if (row.targets != Targets::ignored) return batch;
+  for (Size i = 0; i < shape.samples(); ++i) {
+    const Size sample = step * shape.global_samples() + shape.sample_of(i);
+    std::fill_n(batch.targets.data<std::int32_t>() + i * shape.seq, sample * 5 % (shape.seq + 1), kIgnoredTarget);
+  }
+  return batch;
+}
+
+struct Trained {
+  Curve curve;
+  double evaluated = 0;
+  bool operator==(const Trained&) const = default;
+};
+
+Trained train(const Case& row, const Layout& layout, Determinism deterministic = Determinism::elastic) {
+  const Group group = ranks().split([&](int rank) { return rank / layout.ranks; }, "some");
+  const ParallelOptions parallel{.strategy = layout.strategy,
+                                 .shard_size = layout.is_hybrid ? layout.ranks / 2 : 0,
+                                 .recompute = layout.recompute,
+                                 .reduce_dtype = row.reduce_dtype,
+                                 .deterministic = deterministic};
+  const EngineOptions options{.micro_batch = kMicroBatch,
+                              .accum = row.micro_batches / layout.ranks,
+                              .seq = is_own_model(row) ? 1 : kSeq,
+                              .dtype = row.dtype == Compute::f32   ? DType::f32
+                                       : row.dtype == Compute::f16 ? DType::f16
+                                                                   : DType::bf16,
+                              .device = test_device(),
+                              .fp8 = row.dtype == Compute::fp8,
+                              .ignored_targets = row.targets == Targets::ignored};
+  const std::unique_ptr<nn::Model> model = model_of(row);
+  Engine engine(*model, group, parallel, optimizers_of(row), options);
+  Trained trained;
+  for (Size step = 0; step < kSteps; ++step) {
+    const StepResult result = engine.step(batch_of(row, engine.batch_shape(), step));
+    trained.curve.losses.push_back(result.loss()), trained.curve.norms.push_back(result.norm());
+  }
+  trained.curve.state = state_checksum(engine, group);
+  // Batch i of an evaluation goes to rank i of the group.
+  MeanLoss mean;
+  for (int first = 0; first < 4; first += group.size()) {
+    const BatchShape own{.micro_batch = kMicroBatch, .seq = options.seq, .rank = first + group.rank(), .ranks = 4};
+    for (const BatchLoss& loss : engine.evaluate(batch_of(row, own, 1000))) mean.add(loss);
+  }
+  trained.evaluated = mean.value();
+  return trained;
+}
+
+}  // namespace
+
+TEST_CASE("elastic: rank counts, strategies and recomputation give the same bits", "[parallel]") {
+  for (const Case& row : kCases) {
+    if (test_device() != kCpu && row.dtype == Compute::f32) continue;
+    const Trained expected = train(row, row.layouts[0]);
+    CHECK(std::isfinite(expected.curve.norms[0]));
+    CHECK(expected.curve.losses[0] != expected.curve.losses.back());
+    for (std::size_t i = 1; i < row.layouts.size(); ++i) {
+      const Layout& layout = row.layouts[i];
+      INFO(row.model << " of row " << &row - kCases.data() << " on " << layout.ranks << " ranks, "
+                     << layout.strategy.name << (layout.is_hybrid ? ", hybrid" : ""));
+      CHECK(train(row, layout) == expected);
+    }
+  }
+}
+
+TEST_CASE("elastic: without it, rank counts differ", "[parallel]") {
+  const Case& row = kCases[5];
+  CHECK_FALSE(train(row, row.layouts[0], Determinism::on) == train(row, row.layouts[2], Determinism::on));
+}
+
+TEST_CASE("elastic: micro-steps are added as a tree", "[parallel]") {
+  for (Size count = 1; count <= 33; ++count) {
+    std::vector<float> values;
+    for (Size i = 0; i < count; ++i) values.push_back(1.0f / static_cast<float>(3 + i * i));
+    const Tensor whole = Tensor::zeros({1}, DType::f32);
+    std::vector<Tensor> partial(static_cast<std::size_t>(parallel::partial_sums_of(count)));
+    for (Tensor& sum : partial) sum = &sum == &partial.back() ? whole : Tensor::zeros({1}, DType::f32);
+    const parallel::PartialSums sums(whole, partial, count);
+    for (Size i = 0; i < count; ++i) {
+      const auto place = sums.place_of(i);
+      float sum = values[static_cast<std::size_t>(i)];
+      for (const Tensor& addend : place.addends) sum += *addend.data<float>();
+      *place.sum.data<float>() = sum;
+    }
+    CHECK(*whole.data<float>() == tree_sum(values.data(), static_cast<int>(count)));
+  }
+}
+
+TEST_CASE("elastic: the number of ranks is a power of two", "[parallel]") {
+  CHECK(elastic_rank_counts(12) == std::vector{1, 2, 4});
+  CHECK(elastic_rank_counts(7) == std::vector{1});
+  CHECK(elastic_rank_counts(1024).back() == kMostElasticRanks);
+  const Group three = Group::meta(0, 3);
+  const auto model = nn::make_transformer(small_spec("gpt-tiny"));
+  CHECK_THROWS_WITH(Engine(*model, three, {.deterministic = Determinism::elastic}, AdamW{}, {.device = kMeta}),
+                    "ranks: expected a power of two up to 64 in an elastic run, got 3");
+}
