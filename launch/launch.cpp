@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "config/derive.h"
 #include "launch/command.h"
 #include "launch/command_line.h"
 #include "launch/numbers.h"
@@ -163,7 +164,11 @@ ExitCode run_launch(Options& options, const CLI::App& app, const Invocation& inv
     throw UsageError("usage", "expected no argument that is a colon alone, which mpirun takes for itself",
                      "write key and value as one argument: --section.key=:");
   }
-  return trains ? supervise(launch, config_of(command, models)) : run_once(launch);
+  if (!trains) return run_once(launch);
+  const Config config = config_of(command, models);
+  // A wrong number of ranks shows before they start.
+  if (config.train.deterministic == Determinism::elastic) config::with_accum(config, launch.ranks);
+  return supervise(launch, config);
 }
 
 }  // namespace

@@ -133,9 +133,10 @@ CommandBody set_up_plan(CLI::App& app, const Models& models) {
   return [options, plan](const Invocation& invocation) {
     auto config = options.load(invocation);
     if (!config) return ExitCode::ok;
-    // A run on this machine keeps the dtype of its checkpoint. On another one, train.dtype=auto follows the device.
+    // A run on this machine keeps dtype and global batch of its checkpoint. On another one, train.dtype=auto follows
+    // the device.
     if (plan->device.empty() && plan->rates.empty() && !plan->sample) {
-      run::keep_dtype(*config, invocation.world.group());
+      run::keep_values(*config, invocation.world.group());
     }
     // A run that goes on does not need the folder any more; a plan has its shape from there.
     if (const std::string& from = config->model.from; !from.empty()) {

@@ -291,6 +291,7 @@ std::string detail::open_object_text(const Manifest& manifest) {
     add("skipped", Json(state.skipped).dump());
     if (state.eval_loss && std::isfinite(*state.eval_loss)) add("eval_loss", Json(*state.eval_loss).dump());
     add("world_size", Json(manifest.world_size).dump());
+    if (state.threads_per_rank > 0) add("threads_per_rank", Json(state.threads_per_rank).dump());
     add("config_hash", Json(state.config_hash).dump());
     add("model", model.dump());
     if (!state.base_digest.empty()) {
@@ -341,6 +342,7 @@ Manifest detail::parse_object(const std::string& text) {
     const Size world_size = count_of(json, "world_size");
     if (world_size > kMaxFiles) fail_field("world_size", "at most 2^20", std::to_string(world_size));
     manifest.world_size = static_cast<int>(world_size);
+    if (json.contains("threads_per_rank")) state.threads_per_rank = count_of(json, "threads_per_rank");
     state.config_hash = text_of(json, "config_hash");
     state.config = text_of(json, "config");
     state.tokenizer = text_of(json, "tokenizer");

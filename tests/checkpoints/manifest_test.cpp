@@ -51,6 +51,10 @@ TEST_CASE("manifest: what is written is read", "[checkpoints]") {
   evaluated.state.parent = "20230501T165500Z-0f3c2a10b4d5e6f7", evaluated.state.eval_loss = 2.5;
   CHECK(parse_manifest(manifest_text(evaluated)).state.parent == evaluated.state.parent);
   CHECK(parse_manifest(manifest_text(evaluated)).state.eval_loss == 2.5);
+  CHECK(text.find("threads_per_rank") == text.npos);
+  Manifest elastic = written;
+  elastic.state.threads_per_rank = 3;
+  CHECK(parse_manifest(manifest_text(elastic)).state.threads_per_rank == 3);
   CHECK(read.state.base_digest.empty());
   Manifest of_adapters = written;
   of_adapters.state.base = "/models/\"llama\"", of_adapters.state.base_digest = "0123456789abcdef";

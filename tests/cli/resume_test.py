@@ -354,6 +354,84 @@ class Resume(TrainingTest):
         self.assertIn("global batch: 8 samples before, 6 now; 3 ranks cannot keep it\n",
                       self.trained(begin, run="three", ranks=3, steps=5))
 
+    def test_an_elastic_run_keeps_its_global_batch_and_says_whether_bits_continue(self):
+        elastic, steps = "--train.deterministic=elastic", {"steps": 6}
+
+        def bits(out):
+            return [line for line in out.splitlines() if line.startswith(("the bits ", "deterministic: ", "global batch: "))]
+
+        def killed(*options, ranks, at):
+            done = self.train(elastic, "--checkpoint.every=1", *options, ranks=ranks, environment={"LTRAIN_FAULT": f"step:0:{at}:kill"},
+                              **steps)
+            self.assertNotEqual(done.returncode, 0)
+            return bits(done.stdout)
+
+        same = "deterministic: elastic; the same bits on 1, 2 and 4 ranks, with 1 thread a rank"
+        self.assertEqual(killed(ranks=4, at=3), [same])
+        for key, at in (("config.toml", "run"), ("manifest.json", "run/checkpoints/step-00000002")):
+            self.assertIn("global_batch = 8", (self.folder / at / key).read_text())
+        self.assertEqual(json.loads((self.folder / "run/checkpoints/step-00000002/manifest.json").read_text())["threads_per_rank"], 1)
+        # A given accum yields. The planner agrees.
+        self.assertEqual(killed("--train.accum=3", ranks=2, at=4), [same, "global batch: 8 (as in the checkpoint), so accum 2 on 2 ranks",
+                                                                    "the bits continue at step 3, as in a run without a stop"])
+        plan = program.run("plan", *LAYERS, elastic, "--train.micro_batch=2", "--ranks", 2, f"--run.dir={self.folder}/run")
+        self.assertIn(", 128 tokens a step on 2 ranks\n", plan.stdout, plan.stderr)
+        config = ("--config", self.folder / "run/config.toml")
+        self.assertEqual(killed(*config, ranks=1, at=5), [same, "the bits continue at step 4, as in a run without a stop"])
+        # Another run begins with the batch of the checkpoint, and with another one ends the bits.
+        begin = f"--checkpoint.resume={self.folder}/run/checkpoints/step-00000004"
+        self.assertEqual(bits(self.trained(elastic, begin, "--parallel.strategy=zero2", "--parallel.recompute=full", run="branch", ranks=4,
+                                           **steps)),
+                         [same, "global batch: 8 (as in the checkpoint), so accum 1 on 4 ranks",
+                          "the bits continue at step 5, as in a run without a stop"])
+        out = self.trained(elastic, begin, "--train.global_batch=16", "--optim.clip=0.5", run="more", **steps)
+        self.assertIn("\nthe bits end after step 4: optim.clip: 1.0 before, 0.5 now; train.global_batch: 8 before, 16 now\n", out)
+        done = self.train(elastic, begin, run="threads", environment={"OMP_NUM_THREADS": "2"}, **steps)
+        self.assertIn("\nthe bits end after step 4: threads a rank: 1 before, 2 now\n", done.stdout, done.stderr)
+        out = self.trained("--train.deterministic=true", "--train.global_batch=8", begin, run="other", **steps)
+        self.assertIn('\nthe bits end after step 4: train.deterministic: "elastic" before, "true" now\n', out)
+        # More steps change the rates of the earlier ones, unless the schedule is constant.
+        self.assertIn("the bits end after step 4: train.steps: 6 before, 7 now\n", self.trained(elastic, begin, run="longer", steps=7))
+        self.trained(elastic, "--optim.schedule=constant", run="constant", steps=1)
+        self.assertIn("the bits continue at step 2, ", self.trained(elastic, "--optim.schedule=constant", run="constant", steps=2))
+        self.assertNotIn("the bits ", self.trained(run="plain", steps=1) + self.trained(run="plain", steps=2))
+        # The checkpoint's batch has no micro-batch for each of 8 ranks.
+        self.assert_error(self.train(elastic, begin, run="eight", ranks=8, **steps), 2, "[config] train.global_batch: expected a multiple "
+                          "of 8 ranks x micro_batch 2, got 8 (from the checkpoint)", "the nearest that works is 16; 8 works on 4 ranks")
+
+    def test_ranks_of_an_elastic_run_take_its_micro_batches_in_turn(self):
+        # Dropout is a function of the sample's number, which must be that of the data.
+        losses = []
+        for ranks in (1, 2, 4):
+            self.trained("--train.deterministic=elastic", "--train.global_batch=16", "--model.dropout=0.5", run=f"on-{ranks}", ranks=ranks,
+                         steps=1)
+            losses += [row["loss"] for row in self.lines(f"on-{ranks}") if "loss" in row]
+        self.assertLess(max(losses) / min(losses) - 1, 1e-6, losses)
+
+    def test_an_elastic_run_continues_from_copies_in_memory(self):
+        options = ("--train.deterministic=elastic", "--train.accum=2", "--checkpoint.memory_every=1")
+        kill = {"LTRAIN_FAULT": "step:0:5:kill"}
+        # Options of the second start, and what it says.
+        for i, (more, said) in enumerate((((), "the bits continue at step [45], "), (("--train.global_batch=8",),
+                                          "the bits end after step [34]: train.global_batch: 4 before, 8 now\n"))):
+            self.assertNotEqual(self.train(*options, run=f"r{i}", environment=kill).returncode, 0)
+            out = self.trained("--train.deterministic=elastic", "--checkpoint.memory_every=1", *more, run=f"r{i}")
+            self.assertRegex(out, "resuming from memory of the hosts at step [45]")
+            self.assertRegex(out, said)
+            self.assertEqual("global batch: 4 (as in the checkpoint), so accum 2 on 1 rank" in out, not more)
+
+    def test_an_elastic_run_takes_a_power_of_two_of_ranks(self):
+        error = "[config] train.deterministic: expected a power of two of at most 64 ranks with elastic, got "
+        given, nearest = " (from the command line)", "the nearest that work are {} and {}"
+        elastic = ("--train.deterministic=elastic", "--train.device=cpu", "--data.train=none.bin", f"--run.dir={self.folder}/run")
+        self.assert_error(self.train(*elastic, ranks=3), 2, error + "3 ranks" + given, nearest.format(2, 4))
+        self.assert_error(program.run("launch", "-n", 3, "--", "train", *elastic), 2, error + "3 ranks" + given, nearest.format(2, 4))
+        self.assert_error(program.run("bench", "step", *LAYERS, elastic[0], ranks=3), 2, error + "3 ranks" + given, nearest.format(2, 4))
+        self.assert_error(program.run("plan", *LAYERS, elastic[0], "--ranks", 6), 2, error + "6 ranks" + given, nearest.format(4, 8))
+        self.assert_error(program.run("plan", *LAYERS, elastic[0], "--gpu", "h200", "--nodes", "1,3"), 2, error + "24 ranks" + given,
+                          nearest.format(16, 32))
+        self.assertFalse((self.folder / "run").exists())
+
     def test_a_global_batch_that_no_accum_makes_is_refused(self):
         for options, error, hint in (
                 (("--train.global_batch=10",), "train.global_batch: expected a multiple of 2 ranks x micro_batch 2, got 10",

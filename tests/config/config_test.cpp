@@ -374,6 +374,74 @@ TEST_CASE("config: a file holds what was given, and what follows from it follows
   CHECK(again.model.layers == 2);
 }
 
+TEST_CASE("config: an elastic run has a power of two of ranks that share its micro-batches", "[config]") {
+  const auto on = [](int ranks, lt_test::Pairs keys) {
+    keys.insert(keys.end(), {{"train.deterministic", "elastic"}, {"train.micro_batch", "2"}});
+    return complete(load_config("", keys), ranks, lt::DeviceType::cpu);
+  };
+  const auto refused = [&](int ranks, const lt_test::Pairs& keys) { return refusal([&] { on(ranks, keys); }); };
+  const std::string expected = "train.deterministic: expected a power of two of at most 64 ranks with elastic, got ";
+  const std::string origin = " (from the command line)";
+  for (const int ranks : {1, 2, 4, 64}) CHECK(on(ranks, {{"train.accum", "3"}}).train.global_batch == 6 * ranks);
+  CHECK(refused(3, {}) == Refusal{expected + "3 ranks" + origin, "the nearest that work are 2 and 4"});
+  CHECK(refused(65, {}) == Refusal{expected + "65 ranks" + origin, "the nearest that works is 64"});
+  CHECK(refused(128, {}).message == expected + "128 ranks" + origin);
+  // 6 micro-batches.
+  CHECK(refused(3, {{"train.global_batch", "12"}}) ==
+        Refusal{expected + "3 ranks" + origin, "the nearest that works is 2"});
+  CHECK(refused(4, {{"train.global_batch", "12"}}) ==
+        Refusal{"train.global_batch: expected a multiple of 4 ranks x micro_batch 2, got 12" + origin,
+                "the nearest that work are 8 and 16; 12 works on 2 ranks"});
+  CHECK(refused(4, {{"train.global_batch", "2"}}).hint == "the nearest that works is 8; 2 works on 1 rank");
+  CHECK(refused(4, {{"train.global_batch", "9"}}).hint == "the nearest that work are 8 and 16");
+  // The file of a run holds its global batch, and accum follows from it at another rank count.
+  const Config four = on(4, {{"train.accum", "2"}});
+  const std::string text = lt::to_toml(four);
+  CHECK(text.find("\naccum = 2\nglobal_batch = 16\n") != std::string::npos);
+  CHECK(complete(from_file(text), 1, lt::DeviceType::cpu).train.accum == 8);
+  CHECK(on(2, {}).train.accum == 1);
+  CHECK(complete(load_config("", {}), 3, lt::DeviceType::cpu).train.global_batch == 0);
+}
+
+TEST_CASE("config: the keys that change the bits of an elastic run", "[config]") {
+  const auto elastic = [](lt_test::Pairs keys) {
+    keys.insert(keys.end(), {{"train.deterministic", "elastic"}, {"train.global_batch", "8"}});
+    return complete(load_config("", keys), 1, lt::DeviceType::cpu);
+  };
+  Config earlier = lt::config_from_toml(lt::to_toml(elastic({})), "earlier");
+  earlier = complete(earlier, 1, lt::DeviceType::cpu);
+  using Lines = std::vector<std::string>;
+  const auto changes = [&](const lt_test::Pairs& keys) { return lt::run::bit_changes(earlier, elastic(keys)); };
+  for (const auto& [key, value] : lt_test::Pairs{{"parallel.strategy", "zero3"},
+                                                 {"parallel.recompute", "full"},
+                                                 {"train.steps", "7"},
+                                                 {"train.eval_every", "7"},
+                                                 {"checkpoint.every", "7"},
+                                                 {"data.val", "v.bin"},
+                                                 {"data.train", "a.bin"}}) {
+    INFO(key);
+    CHECK(changes({{key, value}}).empty());
+  }
+  CHECK(changes({{"train.micro_batch", "4"}}) == Lines{"train.micro_batch: 8 before, 4 now"});
+  CHECK(changes({{"parallel.reduce_dtype", "bf16"}, {"optim.beta1", "0.5"}}) ==
+        Lines{"optim.beta1: 0.9 before, 0.5 now", "parallel.reduce_dtype: \"f32\" before, \"bf16\" now"});
+  for (const auto& [key, value] : lt_test::Pairs{{"train.global_batch", "16"},
+                                                 {"train.dtype", "bf16"},
+                                                 {"train.seed", "1"},
+                                                 {"model.dropout", "0.5"},
+                                                 {"data.documents", "mask"},
+                                                 {"optim.ema", "0.5"}}) {
+    INFO(key);
+    const Config now =
+        complete(load_config("", {{"train.deterministic", "elastic"}, {"train.global_batch", "8"}, {key, value}}), 1,
+                 lt::DeviceType::cpu);
+    CHECK(lt::run::bit_changes(earlier, now).size() == 1);
+  }
+  CHECK(
+      lt::run::bit_changes(earlier, complete(load_config("", {{"train.global_batch", "8"}}), 1, lt::DeviceType::cpu)) ==
+      Lines{"train.deterministic: \"elastic\" before, \"false\" now"});
+}
+
 TEST_CASE("config: the config.toml of a run's folder means that folder", "[config]") {
   const TempFolder folder;
   const std::string file = folder.write("config.toml", "[run]\ndir = \"elsewhere\"\n");

@@ -128,6 +128,38 @@ TEST_CASE("TokenLoader: 1, 2, 3 and 4 ranks share the same global batch", "[data
   }
 }
 
+TEST_CASE("TokenLoader: interleaved ranks share the micro-batches of a step in turn", "[data]") {
+  const Corpus corpus;
+  constexpr Size kMicroBatches = 8, kRows = 3;
+  TokenLoader alone(corpus.files(), shape_of(kRows, kMicroBatches));
+  const std::size_t tokens_of_micro_batch = kRows * kSeq;
+  for (int step = 0; step < 3; ++step) {  // 24 samples a step, 17 an epoch
+    const lt::Batch whole = alone.next();
+    for (const int ranks : {1, 2, 4}) {
+      Tokens inputs(values(whole.inputs).size()), targets(inputs.size());
+      for (int rank = 0; rank < ranks; ++rank) {
+        BatchShape shape = shape_of(kRows, kMicroBatches / ranks, rank, ranks);
+        shape.interleaved = true;
+        TokenLoader part(corpus.files(), shape);
+        part.seek(step * kMicroBatches * kRows);
+        const lt::Batch batch = part.next();
+        CHECK(part.position() == alone.position());
+        const Tokens of_inputs = values(batch.inputs), of_targets = values(batch.targets);
+        for (std::size_t k = 0; k < kMicroBatches / static_cast<std::size_t>(ranks); ++k) {
+          const auto from = static_cast<std::ptrdiff_t>(k * tokens_of_micro_batch),
+                     count = static_cast<std::ptrdiff_t>(tokens_of_micro_batch);
+          const auto leaf = static_cast<std::ptrdiff_t>(k) * ranks + rank;
+          std::copy_n(of_inputs.begin() + from, count, inputs.begin() + leaf * count);
+          std::copy_n(of_targets.begin() + from, count, targets.begin() + leaf * count);
+        }
+      }
+      INFO("step " << step << ", " << ranks << " ranks");
+      CHECK(inputs == values(whole.inputs));
+      CHECK(targets == values(whole.targets));
+    }
+  }
+}
+
 TEST_CASE("TokenLoader: seek goes on where another run stopped, whatever its batch size", "[data]") {
   const Corpus corpus;
   TokenLoader through(corpus.files(), shape_of(1, 1));

@@ -45,7 +45,7 @@ std::vector<std::int32_t> read_in_place(const Samples& samples, const lt::BatchS
   const auto half = static_cast<std::size_t>(rows * kLength);
   std::vector<std::int32_t> both(2 * half), tokens(kLength + 1);
   for (Size row = 0; row < rows; ++row) {
-    samples.read_row(position + shape.rank * rows + row, both.data() + row * kLength,
+    samples.read_row(position + shape.sample_of(row), both.data() + row * kLength,
                      both.data() + static_cast<Size>(half) + row * kLength, tokens.data());
   }
   return both;
@@ -55,8 +55,13 @@ std::vector<std::int32_t> read_in_place(const Samples& samples, const lt::BatchS
 
 TEST_CASE("ReadAhead: the rows of reading in place, from any position on", "[data]") {
   const Fixture data(100);
-  for (const auto& [micro_batch, accum] : {std::pair<Size, Size>{1, 1}, {3, 2}, {40, 1}}) {
-    const lt::BatchShape shape{.micro_batch = micro_batch, .accum = accum, .seq = kLength, .rank = 1, .ranks = 3};
+  for (const auto& [micro_batch, accum] : {std::pair<Size, Size>{1, 1}, {3, 2}, {2, 3}, {40, 1}}) {
+    const lt::BatchShape shape{.micro_batch = micro_batch,
+                               .accum = accum,
+                               .seq = kLength,
+                               .rank = 1,
+                               .ranks = 3,
+                               .interleaved = micro_batch == 2};
     ReadAhead ahead(data.samples, shape);
     // Steps in a row, the same step again, back, and forward by less than a step.
     Size position = 0;

@@ -75,15 +75,25 @@ bool names_preset(const Config& config) {
   return !is_file(origin->second) || config.model.preset != ModelConfig().preset;
 }
 
-std::optional<checkpoint::RunState> state_at(const std::string& path) {
-  if (checkpoint::is_hf_folder(path)) return std::nullopt;
+std::string step_at(const std::string& path) {
+  if (checkpoint::is_hf_folder(path)) return {};
   try {
     const std::vector<checkpoint::Listing> candidates = checkpoint::candidates(path, checkpoint::kAnyRun);
     const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
-    if (newest != nullptr) return checkpoint::read_state(newest->path);
+    return newest == nullptr ? std::string() : newest->path;
   } catch (const DataError&) {
+    return {};
   }
-  return std::nullopt;
+}
+
+std::optional<checkpoint::RunState> state_at(const std::string& path) {
+  const std::string step = step_at(path);
+  if (step.empty()) return std::nullopt;
+  try {
+    return checkpoint::read_state(step);
+  } catch (const DataError&) {
+    return std::nullopt;
+  }
 }
 
 std::optional<Config> known_config(const checkpoint::RunState& state, const Models& models) {

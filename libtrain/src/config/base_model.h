@@ -10,6 +10,8 @@
 
 namespace lt::config {
 
+// Returns the folder of the newest checkpoint at `path`; empty if there is none, or for a Hugging Face folder.
+std::string step_at(const std::string& path);
 // Returns the run state of the newest checkpoint at `path`; nullopt if none can be read, or for a Hugging Face folder.
 std::optional<checkpoint::RunState> state_at(const std::string& path);
 // Returns the run's configuration; nullopt if a program with other models or keys wrote it.

@@ -169,7 +169,8 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(train, micro_batch, at_least(1), "samples per forward and backward pass on each rank"),
     LT_KEY(train, accum, at_least(1), "micro-batches per step on each rank (gradient accumulation)"),
     LT_KEY(train, global_batch, at_least(0),
-           "samples per step over all ranks; determines accum; 0: ranks x micro_batch x accum"),
+           "samples per step over all ranks; determines accum; 0: ranks x micro_batch x accum, or the checkpoint's "
+           "when an elastic run resumes"),
     LT_KEY(train, seq, at_least(0),
            "tokens per sample; 0: what the model says, which is max_seq for a transformer"),
     LT_KEY(train, dtype, named<std::optional<Precision>>(),

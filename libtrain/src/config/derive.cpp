@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -21,6 +23,7 @@
 #include "nn/lora.h"
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
+#include "record/short_text.h"
 
 namespace lt::config {
 namespace {
@@ -202,17 +205,41 @@ void require_countable(const TrainConfig& train, int ranks) {
                                train.seq > 0 ? fmt::format(" x train.seq {}", train.seq) : "", tokens));
 }
 
+bool is_elastic(const Config& config) { return config.train.deterministic == Determinism::elastic; }
+
+// The rank counts of an elastic run with this micro-batch and global batch; any allowed ones if no global batch of
+// whole micro-batches is given.
+std::vector<int> counts_of(const TrainConfig& train) {
+  const bool is_given = train.global_batch > 0 && train.global_batch % train.micro_batch == 0;
+  return elastic_rank_counts(is_given ? train.global_batch / train.micro_batch : kMostElasticRanks);
+}
+
+// A power of two that is too large for the global batch is left to set_accum(), which names that key.
+void require_elastic_ranks(const Config& config, int ranks) {
+  if (std::has_single_bit(static_cast<unsigned>(ranks)) && ranks <= kMostElasticRanks) return;
+  const std::vector<int> counts = counts_of(config.train);
+  const auto above = std::ranges::upper_bound(counts, ranks);  // the first one is 1, which is allowed
+  throw UsageError(
+      "config", "train.deterministic",
+      fmt::format("a power of two of at most {} ranks with elastic", kMostElasticRanks), fmt::format("{} ranks", ranks),
+      above == counts.end() ? fmt::format("the nearest that works is {}", counts.back())
+                            : fmt::format("the nearest that work are {} and {}", *std::prev(above), *above));
+}
+
 void set_accum(Config& config, int ranks) {
   TrainConfig& train = config.train;
   name_keys(config, [&] {
     const Size once = ranks * train.micro_batch, accum = train.global_batch / once;
     if (train.global_batch % once != 0) {
+      std::string hint = accum == 0
+                             ? fmt::format("the nearest that works is {}", once)
+                             : fmt::format("the nearest that work are {} and {}", accum * once, (accum + 1) * once);
+      if (is_elastic(config) && train.global_batch % train.micro_batch == 0) {
+        hint += fmt::format("; {} works on {}", train.global_batch, recorder::counted(counts_of(train).back(), "rank"));
+      }
       throw UsageError("config", "train.global_batch",
                        fmt::format("a multiple of {} ranks x micro_batch {}", ranks, train.micro_batch),
-                       std::to_string(train.global_batch),
-                       accum == 0
-                           ? fmt::format("the nearest that works is {}", once)
-                           : fmt::format("the nearest that work are {} and {}", accum * once, (accum + 1) * once));
+                       std::to_string(train.global_batch), hint);
     }
     const auto in_file = [&](const char* key) {
       const auto origin = config.origins.find(key);
@@ -235,8 +262,12 @@ void set_accum(Config& config, int ranks) {
 }  // namespace
 
 Config with_accum(Config config, int ranks) {
-  if (config.train.global_batch > 0) set_accum(config, ranks);
-  require_countable(config.train, ranks);
+  TrainConfig& train = config.train;
+  if (is_elastic(config)) name_keys(config, [&] { require_elastic_ranks(config, ranks); });
+  if (train.global_batch > 0) set_accum(config, ranks);
+  require_countable(train, ranks);
+  // Not a derived key: the files of a run must say the number itself, because a resume may have other ranks.
+  if (is_elastic(config)) train.global_batch = ranks * train.micro_batch * train.accum;
   return config;
 }
 

@@ -14,8 +14,9 @@ Config complete(const Config& given, int ranks, DeviceType automatic);
 // Parts of complete(). with_derived() sets only values that follow from other keys: the fields of a preset, train.seq,
 // optim.min_lr, checkpoint.dir. Throws UsageError.
 Config with_derived(Config given);
-// Sets train.accum if train.global_batch is given. Throws UsageError if global_batch is not a multiple of ranks x
-// micro_batch, if a given accum contradicts it, or if a step would have more than 2^53 tokens.
+// Sets train.accum if train.global_batch is given, and train.global_batch of an elastic run if it is not. Throws
+// UsageError if global_batch is not a multiple of ranks x micro_batch, if a given accum contradicts it, if a step would
+// have more than 2^53 tokens, or if an elastic run cannot have so many ranks.
 Config with_accum(Config given, int ranks);
 
 // Returns the complete description of the configured transformer. Throws UsageError if the model is not a transformer.

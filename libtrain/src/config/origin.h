@@ -16,7 +16,7 @@ inline constexpr const char* kFromProgram = "from the program";
 // The origin of a key that the environment sets is this text and the variable's name.
 inline constexpr std::string_view kFromVariable = "from the environment variable ";
 
-// The origin of train.dtype if it is auto and the run continues.
+// The origin of a value that a run keeps from the state from which it continues.
 inline constexpr const char* kFromCheckpoint = "from the checkpoint";
 
 // True if the origin is a file. Other origins are the command line, an environment variable and a program.

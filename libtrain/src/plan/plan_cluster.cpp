@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "config/derive.h"
 #include "config/names.h"
 #include "libtrain/error.h"
 #include "libtrain/parallel/strategy.h"
@@ -94,10 +95,12 @@ Cluster plan_cluster(const Config& config, std::vector<int> nodes, const PlanMac
                                    "of {} ranks",
                                    size, count, ranks));
     }
+    Config one = config;
+    one.train.global_batch = 0, one.train.micro_batch = 1;  // its own may be more than kernels take
+    if (one.train.deterministic == Determinism::elastic)
+      config::with_accum(one, ranks);  // refuses some numbers of ranks
     if (cluster.subject.empty()) {
-      Config one = config;
-      one.train.global_batch = 0, one.train.micro_batch = 1;  // its own may be more than kernels take
-      one.parallel.shard_size = 0;                            // that of the rows, which the given strategy may refuse
+      one.parallel.shard_size = 0;  // that of the rows, which the given strategy may refuse
       const Plan plan = make_plan(one, ranks, machine);
       cluster.subject = fmt::format("{}; {}, sequences of {}", plan.model, config::name_of(plan.dtype), plan.seq);
       cluster.model_json = plan.model_json, cluster.dtype = plan.dtype, cluster.seq = plan.seq;

@@ -21,9 +21,11 @@
 #include "device/cuda.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
+#include "libtrain/parallel/strategy.h"
 #include "libtrain/version.h"
 #include "plan/plan_text.h"
 #include "record/short_text.h"
+#include "run/resolve_run.h"
 #include "run/run.h"
 #include "run/run_files.h"
 #include "run/same_run.h"
@@ -66,9 +68,7 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   std::vector<std::string> lines;
   const BatchShape shape = run.engine->batch_shape();
   const TrainConfig& train = earlier.train;
-  const Size samples = train.global_batch > 0
-                           ? train.global_batch
-                           : train.micro_batch * train.accum * checkpoint::read_world_size(checkpoint.folder);
+  const Size samples = global_batch_of(earlier, checkpoint.folder);
   if (samples != shape.global_samples()) {
     lines.push_back(fmt::format("global batch: {} samples before, {} now; {}", samples, shape.global_samples(),
                                 how_to_keep(samples, shape)));
@@ -109,6 +109,69 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   }
   if (run.data.loader != nullptr) std::ranges::move(order_changes(earlier, resolved.config), std::back_inserter(lines));
   return lines;
+}
+
+bool is_elastic(const Config& config) { return config.train.deterministic == Determinism::elastic; }
+
+// True if the learning rates of the steps that are done are those of the present schedule.
+bool had_same_rates(const Config& earlier, const Schedule& now, Size steps_done) {
+  const Schedule before = config::schedule_of(earlier);
+  for (Size step = 1; step <= steps_done; ++step) {
+    if (before.at(step) != now.at(step)) return false;
+  }
+  return true;
+}
+
+// Why the bits of a run change at a resume, a line each; empty if they are those of a run without a stop. `earlier`:
+// the configuration of the state, which rank 0 read.
+std::vector<std::string> reasons_for_other_bits(Config earlier, const Run& run) {
+  const Resolved& resolved = run.resolved;
+  const checkpoint::RunState& state = state_of(run.from.start);
+  if (const checkpoint::Loaded* const resumed = checkpoint_of(run.from.start))
+    earlier.train.global_batch = global_batch_of(earlier, resumed->folder);
+  const DeviceType device = run.device().type;
+  if (!is_elastic(earlier)) {
+    if (!earlier.train.device) earlier.train.device = device;  // not in its checkpoints
+  } else {
+    earlier.train.device = state.threads_per_rank > 0 ? DeviceType::cpu : DeviceType::cuda;
+  }
+  Config now = resolved.config;
+  now.train.global_batch = run.engine->batch_shape().global_samples();
+  std::vector<std::string> lines = bit_changes(earlier, now);
+  const Size threads = run.world.threads().count;
+  if (device == DeviceType::cpu && state.threads_per_rank > 0 && state.threads_per_rank != threads)
+    lines.push_back(fmt::format("threads a rank: {} before, {} now", state.threads_per_rank, threads));
+  if (begins_data(run.from.start)) lines.push_back("other samples");
+  const bool in_epochs = earlier.data.epochs > 0 || resolved.data.epochs > 0;
+  if (in_epochs && earlier.data.epochs != resolved.data.epochs && resolved.schedule.decay != Decay::constant) {
+    lines.push_back(fmt::format("data.epochs: {} before, {} now", earlier.data.epochs, resolved.data.epochs));
+  } else if (!in_epochs && !resolved.own_schedule && earlier.train.steps != resolved.steps() &&
+             !had_same_rates(earlier, resolved.schedule, run.steps_done())) {
+    lines.push_back(fmt::format("train.steps: {} before, {} now", earlier.train.steps, resolved.steps()));
+  }
+  return lines;
+}
+
+// What the start of an elastic run says about bits at a resume; empty for a run that neither is nor was elastic.
+std::string bits_after_resume(const Run& run) {
+  const checkpoint::RunState& state = state_of(run.from.start);
+  const bool is_now = is_elastic(run.resolved.config);
+  const std::optional<Config> earlier =
+      state.config.empty() ? std::nullopt : config::known_config(state, run.resolved.config.models);
+  if (!is_now && !(earlier && is_elastic(*earlier))) return {};
+  const std::vector<std::string> reasons =
+      earlier ? reasons_for_other_bits(*earlier, run) : std::vector<std::string>{"the settings before are unknown"};
+  if (reasons.empty())
+    return fmt::format("the bits continue at step {}, as in a run without a stop", run.steps_done() + 1);
+  return fmt::format("the bits end after step {}: {}", run.steps_done(), fmt::join(reasons, "; "));
+}
+
+// "the same bits on 1, 2 and 4 ranks".
+std::string ranks_of_same_bits(const BatchShape& shape) {
+  const std::vector<int> counts = elastic_rank_counts(shape.accum * shape.ranks);
+  if (counts.size() == 1) return "the same bits on 1 rank alone";
+  return fmt::format("the same bits on {} and {} ranks", fmt::join(counts.begin(), counts.end() - 1, ", "),
+                     counts.back());
 }
 
 // "f32 (as in the checkpoint)".
@@ -164,8 +227,22 @@ void announce(Run& run) {
           ? fmt::format(", shard groups of {}", resolved.parallel.shard_size)
           : "",
       config::name_of(resolved.parallel.recompute), dtype_of(resolved),
-      resolved.parallel.deterministic != Determinism::off ? ", deterministic" : "",
+      resolved.parallel.deterministic == Determinism::off  ? ""
+      : resolved.parallel.deterministic == Determinism::on ? ", deterministic"
+                                                           : ", elastic",
       static_cast<double>(plan.peak_bytes) / (1 << 30));
+  if (is_elastic(resolved.config)) {
+    const BatchShape shape = run.engine->batch_shape();
+    say("deterministic: elastic; {}{}", ranks_of_same_bits(shape),
+        device.type == DeviceType::cpu
+            ? fmt::format(", with {} a rank", recorder::counted(run.world.threads().count, "thread"))
+            : "");
+    const auto batch = resolved.config.origins.find("train.global_batch");
+    if (batch != resolved.config.origins.end() && batch->second == config::kFromCheckpoint) {
+      say("global batch: {} (as in the checkpoint), so accum {} on {}", shape.global_samples(), shape.accum,
+          recorder::counted(shape.ranks, "rank"));
+    }
+  }
   if (config::has_own_optimizers(resolved.config)) {
     say("optimizer: {} of the program", resolved.config.optim.name.substr(config::kOwnOptimizers.size()));
   }
@@ -228,6 +305,9 @@ void announce(Run& run) {
     for (const std::string& line : changes_since(*resumed, run)) say("{}", line);
     if (begins_data(run.from.start))
       say("{}: other samples than those of the checkpoint, read from the first one on", resolved.data.key);
+  }
+  if (resumed != nullptr || from_memory) {
+    if (const std::string bits = bits_after_resume(run); !bits.empty()) say("{}", bits);
   }
 
   using Json = nlohmann::ordered_json;

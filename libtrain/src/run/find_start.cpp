@@ -16,6 +16,7 @@
 #include "io/entropy.h"
 #include "io/utf8.h"
 #include "libtrain/error.h"
+#include "run/run_files.h"
 #include "run/same_data.h"
 #include "run/same_run.h"
 #include "run/training_data.h"
@@ -46,6 +47,7 @@ class Finder {
   Start load_state();
   FromMemory load_from(const saver::MemoryRestore& memory, Size newest_on_disk);
   std::optional<FromOtherRun> begin_again();
+  void add_last_start(checkpoint::RunState& state) const;
   void load_initial_weights();
   void load_base_of_adapters();
   bool begins_other_data() const;
@@ -216,6 +218,7 @@ FromMemory Finder::load_from(const saver::MemoryRestore& memory, Size newest_on_
   from.state.step = seal.step, from.state.data_tokens = seal.data_tokens;
   from.state.program = memory.program_state();
   collectively(control_, [&] {
+    if (control_.rank() == 0) add_last_start(from.state);
     const checkpoint::Listing* const newest = checkpoint::newest_valid(folder_.candidates);
     if (newest == nullptr) return;
     const checkpoint::RunState saved = checkpoint::read_state(newest->path);
@@ -223,6 +226,19 @@ FromMemory Finder::load_from(const saver::MemoryRestore& memory, Size newest_on_
     from.state.tokenizer = saved.tokenizer, from.state.tokenizer_files = saved.tokenizer_files;
   });
   return from;
+}
+
+// What a checkpoint of the last start would say. It ran on this host, so auto was the same device.
+void Finder::add_last_start(checkpoint::RunState& state) const {
+  std::optional<Config> last = config::config_of_run(resolved_.run.dir, resolved_.config.models);
+  if (!last || last->train.deterministic != Determinism::elastic) return;
+  const DeviceType device = last->train.device.value_or(best_device());
+  last->train.device = device;
+  if (!last->train.dtype && resolved_.config.derived.contains("train.dtype")) {
+    last->train.dtype = resolved_.config.train.dtype;
+  }
+  state.config = to_toml(*last);
+  if (device == DeviceType::cpu) state.threads_per_rank = threads_of_last_start(resolved_.run.dir);
 }
 
 }  // namespace

@@ -18,47 +18,73 @@
 namespace lt::run {
 namespace {
 
-using Dtype = std::optional<Precision>;
+// What a run keeps of the state from which it continues, if nobody gives it.
+struct Kept {
+  std::optional<Precision> dtype;
+  Size global_batch = 0;
+};
 
-// Returns the dtype of the newest checkpoint at `folder`; nullopt if this program can read none.
-Dtype dtype_of_checkpoint(const std::string& folder, const Models& models) {
-  const std::optional<checkpoint::RunState> state = config::state_at(folder);
+// Returns the values of the newest checkpoint at `folder`; nullopt if this program can read none.
+std::optional<Kept> kept_from(const std::string& folder, const Models& models) {
+  const std::string step = config::step_at(folder);
+  if (step.empty()) return std::nullopt;
+  const std::optional<checkpoint::RunState> state = config::state_at(step);
   if (!state || state->config.empty()) return std::nullopt;
   const std::optional<Config> saved = config::known_config(*state, models);
-  return saved ? saved->train.dtype : std::nullopt;
+  if (!saved) return std::nullopt;
+  return Kept{saved->train.dtype, global_batch_of(*saved, step)};
 }
 
-// Returns the dtype of the state from which a start would continue; nullopt if it would continue from none.
-Dtype dtype_to_continue(const Config& config) {
+// Returns the values of the state from which a start would continue; none if it would continue from none.
+Kept kept_values(const Config& config) {
   const CheckpointConfig& checkpoint = config.checkpoint;
-  if (checkpoint.resume == "never") return std::nullopt;
-  if (checkpoint.resume != "auto") return dtype_of_checkpoint(checkpoint.resume, config.models);
+  if (checkpoint.resume == "never") return {};
+  if (checkpoint.resume != "auto") return kept_from(checkpoint.resume, config.models).value_or(Kept());
   const saver::RunIdentity run = saver::read_identity(config.run.dir);
+  const std::string dir = checkpoint.dir.empty() ? config::own_checkpoints(config.run.dir) : checkpoint.dir;
+  std::optional<Kept> saved = kept_from(dir, config.models);
+  if (!saved && !run.begun_from.empty()) saved = kept_from(run.begun_from, config.models);
+  Kept kept = saved.value_or(Kept());
   // Only the last start has copies in memory, which are newer than its checkpoints. If its dtype was auto, it kept the
   // dtype of the checkpoints.
   std::error_code unknown;
   const bool has_copies = !run.id.empty() && std::filesystem::exists(checkpoint::memory_folder(run.id), unknown);
   if (has_copies && checkpoint.memory_every > 0) {
-    const std::optional<Config> last_start = config::config_of_run(config.run.dir, config.models);
-    if (last_start && last_start->train.dtype) return last_start->train.dtype;
+    if (const auto last_start = config::config_of_run(config.run.dir, config.models)) {
+      const TrainConfig& train = last_start->train;
+      if (train.dtype) kept.dtype = train.dtype;
+      if (train.global_batch > 0) kept.global_batch = train.global_batch;
+    }
   }
-  const std::string dir = checkpoint.dir.empty() ? config::own_checkpoints(config.run.dir) : checkpoint.dir;
-  const Dtype saved = dtype_of_checkpoint(dir, config.models);
-  return saved || run.begun_from.empty() ? saved : dtype_of_checkpoint(run.begun_from, config.models);
+  return kept;
 }
 
 }  // namespace
 
-void keep_dtype(Config& config, const Group& group) {
-  if (config.train.dtype || config.train.tf32) return;
-  Dtype kept;
+Size global_batch_of(const Config& saved, const std::string& step_directory) {
+  const TrainConfig& train = saved.train;
+  if (train.global_batch > 0) return train.global_batch;
+  return train.micro_batch * train.accum * checkpoint::read_world_size(step_directory);
+}
+
+void keep_values(Config& config, const Group& group) {
+  TrainConfig& train = config.train;
+  const bool keeps_dtype = !train.dtype && !train.tf32;
+  const bool keeps_batch = train.deterministic == Determinism::elastic && train.global_batch == 0;
+  if (!keeps_dtype && !keeps_batch) return;
+  Kept kept;
   collectively(group, [&] {
-    if (group.rank() == 0) kept = dtype_to_continue(config);
+    if (group.rank() == 0) kept = kept_values(config);
   });
   kept = comm::broadcast_value(group, kept);
-  if (!kept) return;
-  config.train.dtype = kept;
-  config.origins["train.dtype"] = config::kFromCheckpoint, config.derived.insert("train.dtype");
+  if (keeps_dtype && kept.dtype) {
+    train.dtype = kept.dtype;
+    config.origins["train.dtype"] = config::kFromCheckpoint, config.derived.insert("train.dtype");
+  }
+  if (keeps_batch && kept.global_batch > 0) {
+    train.global_batch = kept.global_batch, train.accum = TrainConfig().accum;
+    config.origins["train.global_batch"] = config::kFromCheckpoint;
+  }
 }
 
 Resolved resolve_run(const Config& given, int ranks) {

@@ -70,8 +70,9 @@ void open_files(RunData& data, const Resolved& resolved, const World& world, con
   }
   const auto loader = [&](const std::string& key, const std::vector<DataSource>& from, Size accum, bool shuffle) {
     options.shuffle = shuffle;
-    return open_loader(resolved.data, key, from, {step.micro_batch, accum, step.seq, world.rank(), world.size()},
-                       options);
+    BatchShape shape = resolved.batch_shape(world.rank(), world.size());
+    shape.accum = accum;
+    return open_loader(resolved.data, key, from, shape, options);
   };
   if (!sources.empty()) {
     data.opened = loader(resolved.data.key, sources, step.accum, resolved.data.shuffle);

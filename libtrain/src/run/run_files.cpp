@@ -78,6 +78,13 @@ void write_run_files(const Resolved& resolved, const saver::RunIdentity& identit
   }
 }
 
+Size threads_of_last_start(const std::string& run_dir) {
+  const auto env = nlohmann::ordered_json::parse(io::read_file(run_dir + "/env.json").text, nullptr, false);
+  const bool is_known =
+      env.is_object() && env.contains("threads_per_rank") && env["threads_per_rank"].is_number_integer();
+  return is_known ? env["threads_per_rank"].get<Size>() : 0;
+}
+
 void add_notices(const std::string& run_dir, const std::vector<std::string>& notices) {
   const std::string path = run_dir + "/env.json";
   auto env = nlohmann::ordered_json::parse(io::read_file(path).text, nullptr, false);

@@ -21,6 +21,9 @@ bool write_run_json(const std::string& run_dir, const saver::RunIdentity& identi
 void write_run_files(const Resolved& resolved, const saver::RunIdentity& identity, const World& world,
                      const std::vector<const MemoryPlan*>& plans);
 
+// Returns the threads of a rank in the last start that wrote env.json; 0 if the file is missing or unreadable.
+Size threads_of_last_start(const std::string& run_dir);
+
 // Adds notices to env.json. Call it on rank 0. Failures are ignored, because the log has the notices too.
 void add_notices(const std::string& run_dir, const std::vector<std::string>& notices);
 

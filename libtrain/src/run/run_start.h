@@ -21,7 +21,8 @@ struct FromDisk {
 struct FromMemory {
   Size step = 0;
   Size newest_on_disk = -1;  // step of the run's newest valid checkpoint; -1: none
-  // step, data_tokens and the program's state; on rank 0 also the newest checkpoint's config_hash and tokenizer
+  // step, data_tokens and the program's state; on rank 0 also the newest checkpoint's config_hash and tokenizer, and of
+  // an elastic run configuration and threads_per_rank of the last start
   checkpoint::RunState state;
 };
 

@@ -97,6 +97,28 @@ std::vector<std::string> order_changes(const Config& earlier, const Config& now)
   return lines;
 }
 
+std::vector<std::string> bit_changes(const Config& earlier, const Config& now) {
+  // Other keys of [data] and the base of adapters are compared by the bytes of the files. A schedule may agree in all
+  // steps that are done.
+  const auto changes_bits = [](const std::string& key) {
+    if (key.starts_with("data.")) return key == "data.documents";
+    if (key == "model.from") return false;
+    return decides_the_run(key) || key.starts_with("batches.") || key == "train.deterministic" ||
+           key == "train.global_batch" || key == "train.micro_batch" || key == "train.dtype" || key == "train.tf32" ||
+           key == "train.device" || key == "parallel.reduce_dtype";
+  };
+  const auto before = flatten(earlier);
+  std::vector<std::string> lines;
+  for (const auto& [key, value] : flatten(now)) {
+    const auto found = before.find(key);
+    // The program replaces keys of [optim] by functions, which cannot be compared.
+    const bool is_known = !key.starts_with("optim.") || earlier.origins.contains(key);
+    if (!changes_bits(key) || found == before.end() || !is_known || found->second == value) continue;
+    lines.push_back(fmt::format("{}: {} before, {} now", key, found->second, value));
+  }
+  return lines;
+}
+
 std::string config_hash(const Config& complete) {
   std::string text;
   const auto unset = flatten(default_config(complete.models));

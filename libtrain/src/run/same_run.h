@@ -17,6 +17,10 @@ void require_same_run(const Config& complete, const std::string& earlier, const 
 // announcement.
 std::vector<std::string> order_changes(const Config& earlier, const Config& now);
 
+// Lists the keys that affect the bits of a step of an elastic run and have changed, one per line. Both configurations
+// must have dtype, device and global batch. Ignores the data and train.steps.
+std::vector<std::string> bit_changes(const Config& earlier, const Config& now);
+
 // Hashes the keys that decide which run this is: model, data, optimizer, sample length and the source of the initial
 // weights. Returns 16 hex digits.
 std::string config_hash(const Config& complete);

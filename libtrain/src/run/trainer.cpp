@@ -125,7 +125,7 @@ Trainer::Trainer(const World& world, nn::Model& model, const TrainerOptions& opt
     : world_(world), model_(model), resolved_(std::make_unique<Resolved>()) {
   Config config;
   collectively(world.group(), [&] { config = config_of(model, options); });
-  run::keep_dtype(config, world.group());
+  run::keep_values(config, world.group());
   collectively(world.group(), [&] { *resolved_ = with_own_parts(run::resolve_run(config, world.size()), options); });
 }
 Trainer::~Trainer() = default;
@@ -158,7 +158,7 @@ ExitCode train(const Config& given, const World& world) {
   std::unique_ptr<BatchSource> batches;
   State state;
   Config config = given;
-  run::keep_dtype(config, world.group());
+  run::keep_values(config, world.group());
   collectively(world.group(), [&] {
     resolved = run::resolve_run(config, world.size());
     config::name_keys(resolved.config, [&] {

@@ -54,7 +54,10 @@ struct RunState {
   double loss_scale = 1;      // f16 only; 1 for other dtypes
   Size loss_scale_steps = 0;  // f16 only: steps with finite gradients since the scale changed
   Size skipped = 0;           // steps so far that updated nothing
-  std::string config = {};    // the complete configuration, in TOML
+  // CPU threads of a rank, which decide the bits of matmuls on processors. Only for an elastic run
+  // (Determinism::elastic) on processors; else 0.
+  Size threads_per_rank = 0;
+  std::string config = {};       // the complete configuration, in TOML
   std::string config_hash = {};  // hash of the keys that must not change during a run
   std::string model = {};        // the model's description, which export and sampling need: a JSON object
   std::string tokenizer = {};    // text of tokenizer.json; empty: no tokenizer
