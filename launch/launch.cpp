@@ -149,10 +149,13 @@ ExitCode run_launch(Options& options, const CLI::App& app, const Invocation& inv
     throw UsageError("usage",
                      fmt::format("--min-ranks: expected at most -n {}, got {}", launch.ranks, launch.min_ranks));
   }
-  if (launch.min_ranks > 0 && launch.hostfile.empty()) {
-    throw UsageError(
-        "usage",
-        "--min-ranks: expected --hostfile with it, since only hosts that it lists can be left out; found none");
+  const int nodes = launch.launcher == Launcher::processes ? 1 : nodes_of_slurm_job();
+  if (launch.min_ranks > 0 && launch.hostfile.empty() && nodes > 1) {
+    throw UsageError("usage",
+                     fmt::format("--min-ranks: expected one host or --hostfile, since only hosts that it lists can be "
+                                 "left out; found a Slurm job of {} nodes",
+                                 nodes),
+                     "--with mpirun --hostfile FILE");
   }
   if (!launch.hostfile.empty() && launch.launcher != Launcher::mpirun) {
     throw UsageError("usage",
@@ -188,7 +191,8 @@ CommandBody set_up_launch(CLI::App& app, const Models& models) {
       ->option_text("K = 3");
   app.add_option(
          "--min-ranks", launch.min_ranks,
-         "restart on the hosts of --hostfile that answer, with at least M ranks; default: always on all hosts, with N")
+         "restart on at least M ranks, without hosts of --hostfile that do not answer, and without the host, or on one "
+         "host the device, of a rank that failed in two attempts in a row; default: always N, on all")
       ->check(integer_from(1))
       ->option_text("M");
   app.add_option("--hostfile", launch.hostfile, "hostfile for mpirun, with a line \"HOST slots=N\" per host")

@@ -35,8 +35,8 @@ struct Child {
   explicit Child(const ProcessSpec& spec) : process(spec) {}
 
   // Forwards the available output, up to a limit: a process that writes without pause must not keep the supervisor from
-  // the others.
-  void read_errors(Output& output) {
+  // the others. `failed_rank` may be null.
+  void read_errors(Output& output, FailedRank* failed_rank) {
     std::array<char, 4096> bytes{};
     for (int i = 0; i < kReadsAtOnce && !closed; ++i) {
       const ssize_t count = read(process.errors(), bytes.data(), bytes.size());
@@ -47,6 +47,7 @@ struct Child {
       for (const char c : text) {
         if (c == '\n') {
           cause.read(line);
+          if (failed_rank != nullptr) failed_rank->read(line);
           line.clear();
         } else if (line.size() < kLongestLine) {
           line += c;
@@ -94,7 +95,7 @@ class Attempt {
     // Overrides the launcher's own code. Among plain processes, the first failure determines the code.
     if (killed_ && (has_launcher_ || code_ == 0)) code_ = 128 + SIGKILL;
     return {code_, children_[first_failed_].cause.text(code_, who_failed()),
-            std::min(first_end_, device::monotonic_seconds()), out_of_time_};
+            std::min(first_end_, device::monotonic_seconds()), out_of_time_, failed_rank_.rank()};
   }
 
  private:
@@ -111,6 +112,8 @@ class Attempt {
     for (std::size_t i = 0; i < children_.size(); ++i) {
       const auto code = children_[i].process.ended();
       all = all && code.has_value();
+      if (!has_launcher_ && !killed_ && children_[i].process.was_signalled())
+        failed_rank_.add_killed(static_cast<int>(i));
       if (!code || *code == 0 || code_ != 0) continue;
       code_ = *code, first_failed_ = i;
       if (has_launcher_) continue;
@@ -148,7 +151,8 @@ class Attempt {
   bool awaits_other_hosts() const { return spec_.has_other_hosts && !children_[0].cause.is_known(); }
 
   void read_errors() {
-    for (Child& child : children_) child.read_errors(output_);
+    // Once this supervisor has killed ranks, messages may be about those.
+    for (Child& child : children_) child.read_errors(output_, killed_ ? nullptr : &failed_rank_);
   }
 
   // Handles signals and deadlines.
@@ -217,6 +221,7 @@ class Attempt {
   std::vector<Child> children_;
   std::map<pid_t, int> ranks_;  // living ones on this host: process id, and a descriptor that signals its end
   SharedMemoryFiles shared_memory_;
+  FailedRank failed_rank_;
   int code_ = 0;
   std::size_t first_failed_ = 0;
   bool killed_ = false, out_of_time_ = false;  // by this supervisor; because the grace period was over

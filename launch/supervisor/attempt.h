@@ -1,6 +1,7 @@
 // One attempt at a training run: starts the ranks and returns when none of their processes is left on this host.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,11 @@
 namespace lt::launch {
 
 struct AttemptEnd {
-  int code = 0;              // exit code as in a shell: 128 + signal if a signal ended it
-  std::string cause;         // why it ended, in words
-  double failed = 0;         // end of the first rank on this host; seconds of monotonic_seconds()
-  bool out_of_time = false;  // the ranks were killed at the end of the grace period
+  int code = 0;                  // exit code as in a shell: 128 + signal if a signal ended it
+  std::string cause;             // why it ended, in words
+  double failed = 0;             // end of the first rank on this host; seconds of monotonic_seconds()
+  bool out_of_time = false;      // the ranks were killed at the end of the grace period
+  std::optional<int> rank = {};  // whose failure it was; nullopt if that is not certain
 };
 
 struct AttemptSpec {

@@ -109,6 +109,16 @@ int slots_of(const std::vector<Host>& hosts) {
   return slots;
 }
 
+std::optional<Host> host_of(int rank, int ranks, std::vector<Host> hosts) {
+  if (ranks > slots_of(hosts)) return std::nullopt;
+  std::stable_partition(hosts.begin(), hosts.end(), [](const Host& host) { return is_this_host(host.name); });
+  for (const Host& host : hosts) {
+    if (rank < host.slots) return host;
+    rank -= host.slots;
+  }
+  return std::nullopt;
+}
+
 int nodes_of_slurm_job() {
   const char* const nodes = std::getenv("SLURM_JOB_NUM_NODES");
   return nodes == nullptr ? 1 : std::max(1, std::atoi(nodes));

@@ -1,6 +1,7 @@
 // The hosts of mpirun's --hostfile: the number of ranks for each, and which of them answer.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ int slots_of(const std::vector<Host>& hosts);
 
 // The number of nodes of the Slurm job that this process belongs to; 1 outside of a job.
 int nodes_of_slurm_job();
+
+// Returns the host on which mpirun starts `rank` of `ranks`: it fills one host after another, this host first. Returns
+// nullopt if there are more ranks than slots, because mpirun then distributes them otherwise.
+std::optional<Host> host_of(int rank, int ranks, std::vector<Host> hosts);
 
 // True if every host is this one.
 bool are_this_host(const std::vector<Host>& hosts);

@@ -21,6 +21,7 @@ struct Ranks {
   std::vector<Host> hosts;             // of the hostfile; empty without one
   std::vector<std::string> arguments;  // the command and its arguments
   Environment environment;
+  std::string devices = {};  // CUDA_VISIBLE_DEVICES of the ranks; empty: unchanged
 };
 
 class RankStarter {

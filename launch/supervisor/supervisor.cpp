@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <optional>
 #include <utility>
 
+#include "config/base_model.h"
 #include "device/host.h"
 #include "device/seconds.h"
 #include "io/shell_word.h"
+#include "launch/supervisor/left_out.h"
 #include "launch/supervisor/rank_starter.h"
 #include "launch/supervisor/run_state.h"
 #include "record/short_text.h"
@@ -33,7 +36,11 @@ bool may_be_followed(int code) { return code == 1 || code == kRestart || code >=
 class Supervisor {
  public:
   Supervisor(const LaunchOptions& options, const Config& config)
-      : options_(options), config_(config), starter_(options), run_(config) {}
+      : options_(options),
+        config_(config),
+        starter_(options),
+        run_(config),
+        left_out_(starter_.all_ranks(), config.train.device) {}
 
   ExitCode run() {
     int unproductive = 0;
@@ -58,11 +65,19 @@ class Supervisor {
         starter_.say("{}; {} attempts in a row saved nothing new: no further one", what, unproductive);
         return give_up(code);
       }
+      const std::string left_out = options_.min_ranks > 0 ? left_out_.add(tried_, end.rank) : "";
+      if (const int slots = left_out_.slots(left_out_.hosts()); !left_out.empty() && most_ranks(slots) < least()) {
+        starter_.say("{}; without {}, which failed in two attempts in a row, there are {}", what, left_out,
+                     too_few(slots));
+        return give_up(kRestart);
+      }
       const double backoff_s = attempt == 1 || unproductive == 0
                                    ? 0
                                    : std::min(kMostBackoff_s, std::ldexp(options_.backoff_s, unproductive - 1));
       starter_.say("{}; attempt {} begins {}", what, attempt + 1,
                    backoff_s > 0 ? fmt::format("in {:g} s", backoff_s) : "now");
+      if (!left_out.empty())
+        starter_.say("the run continues without {}, which failed in two attempts in a row", left_out);
       restart_ = {attempt + 1, end.cause, end.code, device::monotonic_seconds() - end.failed, backoff_s, 0};
       starter_.stop().wait(backoff_s);
       if (starter_.stop().asked()) return ExitCode::restart;
@@ -84,13 +99,12 @@ class Supervisor {
   AttemptEnd start(int attempt, const RunState::MetricsEnd& metrics_end) {
     restart_.began = device::since_1970(), restart_.began_monotonic = device::monotonic_seconds(),
     restart_.kernel = device::kernel_identity();
-    Ranks ranks = ranks_of(attempt);
-    const AttemptEnd end = ranks.count > 0
-                               ? starter_.run(std::move(ranks))
-                               : AttemptEnd{kRestart,
-                                            fmt::format("the hosts that answer have slots for {}, expected {} or more",
-                                                        recorder::counted(slots_of(ranks.hosts), "rank"), least()),
-                                            device::monotonic_seconds()};
+    tried_ = ranks_of(attempt);
+    const AttemptEnd end =
+        tried_.count > 0
+            ? starter_.run(tried_)
+            : AttemptEnd{kRestart, fmt::format("the hosts that answer have {}", too_few(left_out_.slots(tried_.hosts))),
+                         device::monotonic_seconds()};
     if (attempt > 1) record(metrics_end);
     return end;
   }
@@ -111,32 +125,54 @@ class Supervisor {
     if (attempt == 1) return ranks;
     ranks.environment.erase("LTRAIN_FAULT");
     ranks.environment[run::kRestartVariable] = run::to_json(restart_);
-    if (options_.min_ranks > 0) keep_answering_hosts(ranks);
+    if (options_.min_ranks > 0) keep_usable(ranks);
     return ranks;
   }
 
-  // Keeps the global batch if fewer ranks are left, and 0 ranks if those would be too few.
-  void keep_answering_hosts(Ranks& ranks) {
-    const std::size_t all = ranks.hosts.size();
-    ranks.hosts = answering(ranks.hosts);
-    if (ranks.hosts.size() == all) return;
-    const auto may_train = [&](int count) {
-      const Size shard = config_.parallel.shard_size;
-      return global_batch() % (config_.train.micro_batch * count) == 0 && (shard == 0 || count % shard == 0);
-    };
-    const int slots = slots_of(ranks.hosts);
-    ranks.count = std::min(options_.ranks, slots);
-    while (ranks.count >= least() && !may_train(ranks.count)) --ranks.count;
+  // Keeps what is not left out of the hosts that answer, and 0 ranks if those would be too few. Fewer ranks keep the
+  // global batch.
+  void keep_usable(Ranks& ranks) {
+    ranks.devices = left_out_.devices();
+    const std::size_t all = left_out_.hosts().size();
+    ranks.hosts = answering(left_out_.hosts());
+    if (ranks.hosts.size() == all && left_out_.is_empty()) return;
+    ranks.count = most_ranks(left_out_.slots(ranks.hosts));
     if (ranks.count < least()) {
       ranks.count = 0;
-    } else if (ranks.count == options_.ranks) {
-      starter_.say("{} of {} hosts answer: they have slots for {} ranks", ranks.hosts.size(), all, ranks.count);
+      return;
+    }
+    std::string what = ranks.hosts.size() == all ? "" : fmt::format("{} of {} hosts answer", ranks.hosts.size(), all);
+    if (!left_out_.is_empty()) what += fmt::format("{}without {}", what.empty() ? "" : ", ", left_out_.text());
+    if (ranks.count == options_.ranks) {
+      starter_.say("{}: {}{}", what, left_out_.is_empty() ? "they have slots for " : "",
+                   recorder::counted(ranks.count, "rank"));
     } else {
       add(ranks, fmt::format("--train.global_batch={}", global_batch()));
       add(ranks, "--train.accum=1");  // the global batch determines it
-      starter_.say("{} of {} hosts answer: {} ranks, the same global batch of {}", ranks.hosts.size(), all, ranks.count,
-                   global_batch());
+      starter_.say("{}: {}, the same global batch of {}", what, recorder::counted(ranks.count, "rank"), global_batch());
     }
+  }
+
+  // Returns the largest number of ranks, up to `slots`, that can train with the run's global batch; 0 if there is none.
+  int most_ranks(int slots) const {
+    const Size batch = global_batch(), micro_batch = config_.train.micro_batch, shard = config_.parallel.shard_size;
+    const std::vector<int> elastic = elastic_rank_counts(batch / micro_batch);
+    const auto may_train = [&](int count) {
+      return batch % (micro_batch * count) == 0 && (shard == 0 || count % shard == 0) &&
+             (config_.train.deterministic != Determinism::elastic ||
+              std::ranges::find(elastic, count) != elastic.end());
+    };
+    int count = std::max(0, std::min(options_.ranks, slots));
+    while (count > 0 && !may_train(count)) --count;
+    return count;
+  }
+
+  // "slots for 3 ranks, of which at most 2 keep the global batch of 16, expected 3 or more".
+  std::string too_few(int slots) const {
+    const std::string most = slots < least() ? ""
+                                             : fmt::format(", of which at most {} keep the global batch of {}",
+                                                           most_ranks(slots), global_batch());
+    return fmt::format("slots for {}{}, expected {} or more", recorder::counted(slots, "rank"), most, least());
   }
 
   // Not behind a `--` of the user's.
@@ -158,7 +194,17 @@ class Supervisor {
 
   Size global_batch() const {
     const TrainConfig& train = config_.train;
+    if (train.deterministic == Determinism::elastic && continues()) {
+      // A resume keeps the run's own, which may have begun on another number of ranks.
+      const std::optional<Config> own = config::config_of_run(config_.run.dir, config_.models);
+      if (own && own->train.global_batch > 0) return own->train.global_batch;
+    }
     return train.global_batch > 0 ? train.global_batch : train.micro_batch * train.accum * options_.ranks;
+  }
+
+  // True if the next attempt continues the run that is in the folder now.
+  bool continues() const {
+    return run_.is_begun() || (config_.checkpoint.resume == "auto" && !run_.saved().is_empty());
   }
 
   // The option that an attempt gets, or an empty text. A later attempt continues from the newest step of earlier ones,
@@ -175,6 +221,8 @@ class Supervisor {
   const Config& config_;
   RankStarter starter_;
   RunState run_;
+  LeftOut left_out_;
+  Ranks tried_{};         // by the last attempt
   run::Restart restart_;  // for the next attempt
 };
 

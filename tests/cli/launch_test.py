@@ -74,9 +74,9 @@ class Launch(TrainingTest):
             return (self.folder / "run/metrics.jsonl").read_text().count('{"event":"start"')
         return 0
 
-    def ranks(self):
-        return {int(environment["OMPI_COMM_WORLD_RANK"]): pid for pid, environment
-                in processes(f"--run.dir={self.folder}").items() if "OMPI_COMM_WORLD_RANK" in environment}
+    def ranks(self, variable="OMPI_COMM_WORLD_RANK"):
+        return {int(environment[variable]): pid for pid, environment
+                in processes(f"--run.dir={self.folder}").items() if variable in environment}
 
     def mpirun(self):
         return [pid for pid, environment in processes(f"--run.dir={self.folder}").items()
@@ -465,6 +465,88 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
         self.assertEqual((done.returncode, self.attempts()), (75, 7))
         self.assertIn("the hosts that answer have slots for 4 ranks, expected 5 or more", done.stderr)
 
+    NOTICED = 'echo "mpirun noticed that process rank {} with PID 0 on node a exited on signal 9 (Killed)." >&2; exit 137'
+    SAVE = "mkdir -p run/checkpoints/step-0000000$N; touch run/checkpoints/step-0000000$N/manifest.json; "
+
+    def said(self, *options, script, environment=None, code=75, **settings):
+        """The lines of the supervisor about what is left out."""
+        for file in self.folder.glob("arguments-*"):
+            file.unlink()
+        done = self.launch(*options, environment={**(environment or {}), **self.play(script)}, **settings)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return [line.removeprefix("launch: ") for line in done.stderr.splitlines()
+                if line.startswith("launch: ") and ("without" in line or "answer" in line)]
+
+    def test_a_rank_that_is_killed_twice_is_left_out(self):
+        options = ("--train.deterministic=elastic", "--train.steps=1000000", "--checkpoint.every=10")
+        with self.launched(*options, ranks=4, launch=("--min-ranks", 2, "--with", "processes")) as supervisor:
+            for attempt in (1, 2):
+                wait_until(lambda: self.starts() == attempt and self.steps() > 20, f"twenty steps of attempt {attempt}")
+                os.kill(self.ranks("RANK")[2], signal.SIGKILL)
+            wait_until(lambda: self.starts() == 3 and self.steps() > 5, "steps of the third attempt")
+            supervisor.terminate()
+            self.assertEqual(supervisor.wait(DEADLINE), 75, self.output())
+        starts = [line for line in self.lines() if line.get("event") == "start"]
+        self.assertEqual([line["ranks"] for line in starts], [4, 4, 2])
+        self.assertGreater(starts[2]["step"], 0)
+        self.assertEqual({line["tokens"] for line in self.lines() if "loss_hex" in line}, {8 * 16})
+        self.assertIn("launch: the run continues without rank 2, which failed in two attempts in a row\n"
+                      "launch: without rank 2: 2 ranks, the same global batch of 8\n", self.output())
+
+    def test_which_devices_are_left_on_one_host(self):
+        for rank, visible, expected, said in (
+                (1, None, ((4, None), (4, None), (2, "0,2,3"), (2, "0,2,3"), (2, "0,3"), (2, "0,3")),
+                 ["the run continues without device 1 of rank 1, which failed in two attempts in a row",
+                  "without device 1: 2 ranks, the same global batch of 8", "without device 1: 2 ranks, the same global batch of 8",
+                  "the run continues without device 2 of rank 1, which failed in two attempts in a row",
+                  "without device 1, device 2: 2 ranks, the same global batch of 8",
+                  "without device 1, device 2: 2 ranks, the same global batch of 8"]),
+                (1, "7,GPU-a,5,6,2", ((4, None), (4, None), (4, "7,5,6,2")),
+                 ["the run continues without device GPU-a of rank 1, which failed in two attempts in a row",
+                  "without device GPU-a: 4 ranks"]),
+                ("$((N % 2))", None, ((4, None),) * 4, [])):
+            with self.subTest(rank=rank, visible=visible):
+                subprocess.run(["rm", "-rf", self.folder / "run"], check=True)
+                self.assertEqual(self.said("--train.device=cuda", ranks=4, script=self.SAVE + self.NOTICED.format(rank),
+                                           environment={} if visible is None else {"CUDA_VISIBLE_DEVICES": visible},
+                                           launch=("--restarts", len(expected) - 1, "--min-ranks", 1)), said)
+                found = [self.arguments(attempt) for attempt in range(1, len(expected) + 1)]
+                devices = [re.search(" [^ ]*env CUDA_VISIBLE_DEVICES=([^ ]*) ", words) for words in found]
+                self.assertEqual([(int(re.search("-n (\\d+) ", words)[1]), match and match[1]) for words, match in zip(found, devices)],
+                                 list(expected))
+                self.assertEqual(["--train.global_batch=8 --train.accum=1\n" in words for words in found],
+                                 [count < 4 for count, _ in expected])
+
+    def test_a_host_is_left_out_and_then_too_few_are_left(self):
+        agent = self.write("agent", "#!/bin/sh\n[ $1 = there ]\n")
+        agent.chmod(0o755)
+        # mpirun starts the first ranks on this host, wherever it is in the file.
+        hosts = self.write("hosts", "there slots=3\nlocalhost slots=3\n")
+        self.assertEqual(self.said("--train.device=cpu", "--train.deterministic=elastic", ranks=4, environment={"OMPI_MCA_plm_rsh_agent": str(agent)},
+                                   script=f"""{self.SAVE}
+cat $(sed 's/.*--hostfile \\([^ ]*\\).*/\\1/' arguments-$N) > hosts-$N; {self.NOTICED.format("$((N < 3 ? 3 : 1))")}""",
+                                   launch=("--restarts", 9, "--min-ranks", 2, "--hostfile", hosts)),
+                         ["the run continues without host there of rank 3, which failed in two attempts in a row",
+                          *["without host there: 2 ranks, the same global batch of 8"] * 2,
+                          "attempt 4 ended: rank 1 was killed (SIGKILL) (code 137); without rank 1, which failed in two attempts in a row, "
+                          "there are slots for 1 rank, expected 2 or more"])
+        self.assertEqual((self.folder / "hosts-3").read_text(), "localhost slots=3\n")
+
+    def test_fewer_ranks_of_an_elastic_run(self):
+        """A power of two; the global batch is the run's own, which began on one rank."""
+        killed = self.NOTICED.format(2)
+        for deterministic, earlier, ranks, batch in (("true", None, 3, 24), ("elastic", None, 2, 24), ("true", 48, 3, 24), ("elastic", 48, 2, 48)):
+            options = ("--train.accum=3", f"--train.deterministic={deterministic}", "--train.device=cpu")
+            if earlier:
+                subprocess.run(["rm", "-rf", self.folder / "run"], check=True)
+                self.trained(f"--train.deterministic={deterministic}", f"--train.global_batch={earlier}", steps=1)
+            said = self.said(*options, ranks=4, script=killed, launch=("--restarts", 2, "--backoff", 0, "--min-ranks", 2))
+            self.assertEqual(said[-1], f"without rank 2: {ranks} ranks, the same global batch of {batch}")
+            self.assertIn(f"-n {ranks} ", self.arguments(3))
+            self.assertTrue(self.arguments(3).endswith(f"--train.global_batch={batch} --train.accum=1\n"))
+        self.assertEqual(self.said(*options, ranks=4, script=killed, launch=("--min-ranks", 3))[-1].split("in a row, ")[1],
+                         "there are slots for 3 ranks, of which at most 2 keep the global batch of 48, expected 3 or more")
+
     def test_what_is_refused(self):
         def refused(*arguments, code=2, error, hint=None, environment=None):
             done = program.run("launch", *arguments, environment=environment)
@@ -492,8 +574,9 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
                 hint="the options: ltrain launch --help; those of train follow --")
         refused("-n", 0, "--", "train", error='[usage] --ranks: expected an integer from 1 to 2147483647, got "0"')
         refused("-n", 2, "--min-ranks", 3, "--", "train", error="[usage] --min-ranks: expected at most -n 2, got 3")
-        refused("-n", 2, "--min-ranks", 1, "--", "train",
-                error="[usage] --min-ranks: expected --hostfile with it, since only hosts that it lists can be left out; found none")
+        refused("-n", 2, "--min-ranks", 1, "--with", "mpirun", "--", "train", environment={"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "3"},
+                error="[usage] --min-ranks: expected one host or --hostfile, since only hosts that it lists can be left out; "
+                "found a Slurm job of 3 nodes", hint="--with mpirun --hostfile FILE")
         refused("-n", 2, "--hostfile", self.folder / "none", "--", "train",
                 error=f"[usage] --hostfile {self.folder}/none: expected a readable file, found: No such file or directory")
         refused("-n", 2, "--", "train", "--run.name", ":", hint="write key and value as one argument: --section.key=:",

@@ -13,9 +13,11 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "comm/tcp/tcp_socket.h"
 #include "io/readable.h"
+#include "launch/supervisor/cause.h"
 #include "launch/supervisor/launcher.h"
 #include "test_main/catch.h"
 
@@ -90,6 +92,40 @@ TEST_CASE("attempt: of plain processes the first that fails gives code and cause
                                  fmt::format("echo $$ > {0}/{1}; exit 3", pids, says_pid.writes.get())});
   CHECK(end.code == 3);
   CHECK(end.cause == "rank 1 ended with code 3");
+  CHECK_FALSE(end.rank);
+}
+
+TEST_CASE("attempt: a plain process that a signal ended is the failed rank", "[launch]") {
+  CHECK(end_of({"sleep 0.1; exit 75", "kill -9 $$"}).rank == 1);
+  CHECK_FALSE(end_of({"kill -9 $$", "kill -9 $$"}).rank);
+}
+
+TEST_CASE("failed rank: only if all that blame a rank blame the same one", "[launch]") {
+  const auto failed = [](const std::vector<std::string>& lines) {
+    FailedRank rank;
+    for (const std::string& line : lines) rank.read(line);
+    return rank.rank();
+  };
+  const std::string noticed = "mpirun noticed that process rank 3 with PID 0 on node a exited on signal 9 (Killed).";
+  const std::string task = "srun: error: node2: task 3: Killed", lost = "error: [comm] rank 0: rank 3 is silent";
+  const std::string verdict = "error: [watchdog] rank 3 (host b, pid 7): no progress for 61.2 s at step 41";
+  const std::string own = "error: [memory] rank 3: out of memory";
+  for (const auto& lines :
+       {std::vector{noticed}, {task}, {verdict}, {own}, {lost, noticed}, {lost, own}, {verdict, noticed}, {own, task}})
+    CHECK(failed(lines) == 3);
+  const std::string others = ", and not all its ranks are known here";
+  for (const auto& lines : {std::vector<std::string>{},
+                            {lost},
+                            {lost, task},  // killed by Slurm after rank 0 had ended
+                            {verdict + others},
+                            {own, "error: [memory] rank 2: out of memory"},
+                            {"error: [memory] rank 0: out of memory"},  // perhaps of all ranks
+                            {"error: [memory] out of memory"},
+                            {"error: [watchdog] ranks 2, 3 (host b): the processes are gone", noticed},
+                            {"error: [watchdog] rank 2 (host b, pid 7): the process is gone", noticed},
+                            {"  Process name: [[1,1],3]", "  Exit code:    1"},
+                            {"error: [watchdog] different collectives: rank 3 (host b, pid 7) reached a, rank 2"}})
+    CHECK_FALSE(failed(lines));
 }
 
 // Lives until the supervisor, whose process id is in the mark, holds a descriptor of a process: of this one.
@@ -116,6 +152,9 @@ TEST_CASE("attempt: a launcher waits for ranks of other hosts, unless one failed
   };
   CHECK(end_with(rank + "sleep 0.8; exit 0", true).code == 0);
   CHECK(end_with(rank + "sleep 60", false).code == 137);
+  // Ranks that the supervisor killed did not fail.
+  const std::string notices = "trap 'echo mpirun noticed that process rank 0 exited on signal 9 >&2; exit' TERM; ";
+  CHECK_FALSE(end_with(notices + rank + "sleep 60 & wait", false).rank);
   const AttemptEnd end = end_with("echo 'error: [watchdog] rank 1 is gone' >&2; " + rank + "sleep 60", true);
   CHECK(end.code == 137);
   CHECK(end.cause == "[watchdog] rank 1 is gone");

@@ -115,6 +115,8 @@ class Nodes(training.TrainingTest):
 
     def test_the_run_goes_on_where_one_host_is_left(self):
         self.require("launch", "--help")
+        # mpirun starts rank 0 on its own host all the same, which the launcher needs to know where a rank is.
+        self.hosts.hostfile.write_text("beta slots=1\nalpha slots=1\n")
         run = self.start(program.ltrain(), "launch", "-n", "2", "--min-ranks", "1", "--hostfile", self.hosts.hostfile, "--",
                          *self.options("moved", "--record.every=1", f"--watchdog.heartbeat_s={HEARTBEAT_S}",
                                        "--checkpoint.every=5", "--train.global_batch=4", steps=400))
@@ -125,6 +127,7 @@ class Nodes(training.TrainingTest):
         events = [line for line in self.lines("moved") if line.get("event") in ("start", "restart")]
         self.assertEqual([e["ranks"] for e in events if e["event"] == "start"], [2, 1], console)
         self.assertEqual(len([e for e in events if e["event"] == "restart"]), 1)
+        self.assertIn("error: [watchdog] rank 1 (host beta, ", console)
         self.assertEqual(max(self.losses("moved")), 400)
         self.assert_none_left(self.hosts.alpha, "ltrain", "orted", "mpirun")
 
