@@ -1,6 +1,8 @@
 // Several ranks write one file each. Ranks with any other partition can read the files. A failure on one rank fails all
 // ranks.
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "checkpoints/fixture.h"
 #include "checkpoints/format/find.h"
@@ -9,6 +11,7 @@
 #include "checkpoints/format/manifest.h"
 #include "checkpoints/format/verify.h"
 #include "libtrain/error.h"
+#include "test_main/armed_fault.h"
 #include "test_main/catch.h"
 #include "test_main/resource_limit.h"
 #include "test_main/world.h"
@@ -165,6 +168,28 @@ TEST_CASE("ranks: damage that one rank finds makes all take the older checkpoint
   CHECK(wrong_elements(mine, 1) == 0);
   CHECK(notes.size() == (group().rank() == 0 ? 1u : 0u));
   CHECK_THROWS_AS(load(newer.string(), mine, group()), DataError);
+}
+
+TEST_CASE("ranks: rank 0 alone removes older checkpoints, and a removal that fails fails no save", "[checkpoints]") {
+  const SharedFolder temp;
+  const ShardMap mine = shards_of(small_model(), group().rank(), group().size());
+  const auto save_step = [&](Size step, const std::string& fault) {
+    const ArmedFault armed(fault);
+    CHECK_NOTHROW(save(temp.text(), mine, state_at(step), group(), {.keep = 2}));
+    group().barrier();  // rank 0 has removed what it removes
+    return device::fault_hits();
+  };
+  using Strings = std::vector<std::string>;
+  for (const Size step : {1, 2}) CHECK(save_step(step, "") == 0);
+  CHECK(save_step(3, "save-gc:0:0:eio") == (group().rank() == 0 ? 1 : 0));
+  CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000001", "step-00000002", "step-00000003"});
+  CHECK(problems_of(temp.path() / "step-00000003", true).empty());
+  group().barrier();
+  for (int rank = 1; rank < group().size(); ++rank) {  // the others do not even come to it
+    CHECK(save_step(3 + rank, "save-gc:" + std::to_string(rank) + ":0:eio") == 0);
+  }
+  CHECK(names_in(temp.path()).size() == 3);
+  CHECK(find_newest(temp.text(), kAnyRun, nullptr, true) == (temp.path() / step_name(2 + group().size())).string());
 }
 
 TEST_CASE("ranks: a valid checkpoint of the step is left by all", "[checkpoints]") {

@@ -59,6 +59,49 @@ struct Regression : nn::Model {
   Output& output;
 };
 
+// Weights of 7 x 15, 15 x 3 and 16 x 17 elements, one in each unit. No number of ranks from 2 on divides all of them.
+struct Uneven : nn::Model {
+  Uneven()
+      : first(add_unit<nn::Linear>("first", options(15, 7))),
+        second(add_unit<nn::Linear>("second", options(3, 15))),
+        third(add_unit<nn::Linear>("third", options(17, 16))) {}
+  static nn::Linear::Options options(Size in, Size out) {
+    return {.in = in, .out = out, .bias = false, .init = nn::Init::normal(0.3f)};
+  }
+  Tensor loss(const Batch& batch) override {
+    const auto apply = [](const nn::Linear& linear, const Tensor& x) { return ops::silu(linear(x)); };
+    const Tensor x = batch.inputs;
+    const Tensor h = run(first, apply, first, ops::slice(x, 1, 0, 15));
+    const Tensor g = run(second, apply, second, ops::slice(h, 1, 2, 3));
+    const auto loss_of = [this](const Tensor& a, const Tensor& b) {
+      const Tensor y = third(ops::concat({a, b}, 1));
+      return ops::mean(ops::mul(y, y));
+    };
+    return run(third, loss_of, g, ops::slice(x, 1, 15, 2));
+  }
+  nn::Linear &first, &second, &third;
+};
+
+// Its loss has a term of `sometimes` on one rank alone.
+struct Unequal : nn::Model {
+  struct Unit : nn::Module {
+    Unit()
+        : always(add_parameter("always", {5}, nn::Init::constant(1))),
+          sometimes(add_parameter("sometimes", {3}, nn::Init::constant(1))) {}
+    nn::Parameter &always, &sometimes;
+  };
+  explicit Unequal(bool uses_both_) : unit(add_unit<Unit>("unit")), uses_both(uses_both_) {}
+  Tensor loss(const Batch& batch) override {
+    const auto loss_of = [this](const Tensor& x) {
+      const Tensor usual = ops::mean(ops::mul(x, unit.always.tensor()));
+      return uses_both ? ops::add(usual, ops::sum(unit.sometimes.tensor())) : usual;
+    };
+    return run(unit, loss_of, batch.inputs);
+  }
+  Unit& unit;
+  const bool uses_both;
+};
+
 Batch regression_batch(Size first, Size count) {
   std::vector<float> x, y;
   for (Size i = first; i < first + count; ++i) {
@@ -193,6 +236,74 @@ TEST_CASE("gradients can be read after a step: ranges, whole, and their norms", 
   }
 }
 
+TEST_CASE("weights of 7 x 15, 15 x 3 and 16 x 17 train as on one rank", "[parallel]") {
+  const Group& group = world().group();
+  const Size all = 12, rows = all / group.size();
+  const auto batch_of = [](Size first, Size count) {
+    std::vector<float> x;
+    for (Size i = 17 * first; i < 17 * (first + count); ++i) {
+      x.push_back(2 * uniform_from(philox_word(11, static_cast<std::uint64_t>(i))) - 1);
+    }
+    return Batch{Tensor::from(x, {count, 17}), {}};
+  };
+  struct Trained {
+    std::vector<float> losses, weights;
+  };
+  const auto train = [&](const Group& ranks, const ParallelOptions& parallel, Size micro_batch) {
+    Uneven model;
+    Engine engine(model, ranks, parallel, AdamW{.lr = 0.01f}, {.micro_batch = micro_batch});
+    Trained trained;
+    for (Size step = 0; step < 4; ++step) {
+      const StepResult result = engine.step(batch_of(step * all + ranks.rank() * micro_batch, micro_batch));
+      trained.losses.push_back(result.loss()), trained.losses.push_back(result.norm());
+    }
+    engine.with_parameters([&] {
+      for (const nn::NamedParameter& entry : model.all_parameters()) {
+        const std::vector<float> values = entry.parameter->tensor().to_vector<float>();
+        trained.weights.insert(trained.weights.end(), values.begin(), values.end());
+      }
+    });
+    return trained;
+  };
+  const Trained alone = train(Group(), {}, all);
+  CHECK(alone.weights.size() == 7 * 15 + 15 * 3 + 16 * 17);
+  CHECK(alone.losses[6] < alone.losses[0]);
+  std::vector<ParallelOptions> ways;
+  for (const Strategy& strategy : kStrategies) ways.push_back({.strategy = strategy});
+  if (group.size() == 4) ways.push_back({.strategy = Strategy::zero3, .shard_size = 2});
+  for (const ParallelOptions& way : ways) {
+    INFO(way.strategy.name << " shard_size " << way.shard_size << " ranks " << group.size());
+    const Trained trained = train(group, way, rows);
+    for (std::size_t i = 0; i < alone.losses.size(); ++i) {
+      CHECK(trained.losses[i] == Approx(alone.losses[i]).epsilon(1e-5));  // sums in another order
+    }
+    double worst = 0;
+    for (std::size_t i = 0; i < alone.weights.size(); ++i) {
+      worst = std::max(worst, static_cast<double>(std::abs(trained.weights.at(i) - alone.weights[i])));
+    }
+    CHECK(worst < 1e-4);  // 1 % of the learning rate, by which a step moves each of them
+  }
+}
+
+TEST_CASE("a parameter that one rank alone uses has the mean of its gradient and of zeros", "[parallel]") {
+  const Group& group = world().group();
+  for (const Strategy& strategy : kStrategies) {
+    INFO(strategy.name);
+    Unequal model(group.rank() == group.size() - 1);
+    Engine engine(model, group, {.strategy = strategy}, AdamW{.lr = 0.1f}, {.micro_batch = 2, .accum = 2});
+    const Batch batch{Tensor::from(std::vector<float>(20, 1), {4, 5}), {}};
+    for (int step = 0; step < 2; ++step) {
+      engine.step(batch);
+      for (const float value : engine.gradient("unit.sometimes").to_vector<float>()) {
+        CHECK(value == Approx(1.0 / group.size()).epsilon(1e-6));
+      }
+      for (const float value : engine.gradient("unit.always").to_vector<float>()) {
+        CHECK(value == Approx(0.2).epsilon(1e-6));
+      }
+    }
+  }
+}
+
 TEST_CASE("tied embeddings: every row of the table is updated on every rank", "[parallel]") {
   nn::TransformerSpec spec = small_spec("gpt-tiny");
   spec.vocab = 37, spec.width = 24, spec.heads = 2, spec.kv_heads = 2, spec.ffn = 20;
@@ -252,6 +363,28 @@ TEST_CASE("clipping multiplies the gradient by clip / norm, and only where the n
         wrong += !(std::abs(clipped[i] - expected) <= 4 * 0x1p-24 * std::abs(expected));
       }
       CHECK(wrong == 0);
+    }
+  }
+}
+
+TEST_CASE("the norm of all gradients takes one exchange, clipped or not", "[parallel]") {
+  for (const Strategy& strategy : kStrategies) {
+    for (const float clip : {0.0f, 1e-3f}) {
+      INFO(strategy.name << " clip " << clip);
+      Regression model;
+      Engine engine(model, world().group(), {.strategy = strategy}, AdamW{.clip = clip}, {.micro_batch = 1});
+      engine.rehearse(regression_batch(0, 1));
+      const auto timeline = make_timeline();
+      {
+        const TimelineScope recorded(timeline);
+        engine.step(regression_batch(0, 1));
+      }
+      std::vector<std::string> others;  // collectives that are not of one unit
+      for (const Span& span : timeline->spans()) {
+        const bool of_unit = span.name.ends_with(" gradients") || span.name.ends_with(" parameters");
+        if (span.lane != Lane::compute && !of_unit) others.push_back(span.name);
+      }
+      CHECK(others == std::vector<std::string>{"loss", "norm"});
     }
   }
 }

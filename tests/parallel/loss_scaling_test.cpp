@@ -101,7 +101,7 @@ TEST_CASE("a step without an update counts for none, in every dtype", "[parallel
     Engine engine(model, ranks(), {}, optimizer, options(dtype)), other(usual, ranks(), {}, optimizer, options(dtype));
     const Batch batch = rows_of_step(engine.batch_shape(), 0, kSpec.vocab);
     for (const double factor : {1.0, std::nan(""), HUGE_VAL, 1.0}) {
-      model.factor = factor;
+      if (ranks().rank() == ranks().size() - 1) model.factor = factor;  // all ranks skip what one cannot take
       CHECK(std::isfinite(engine.step(batch).norm()) == (factor == 1));
     }
     for (int i = 0; i < 2; ++i) CHECK(std::isfinite(other.step(batch).norm()));

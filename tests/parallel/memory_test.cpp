@@ -1,9 +1,14 @@
 // The memory of each strategy, measured by the allocator's high-water marks and compared with the formulas of
 // docs/explanation/memory.md and their bounds in a step.
 #include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "libtrain/memory/memory.h"
 #include "libtrain/parallel/engine.h"
+#include "libtrain/profile/timeline.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
 
@@ -35,6 +40,35 @@ Held measure(const nn::TransformerSpec& spec, const ParallelOptions& parallel, D
   }
   return held;
 }
+
+// Notes the memory that is held whenever an activity of a step begins or ends.
+class MemoryOfActivities final : public Timeline {
+ public:
+  struct Note {
+    std::string name;
+    MemoryUse use;
+  };
+  explicit MemoryOfActivities(Device device) : device_(device) {}
+
+  std::size_t begin(Span span, const TimePoint&) override {
+    names_.push_back(span.is_activity ? span.name : "");
+    note(names_.size() - 1, " begins");
+    return names_.size() - 1;
+  }
+  void end(std::size_t handle, const TimePoint&) override { note(handle, " ends"); }
+  TimePoint now() override { return {}; }
+  const std::vector<Span>& spans() override { return none_; }
+
+  std::vector<Note> notes;
+
+ private:
+  void note(std::size_t handle, const char* what) {
+    if (!names_[handle].empty()) notes.push_back({names_[handle] + what, memory_live(device_)});
+  }
+  const Device device_;
+  std::vector<std::string> names_;
+  std::vector<Span> none_;
+};
 
 double bytes(const MemoryUse& use, MemoryOwner owner) { return static_cast<double>(use.of(owner)); }
 
@@ -125,6 +159,52 @@ TEST_CASE("with full recomputation ZeRO-3 grows with layers by shards and block 
     CHECK(bytes(use, MemoryOwner::gradients) - bytes(use4, MemoryOwner::gradients) == 4 * more / n);
     CHECK(bytes(use, MemoryOwner::optimizer) - bytes(use4, MemoryOwner::optimizer) == 8 * more / n);
     CHECK(bytes(use, MemoryOwner::activations) - bytes(use4, MemoryOwner::activations) == blocks * input);
+  }
+}
+
+TEST_CASE("at each phase of a step the CPU holds what the meta device counts, by owner", "[parallel]") {
+  const nn::TransformerSpec spec = small_spec("gpt-tiny");
+  for (const Strategy& strategy : kStrategies) {
+    for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+      const auto notes = [&](const Group& group, Device device) {
+        const auto model = nn::make_transformer(spec);
+        const MemoryUse before = memory_live(device);
+        Engine engine(*model, group, {.strategy = strategy, .recompute = recompute}, AdamW{},
+                      {.micro_batch = 1, .accum = 2, .seq = 16, .device = device});
+        Batch batch = rows_of_step(engine.batch_shape(), 0, spec.vocab);
+        const Size given = batch.inputs.bytes() + batch.targets.bytes();
+        if (device.is_meta()) {
+          batch =
+              batch.map([](const Tensor& x) { return x.defined() ? Tensor::empty(x.shape(), x.dtype(), kMeta) : x; });
+        }
+        engine.step(batch);
+        const auto timeline = std::make_shared<MemoryOfActivities>(device);
+        timeline->notes.push_back({"start", memory_live(device)});
+        {
+          const TimelineScope recorded(timeline);
+          engine.step(batch);
+        }
+        timeline->notes.push_back({"end", memory_live(device)});
+        for (MemoryOfActivities::Note& note : timeline->notes) {
+          note.use.total -= before.total;
+          for (std::size_t i = 0; i < kMemoryOwners; ++i) note.use.by_owner[i] -= before.by_owner[i];
+          CHECK(note.use.total > given);
+        }
+        return std::move(timeline->notes);
+      };
+      const auto used = notes(world().group(), kCpu),
+                 planned = notes(Group::meta(world().rank(), world().size()), kMeta);
+      INFO(strategy.name << " recompute " << static_cast<int>(recompute));
+      CHECK(used.size() == planned.size());
+      CHECK(used.size() > 2 + 2 * (2 * 2 + 1));  // forward and backward of two micro-batches, and the update
+      for (std::size_t i = 0; i < std::min(used.size(), planned.size()); ++i) {
+        INFO(used[i].name << ", number " << i);
+        CHECK(used[i].name == planned[i].name);
+        CHECK(used[i].use.total == planned[i].use.total);
+        CHECK(used[i].use.by_owner == planned[i].use.by_owner);
+      }
+      CHECK(used.front().use.by_owner == used.back().use.by_owner);
+    }
   }
 }
 

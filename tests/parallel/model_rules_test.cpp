@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "libtrain/error.h"
+#include "libtrain/memory/memory.h"
 #include "libtrain/nn/layers.h"
 #include "libtrain/parallel/engine.h"
+#include "libtrain/tensor/autograd.h"
 #include "parallel/for_tests.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
@@ -73,6 +75,25 @@ struct Hollow final : nn::Model {
   nn::Embedding& embed;
   Nothing& nothing;
   nn::Embedding& head;
+};
+
+// Returns its input. Its backward pass throws while `throws` is true.
+struct Throwing final : Function {
+  const char* name() const override { return "throwing"; }
+  Tensor forward(const Tensor& x) {
+    slot_ = x.gradient_slot();
+    const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+    if (!x.device().is_meta()) copy(y, x);
+    return y;
+  }
+  void backward(const Tensor& dy) override {
+    if (throws && !dy.device().is_meta()) throw UsageError("test", "no gradient today");
+    slot_->add(dy);
+  }
+  static inline bool throws = false;
+
+ private:
+  Slot slot_;
 };
 
 std::string refusal_of(Pair::LossOf loss, const ParallelOptions& parallel = {},
@@ -280,6 +301,40 @@ TEST_CASE("several engines of one model each train their own parameters", "[para
     return numbers;
   };
   CHECK(losses(true) == losses(false));
+}
+
+TEST_CASE("after an exception in a backward pass the engine refuses by name, and the next one takes its steps",
+          "[parallel]") {
+  const auto through = [](Pair& pair, const Batch& batch) {
+    const auto loss_of = [](const nn::Embedding& with, const Tensor& x, const Tensor& targets) {
+      return nn::cross_entropy(Pair::logits_of(record<Throwing>(x), with), targets);
+    };
+    return pair.run(pair.head, loss_of, pair.head, pair.embedded(batch), batch.targets);
+  };
+  const auto first_losses = [](Pair& model, const ParallelOptions& parallel) {
+    Engine engine(model, ranks(), parallel, AdamW{.lr = 0.1f}, kOptions);
+    const float first = engine.step(tokens()).loss();
+    return std::pair{first, engine.step(tokens()).loss()};
+  };
+  const Size live = memory_live(kCpu).total;
+  for (const Strategy& strategy : kStrategies) {
+    INFO(strategy.name);
+    Pair model(through);
+    const auto expected = first_losses(model, {.strategy = strategy});
+    {
+      Engine engine(model, ranks(), {.strategy = strategy}, AdamW{.lr = 0.1f}, kOptions);
+      CHECK(engine.step(tokens()).loss() == expected.first);
+      Throwing::throws = true;
+      CHECK_THROWS_WITH(engine.step(tokens()), "no gradient today");
+      Throwing::throws = false;
+      const char* const refused =
+          "expected an engine whose steps succeeded: an earlier one ended half-way with an error";
+      CHECK_THROWS_WITH(engine.step(tokens()), refused);
+      CHECK_THROWS_WITH(engine.evaluate(tokens()), refused);
+    }
+    CHECK(first_losses(model, {.strategy = strategy}) == expected);
+  }
+  CHECK(memory_live(kCpu).total == live);
 }
 
 TEST_CASE("an engine whose update ended half-way is not saved", "[parallel]") {

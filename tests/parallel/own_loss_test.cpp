@@ -1,7 +1,9 @@
 // Custom models whose loss() does more than return the head's output, or whose units return their input: gradients are
 // derivatives of the value that loss() returns.
+#include <cmath>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -113,6 +115,62 @@ struct ScaledUnseen final : nn::Gpt2 {
   }
 };
 
+// A block that applies one matrix three times, or three equal ones once each.
+struct Repeated final : nn::Model {
+  struct Block final : nn::Module {
+    explicit Block(bool apart) {
+      for (int i = 0; i < 3; ++i) {
+        const std::string name = "w" + std::to_string(i);
+        if (i == 0 || apart) weights.push_back(&add_parameter(name, {kWidth, kWidth}, nn::Init::constant(0.25f)));
+      }
+    }
+    Tensor forward(const Tensor& x) const {
+      Tensor y = x;
+      for (std::size_t i = 0; i < 3; ++i) y = ops::gelu(ops::linear(y, weights[i % weights.size()]->tensor()));
+      return y;
+    }
+    std::vector<nn::Parameter*> weights;
+  };
+  explicit Repeated(bool apart)
+      : embed(add_unit<nn::Embedding>("embed", {.count = kVocab, .width = kWidth, .init = nn::Init::normal(0.5f)})),
+        block(add_block<Block>("block", apart)),
+        head(add_unit<nn::Linear>("head", {.in = kWidth, .out = kVocab, .init = nn::Init::normal(0.2f)})) {}
+  Tensor loss(const Batch& batch) override {
+    const auto loss_of = [this](const Tensor& x, const Tensor& targets) { return nn::cross_entropy(head(x), targets); };
+    return run(head, loss_of, run(block, &Block::forward, run(embed, look_up, batch.inputs)), batch.targets);
+  }
+  nn::Embedding& embed;
+  Block& block;
+  nn::Linear& head;
+};
+
+// The gradient of unit i's parameter is i + 1 times the sample.
+struct Sums final : nn::Model {
+  static constexpr Size kUnits = 4, kElements = 33;
+  struct Unit final : nn::Module {
+    explicit Unit(double factor_)
+        : weight(add_parameter("weight", {kElements}, nn::Init::constant(0))), factor(factor_) {}
+    Tensor forward(const Tensor& before, const Tensor& sample) const {
+      const Tensor& w = weight.tensor();
+      const Tensor term = ops::sum(ops::mul(ops::scale(ops::cast(sample, w.dtype()), factor), w));
+      return before.defined() ? ops::add(before, term) : term;
+    }
+    nn::Parameter& weight;
+    const double factor;
+  };
+  Sums() {
+    for (Size i = 0; i < kUnits; ++i) {
+      units.push_back(&add_unit<Unit>("unit" + std::to_string(i), static_cast<double>(i + 1)));
+    }
+  }
+  Tensor loss(const Batch& batch) override {
+    Tensor sum;
+    for (Unit* unit : units) sum = run(*unit, &Unit::forward, sum, batch.inputs);
+    return sum;
+  }
+  std::vector<Unit*> units;
+};
+
 struct Step {
   float loss, norm;
 };
@@ -174,6 +232,56 @@ TEST_CASE("a recomputed unit that returns its input keeps the gradient of its ot
     const Step expected = step_of(model, {.strategy = strategy});
     const Step again = step_of(model, {.strategy = strategy, .recompute = Recompute::full});
     CHECK_THAT(again.norm, WithinRel(expected.norm, 1e-6f));
+  }
+}
+
+TEST_CASE("a parameter that a unit uses three times gets the sum of three gradients", "[parallel]") {
+  const auto gradient = [](bool apart, const ParallelOptions& parallel) {
+    Repeated model(apart);
+    Engine engine(model, ranks(), parallel, AdamW{}, {.micro_batch = 2, .seq = 16, .device = test_device()});
+    engine.step(rows_of_step(engine.batch_shape(), 0, kVocab));
+    std::vector<std::vector<float>> gradients;
+    for (const nn::NamedParameter& entry : model.all_parameters()) {
+      if (entry.name.starts_with("block.")) gradients.push_back(engine.gradient(entry.name).to_vector<float>());
+    }
+    return gradients;
+  };
+  const auto parts = gradient(true, {});
+  CHECK(parts.size() == 3);
+  for (const Strategy& strategy : kStrategies) {
+    for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+      INFO(strategy.name << " recompute " << static_cast<int>(recompute));
+      const auto sum = gradient(false, {.strategy = strategy, .recompute = recompute});
+      CHECK(sum.size() == 1);
+      for (std::size_t i = 0; i < sum.at(0).size(); ++i) {
+        const float a = parts.at(0)[i], b = parts.at(1)[i], c = parts.at(2)[i];
+        // f32 sums in another order
+        CHECK(std::abs(sum[0][i] - (a + b + c)) <= 1e-5f * (std::abs(a) + std::abs(b) + std::abs(c)));
+        CHECK((a != 0 && b != 0 && c != 0));
+      }
+    }
+  }
+}
+
+// In bf16 256 + 1 is 256. Every number here is one of bf16, and every sum one of f32.
+TEST_CASE("gradients of micro-batches in bf16 are added in f32, exactly, and buffers that come again hold nothing",
+          "[parallel]") {
+  const std::vector<float> samples = {256, 1, -256, 2, -512, 3, 512, -4};
+  const auto accum = static_cast<Size>(samples.size());
+  for (const Strategy& strategy : kStrategies) {
+    Sums model;
+    Engine engine(model, ranks(), {.strategy = strategy}, AdamW{.lr = 0},
+                  {.micro_batch = 1, .accum = accum, .dtype = DType::bf16, .device = test_device()});
+    for (const float factor : {1.0f, 3.0f}) {
+      std::vector<float> inputs;
+      for (const float sample : samples) inputs.insert(inputs.end(), Sums::kElements, factor * sample);
+      engine.step({Tensor::from(inputs, {accum, Sums::kElements}), {}});
+      for (Size i = 0; i < Sums::kUnits; ++i) {
+        const std::vector<float> expected(Sums::kElements, factor * static_cast<float>(2 * (i + 1)) / 8);
+        INFO(strategy.name << " unit " << i << " factor " << factor);
+        CHECK(engine.gradient("unit" + std::to_string(i) + ".weight").to_vector<float>() == expected);
+      }
+    }
   }
 }
 

@@ -1,9 +1,11 @@
-// Late streams. If one sleeps before it gathers, reduces, exchanges, transforms or updates, everything that depends on
-// it waits, so the bits stay the same.
+// Late streams and late ranks. If one sleeps before it gathers, reduces, exchanges, transforms or updates, everything
+// that depends on it waits, so the bits stay the same.
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -40,6 +42,23 @@ Curve curve(const Group& group, const ParallelOptions& parallel, const Optimizer
   return train_curve(spec, group, parallel, options, kSteps, groups);
 }
 
+// The points at which one stream after the other sleeps, and at last all of them together.
+std::vector<std::vector<std::string>> delays(const Case& optimizer) {
+  std::vector<std::vector<std::string>> sets;
+  for (const std::string& point : optimizer.points) sets.push_back({point});
+  sets.push_back(optimizer.points);
+  return sets;
+}
+
+// LTRAIN_FAULT with the action at each of the points, in step 2 of the rank.
+std::string faults_at(const std::vector<std::string>& points, int rank, const std::string& action) {
+  std::string faults;
+  for (const std::string& point : points) {
+    faults += (faults.empty() ? "" : ",") + point + ":" + std::to_string(rank) + ":2:" + action;
+  }
+  return faults;
+}
+
 // Whether a step on this rank reaches a point at which its stream can sleep.
 bool has_point(const std::string& point, const Strategy& strategy) {
   if (point == "optimizer" || point == "transform") return true;
@@ -61,17 +80,80 @@ TEST_CASE("a stream that comes late changes no bit", "[parallel]") {
       for (const Case& optimizer : cases()) {
         const Group& group = recompute == Recompute::full && !fp8 ? slices : whole;
         const Curve expected = curve(whole, parallel, optimizer.groups, fp8);
-        for (const std::string& point : optimizer.points) {
+        for (const std::vector<std::string>& points : delays(optimizer)) {
           for (const int rank : std::set{0, ranks().size() - 1}) {
-            const ArmedFault fault(point + ":" + std::to_string(rank) + ":2:device-sleep=0.05");
+            const std::string faults = faults_at(points, rank, "device-sleep=0.05");
+            const ArmedFault fault(faults);
             INFO(strategy.name << " recompute " << static_cast<int>(recompute) << (fp8 ? " fp8, " : ", ")
-                               << optimizer.name << ", " << point << " of rank " << rank);
+                               << optimizer.name << ", " << faults);
             CHECK(curve(group, parallel, optimizer.groups, fp8) == expected);
-            if (world().rank() == rank) CHECK((device::fault_hits() > 0) == has_point(point, strategy));
+            const bool has_any = std::ranges::any_of(points, [&](auto& point) { return has_point(point, strategy); });
+            if (world().rank() == rank) CHECK((device::fault_hits() > 0) == has_any);
           }
         }
       }
     }
+  }
+}
+
+// The host of one rank sleeps: before it waits for each gather, reduction and exchange, before and after the forward
+// pass, and before the update, for about as long as a pass takes. On a GPU its compute stream then runs dry, and the
+// streams beside it do not.
+TEST_CASE("a rank that comes late changes no bit", "[parallel]") {
+  if (ranks().size() == 1) return;  // nothing waits for it
+  constexpr int kMostWaits = 64;
+  for (const Strategy& strategy : kStrategies) {
+    const ParallelOptions parallel{.strategy = strategy, .deterministic = Determinism::on};
+    for (const Case& optimizer : cases()) {
+      const Curve expected = curve(ranks(), parallel, optimizer.groups, false);
+      // A fault strikes once, so each wait takes one of its own.
+      const std::vector<std::string> waits(kMostWaits, "collective");
+      std::vector<std::string> all = waits;
+      all.insert(all.end(), {"forward", "backward"});
+      for (const std::vector<std::string>& points : {{"forward"}, {"backward"}, waits, all}) {
+        for (const int rank : std::set{0, ranks().size() - 1}) {
+          const ArmedFault fault(faults_at(points, rank, "sleep=0.003") +
+                                 (points == all ? "," + faults_at({"optimizer"}, rank, "device-sleep=0.003") : ""));
+          INFO(strategy.name << " " << optimizer.name << ", " << points.size() << " points from " << points.front()
+                             << " on, rank " << rank);
+          CHECK(curve(ranks(), parallel, optimizer.groups, false) == expected);
+          if (world().rank() != rank) continue;
+          const bool waits_too = points.front() == "collective";
+          CHECK(device::fault_hits() > (waits_too ? 5 : 0));
+          CHECK(device::fault_hits() < kMostWaits);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a loss that is read after the next step is that of its step", "[parallel]") {
+  const nn::TransformerSpec spec = small_spec("gpt-tiny");
+  for (const bool graph : {false, true}) {
+    if (graph && test_device().type != DeviceType::cuda) continue;
+    const auto losses = [&](bool reads_late) {
+      const auto model = nn::make_transformer(spec);
+      const EngineOptions options{.micro_batch = 2, .seq = 16, .device = test_device(), .cuda_graph = graph};
+      Engine engine(*model, ranks(), {.deterministic = Determinism::on}, AdamW{.lr = 1e-2f}, options);
+      std::vector<float> losses;
+      std::optional<StepResult> last;
+      const auto read = [&] {
+        losses.push_back(last->loss()), losses.push_back(last->norm());
+        last.reset();
+      };
+      for (Size step = 0; step < 6; ++step) {
+        const StepResult result = engine.step(rows_of_step(engine.batch_shape(), step, spec.vocab));
+        if (last) read();
+        last = result;
+        if (!reads_late) read();
+      }
+      if (last) read();
+      CHECK(parallel::EngineForTests::graph_launches(engine) == (graph ? 4 : 0));
+      return losses;
+    };
+    const std::vector<float> expected = losses(false);
+    CHECK(losses(true) == expected);
+    CHECK(std::set<float>(expected.begin(), expected.end()).size() == expected.size());
   }
 }
 

@@ -1,7 +1,11 @@
 // A step in the arena: the same bits as without the arena, no allocation from the system, and a use after a block's
 // lifetime is caught.
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
+#include <memory>
 #include <new>
 
 #include "libtrain/error.h"
@@ -79,6 +83,44 @@ TEST_CASE("twenty steps take no memory from the system, and the same small chang
     CHECK(most <= first + first / 10);
     CHECK(first < 2000);
 #endif
+  }
+}
+
+TEST_CASE("a thousand steps hold less than a mebibyte more than one, and an engine's end gives all back",
+          "[parallel]") {
+  const auto resident_bytes = [] {
+    std::ifstream statm("/proc/self/statm");
+    Size size = 0, resident = 0;
+    statm >> size >> resident;
+    return resident * ::sysconf(_SC_PAGESIZE);
+  };
+  nn::TransformerSpec spec = small_spec("gpt-tiny");
+  spec.layers = 1, spec.width = 8, spec.heads = 1, spec.kv_heads = 1, spec.ffn = 8, spec.vocab = 16;
+  for (const Strategy& strategy : {Strategy::ddp, Strategy::zero3}) {
+    INFO(strategy.name);
+    const Size before = memory_live(kCpu).total;
+    auto model = nn::make_transformer(spec);
+    auto engine = std::make_unique<Engine>(*model, world().group(), ParallelOptions{.strategy = strategy}, AdamW{},
+                                           EngineOptions{.micro_batch = 1, .accum = 2, .seq = 4});
+    const auto steps = [&](int count) {
+      const Batch batch = rows_of_step(engine->batch_shape(), 0, spec.vocab);
+      for (int step = 0; step < count; ++step) engine->step(batch);
+    };
+    steps(100);
+    take_comm_totals();
+    const Size live = memory_live(kCpu).total;
+    [[maybe_unused]] const Size resident = resident_bytes();
+    CHECK(live > before);
+    steps(1000);
+    take_comm_totals();
+    CHECK(memory_live(kCpu).total == live);
+#ifndef __SANITIZE_ADDRESS__  // it keeps freed memory
+    CHECK(resident_bytes() - resident < Size{1} << 20);
+#endif
+    engine.reset();
+    model.reset();  // it keeps parameters that are not sharded
+    memory::trim(kCpu);
+    CHECK(memory_live(kCpu).total == before);
   }
 }
 

@@ -66,7 +66,9 @@ std::vector<float> weights_of(const std::string& run, const std::string& paramet
 
 }  // namespace
 
-TEST_CASE("Trainer: a run begins from the weights of another, and leaves frozen parameters as they are", "[train]") {
+TEST_CASE(
+    "Trainer: a run begins from the weights of another, leaves frozen parameters as they are, and trains them again",
+    "[train]") {
   const TempFolder folder;
   const std::string first = folder / "first", second = folder / "second";
   train(options_in(first));
@@ -78,7 +80,12 @@ TEST_CASE("Trainer: a run begins from the weights of another, and leaves frozen 
   }
   CHECK(weights_of(second, "last.linear.weight") != weights_of(first, "last.linear.weight"));
 
-  options.run.dir = folder / "third", options.model.from = folder / "nowhere";
+  options = options_in(folder / "third");
+  options.model.from = second;
+  train(options);
+  CHECK(weights_of(folder / "third", "first.linear.weight") != weights_of(second, "first.linear.weight"));
+
+  options.run.dir = folder / "fourth", options.model.from = folder / "nowhere";
   CHECK_THROWS_WITH(train(options), "model.from " + options.model.from + ": no such file or folder");
 }
 

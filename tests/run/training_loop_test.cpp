@@ -229,16 +229,20 @@ TEST_CASE("loop: a run that is out of time at its last step has done its steps",
   CHECK(rows_of(temp / "run").back()["reason"] == "steps");
 }
 
-TEST_CASE("loop: a loss that is not finite ends the run before its state is saved", "[train]") {
-  const TempFolder temp;
-  TrainerOptions options = small_options(temp / "run", 9);
-  options.optim = {.lr = 1e30, .clip = 0};
-  options.checkpoint.every = 1;
-  CHECK_THAT(non_finite_error(options), Catch::Matchers::ContainsSubstring("expected finite numbers; step "));
-  const std::vector<nlohmann::json> rows = rows_of(temp / "run");
-  const Size last = rows.back()["step"].get<Size>();
-  CHECK(rows.back()["event"] == "skip");
-  CHECK(saved_in(temp / "run").back() == last - 1);
+TEST_CASE("loop: a loss that is not finite ends the run before its state is saved, printed or not", "[train]") {
+  for (const Size every : {1, 100}) {
+    const TempFolder temp;
+    TrainerOptions options = small_options(temp / "run", 9);
+    options.optim = {.lr = 1e30, .clip = 0};
+    options.checkpoint.every = 1;
+    options.record.every = every;
+    CHECK_THAT(non_finite_error(options), Catch::Matchers::ContainsSubstring("expected finite numbers; step "));
+    const std::vector<nlohmann::json> rows = rows_of(temp / "run");
+    const Size last = rows.back()["step"].get<Size>();
+    CHECK(rows.back()["event"] == "skip");
+    CHECK(last < 9);
+    CHECK(saved_in(temp / "run").back() == last - 1);
+  }
 }
 
 TEST_CASE("loop: train.skip_nonfinite steps in a row may have no update; one more ends the run", "[train]") {

@@ -1,6 +1,6 @@
 """Checks the pages of the documentation: each link leads to a file of the tree and to a heading, docs/README.md links
-each page, a page begins with its title, pages are short, and the pages that other files name exist. Run with the root
-of the source tree; prints each violation."""
+each page, a page begins with its title, pages are short, and the pages that other files and the test cases that
+tests/README.md names exist. Run with the root of the source tree; prints each violation."""
 
 import pathlib
 import re
@@ -13,6 +13,7 @@ from style import files
 MOST_WORDS, MOST_WORDS_OF_ALL = 1_800, 40_000
 GENERATED = ("docs/reference/command-line.md", "docs/reference/configuration.md")
 CONTENTS = "docs/README.md"
+TESTS = "tests/README.md"  # rows end with `file`: "test case", "test case"; `file`: ...
 FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 
 
@@ -35,8 +36,21 @@ def links(text):
 
 def pages_of(root):
     yield from sorted(root.glob("*.md"))
-    for folder in ("docs", "bench", "examples"):
+    for folder in ("docs", "bench", "examples", "tests"):
         yield from sorted((root / folder).rglob("*.md"))
+
+
+def missing_tests(page):
+    """The files and test cases of the last cells of a table that are not in the page's folder."""
+    for row in re.findall(r"^\|.*\|([^|]*)\|$", page.read_text(), re.MULTILINE):
+        file = None
+        for path, name in re.findall(r'`([^`]+)`|"([^"]+)"', row):
+            if path:
+                file = page.parent / path
+            if not file.is_file():
+                yield path or name
+            elif name and name not in file.read_text():
+                yield name
 
 
 def problems(root):
@@ -65,6 +79,9 @@ def problems(root):
             for page in sorted(set(re.findall(r"(?<![\w/-])docs/[\w/-]+\.md\b", path.read_text()))):
                 if not (root / page).exists():
                     yield f"{path.relative_to(root)}: {page}: no such page"
+    if (root / TESTS).exists():
+        for missing in missing_tests(root / TESTS):
+            yield f"{TESTS}: {missing}: no such test"
     if words_of_all > MOST_WORDS_OF_ALL:
         yield f"docs: {words_of_all} words, at most {MOST_WORDS_OF_ALL}"
 
@@ -72,10 +89,12 @@ def problems(root):
 def self_check():
     """Each violation is found where it is made."""
     good = {"README.md": "# A\n[b](docs/b.md#two-words) `[x](no)`\n```sh\n[x](no)\n```\n",
-            CONTENTS: "# Contents\n[b](b.md) [web](https://example.org)\n", "docs/b.md": "<!-- Generated. -->\n# B\n## Two `words`!\n"}
+            CONTENTS: "# Contents\n[b](b.md) [web](https://example.org)\n", "docs/b.md": "<!-- Generated. -->\n# B\n## Two `words`!\n",
+            "tests/a.py": "def test_it(self):\n", TESTS: '# T\n| 1 | holds | `a.py`: "test_it" |\n'}
     broken = ({"README.md": "# A\n[b](docs/c.svg)\n"}, {"README.md": "# A\n[b](docs/b.md#two)\n"}, {"README.md": "A\n"},
               {"README.md": '# A\n<img src="docs/b.svg">\n'}, {"README.md": "# A\n[b](../../b.md)\n"}, {"docs/c.md": "# C\n"},
-              {"docs/b.md": "# B\n## Two words\n" + "a " * MOST_WORDS}, {"docs/b.py": '"""See docs/old/c.md."""\n'})
+              {"docs/b.md": "# B\n## Two words\n" + "a " * MOST_WORDS}, {"docs/b.py": '"""See docs/old/c.md."""\n'},
+              {TESTS: '# T\n| 1 | `x` holds | `a.py`: "test_it", "test_that" |\n'}, {TESTS: "# T\n| 1 | holds | `b.py` |\n"})
     for change in ({}, *broken):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder).resolve()
