@@ -478,8 +478,8 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
                 if line.startswith("launch: ") and ("without" in line or "answer" in line)]
 
     def test_a_rank_that_is_killed_twice_is_left_out(self):
-        options = ("--train.deterministic=elastic", "--train.steps=1000000", "--checkpoint.every=10")
-        with self.launched(*options, ranks=4, launch=("--min-ranks", 2, "--with", "processes")) as supervisor:
+        options = ("--train.deterministic=elastic", "--train.global_batch=8", "--optim.schedule=constant")
+        with self.launched(*options, "--train.steps=1000000", "--checkpoint.every=10", ranks=4, launch=("--min-ranks", 2, "--with", "processes")) as supervisor:
             for attempt in (1, 2):
                 wait_until(lambda: self.starts() == attempt and self.steps() > 20, f"twenty steps of attempt {attempt}")
                 os.kill(self.ranks("RANK")[2], signal.SIGKILL)
@@ -492,6 +492,8 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
         self.assertEqual({line["tokens"] for line in self.lines() if "loss_hex" in line}, {8 * 16})
         self.assertIn("launch: the run continues without rank 2, which failed in two attempts in a row\n"
                       "launch: without rank 2: 2 ranks, the same global batch of 8\n", self.output())
+        self.trained(*options, run="whole", steps=max(line["step"] for line in self.lines() if "loss_hex" in line))
+        self.assert_same_bits("run", "whole")
 
     def test_which_devices_are_left_on_one_host(self):
         for rank, visible, expected, said in (

@@ -30,6 +30,17 @@ class TrainingTest(program.CliTest):
     def lines(self, run="run"):
         return [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
 
+    def assert_same_bits(self, run, other):
+        """The losses and norms of all steps, and the exported weights, are equal."""
+        steps, weights = [], []
+        for name in (run, other):
+            steps.append({line["step"]: (line["loss_hex"], line["grad_norm"]) for line in self.lines(name) if "loss_hex" in line})
+            exported = program.run("checkpoint", "export", self.folder / name, "--out", self.folder / f"{name}-exported")
+            self.assertEqual(exported.returncode, 0, exported.stderr)
+            weights.append((self.folder / f"{name}-exported/model.safetensors").read_bytes())
+        self.assertEqual(steps[0], steps[1])
+        self.assertTrue(weights[0] == weights[1], "the weights differ")
+
     def memory_folder(self, run="run"):
         """The folder of the run's in-memory copies on this host. It exists only while there are copies."""
         return pathlib.Path("/dev/shm") / ("libtrain-" + json.loads((self.folder / run / "run.json").read_text())["id"])
