@@ -12,6 +12,7 @@
 #include "comm/tcp/tcp_group.h"
 #include "comm/tcp_ranks.h"
 #include "comm/values.h"
+#include "kernels/reduce.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
 #include "test_main/world.h"
@@ -212,6 +213,35 @@ TEST_CASE("reduce_scatter and all_reduce: sums in tree order, rounded to the wir
   }
 }
 
+TEST_CASE("reduce_scatter: adds several tensors, and squares by pieces", "[comm]") {
+  OVER_EACH_TRANSPORT();
+  constexpr Size kPiece = 4160, kPieces = 8;  // of a part; more than one block of sum_squares()
+  const Size mine = kPieces * kPiece, begin = mine * world().rank();
+  const lt::Tensor full = contribution(world().rank(), mine * world().size(), DType::f32);
+  const lt::Tensor first = contribution(50, mine, DType::f32), second = contribution(51, mine, DType::f32),
+                   part = lt::Tensor::zeros({mine}, DType::f32), squares = tensor_of({-1.0}, DType::f64);
+  std::vector<double> expected;
+  for (Size i = 0; i < mine; ++i) {
+    float total = static_cast<float>(sum(world().size(), begin + i, DType::f32, DType::f32));
+    for (const int addend : {50, 51}) total += static_cast<float>(stored(value(addend, i), DType::f32));
+    expected.push_back(total);
+  }
+  std::vector<double> of_pieces;
+  for (Size piece = 0; piece < kPieces; ++piece) {
+    double sum_of_piece = -1;
+    lt::kernels::sum_squares(
+        lt::CpuStream{}, DType::f32, &sum_of_piece,
+        lt::Tensor::from(std::vector<float>(expected.begin() + piece * kPiece, expected.begin() + (piece + 1) * kPiece),
+                         {kPiece})
+            .data(),
+        kPiece);
+    of_pieces.push_back(sum_of_piece);
+  }
+  group().reduce_scatter("r", part, full, DType::f32, {{first, second}}, {squares, kPiece}).wait();
+  CHECK(part.to_vector<double>() == expected);
+  CHECK(squares.item() == lt_test::tree_sum(of_pieces.data(), kPieces));
+}
+
 TEST_CASE("collectives in several messages give the same values", "[comm]") {
   OVER_EACH_TRANSPORT();
   const ShortMessages scope;
@@ -347,6 +377,17 @@ TEST_CASE("wrong arguments name call, argument, expected and actual", "[comm]") 
         "all_gather \"w\": part: expected a tensor, got none");
   CHECK(message([&] { group().reduce_scatter("w", lt::Tensor::zeros({12 / size}, DType::f64), full, DType::f32); }) ==
         "reduce_scatter \"w\": part: expected f32, got f64");
+  const lt::Tensor squares = lt::Tensor::zeros({1}, DType::f64), short_one = lt::Tensor::zeros({1}, DType::f64);
+  CHECK(message([&] {
+          group().reduce_scatter("w", part, full, DType::f32, {{part, short_one}});
+        }) ==
+        "reduce_scatter \"w\": addends: expected " + std::to_string(12 / size) + " elements of f32, got 1 of f64");
+  CHECK(message([&] { group().reduce_scatter("w", part, full, DType::f32, std::vector(33, part)); }) ==
+        "reduce_scatter \"w\": addends: expected at most 32, got 33");
+  CHECK(message([&] {
+          group().reduce_scatter("w", part, full, DType::f32, {}, {squares, 5});
+        }) == "reduce_scatter \"w\": squares: expected pieces of which the part of " + std::to_string(12 / size) +
+                  " elements has a power of two, got pieces of 5");
   CHECK(message([&] { group().reduce_scatter("w", part, full, DType::i32); }) ==
         "reduce_scatter \"w\": wire: expected f32, f64 or bf16, got i32");
   CHECK(message([&] { group().all_reduce("w", lt::Tensor::zeros({2}, DType::i32), DType::f32); }) ==

@@ -135,13 +135,24 @@ TEST_CASE("plan = run: dtypes, determinism, evaluation, hybrid, every second blo
       check(model, {chosen, {"train.dtype", "f16"}});
       check(model, {chosen, {"train.dtype", "bf16"}, {"parallel.reduce_dtype", "bf16"}});
       check(model, {chosen, {"train.deterministic", "true"}});
+      if (world().size() != 3) {
+        for (const char* accum : {"1", "5"}) {
+          check(
+              model,
+              {chosen, {"train.deterministic", "elastic"}, {"train.accum", accum}, {"parallel.reduce_dtype", "bf16"}});
+        }
+      }
       check(model, {chosen, {"train.eval_every", "1"}, {"parallel.recompute", "full"}});
       check(model, {chosen, {"parallel.recompute", "full"}, {"parallel.recompute_every", "2"}});
       check(model, {chosen, {"model.dropout", "0.1"}});
     }
     if (world().size() != 4) continue;
     for (const char* strategy : {"zero1", "zero2", "zero3"}) {
-      check(model, {{"parallel.strategy", strategy}, {"parallel.shard_size", "2"}, {"parallel.recompute", "full"}});
+      const Options hybrid{{"parallel.strategy", strategy}, {"parallel.shard_size", "2"}};
+      Options recomputed = hybrid, elastic = hybrid;
+      recomputed.push_back({"parallel.recompute", "full"});
+      elastic.insert(elastic.end(), {{"train.deterministic", "elastic"}, {"train.accum", "5"}});
+      check(model, recomputed), check(model, elastic);
     }
   }
 }

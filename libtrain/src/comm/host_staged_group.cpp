@@ -2,13 +2,16 @@
 // device before each collective, and the device for the host after it. For machines on which NCCL does not work between
 // ranks, and for comparison.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "comm/device_backend.h"
 #include "device/cuda.h"
+#include "kernels/reduce.h"
 #include "libtrain/error.h"
+#include "tensor/dispatch.h"
 
 namespace lt::comm {
 namespace {
@@ -50,18 +53,23 @@ struct Result {
   Size bytes;
 };
 
-// A transfer between hosts that then copies its results to the device.
+// A transfer between hosts that then copies its results to the device and calls `then`, which may enqueue more work.
 class StagedTransfer final : public Transfer {
  public:
   StagedTransfer(const Stream& compute, std::unique_ptr<Transfer> inner, std::vector<HostMemory> memory,
-                 std::vector<Result> results)
-      : Transfer(compute), inner_(std::move(inner)), memory_(std::move(memory)), results_(std::move(results)) {}
+                 std::vector<Result> results, std::function<void()> then = {})
+      : Transfer(compute),
+        inner_(std::move(inner)),
+        memory_(std::move(memory)),
+        results_(std::move(results)),
+        then_(std::move(then)) {}
 
   void wait() override {
     if (inner_) inner_->wait();
     for (const Result& result : results_) {
       if (result.bytes > 0) device::cuda::copy(result.to, result.from, result.bytes, stream().cuda());
     }
+    if (then_) then_();
     stream().synchronize();  // the next transfer may take the memory
   }
   void abandon() noexcept override {
@@ -73,6 +81,7 @@ class StagedTransfer final : public Transfer {
   std::unique_ptr<Transfer> inner_;
   std::vector<HostMemory> memory_;
   std::vector<Result> results_;
+  std::function<void()> then_;
 };
 
 class HostStagedBackend final : public DeviceBackend {
@@ -115,7 +124,6 @@ std::unique_ptr<Transfer> HostStagedBackend::reduce_on_device(const ReduceScatte
   HostMemory full = buffers_->take(call.n * element), part = buffers_->take(part_bytes);
   to_host(full.get(), call.full_N, call.n * element);
   ReduceScatterCall of_hosts{kCpu, call.dtype, call.wire, call.n, part.get(), full.get()};
-  of_hosts.piece = call.piece;
   std::vector<HostMemory> memory;
   for (const void* const addend : call.addends) {
     memory.push_back(buffers_->take(part_bytes));
@@ -128,12 +136,20 @@ std::unique_ptr<Transfer> HostStagedBackend::reduce_on_device(const ReduceScatte
              incoming = buffers_->take(staging.incoming * dtype_bytes(call.wire));
   HostMemory squares = buffers_->take(static_cast<Size>(sizeof(double)));
   of_hosts.outgoing = outgoing.get(), of_hosts.incoming = incoming.get();
-  if (call.squares != nullptr) of_hosts.squares = reinterpret_cast<double*>(squares.get());
+  // The squares of pieces are added as one rank adds them, on the device.
+  const bool on_device = call.squares != nullptr && call.piece > 0, on_host = call.squares != nullptr && !on_device;
+  if (on_host) of_hosts.squares = reinterpret_cast<double*>(squares.get());
   auto inner = control().reduce_scatter(of_hosts);
   std::vector<Result> results{{call.part_P, part.get(), part_bytes}};
-  if (call.squares != nullptr) results.push_back({call.squares, squares.get(), static_cast<Size>(sizeof(double))});
+  if (on_host) results.push_back({call.squares, squares.get(), static_cast<Size>(sizeof(double))});
+  const auto add_squares = [call, mine = size_of(call.n, rank()), device = device()] {
+    tensor::dispatch(device, [&](auto stream) {
+      kernels::sum_squares(stream, call.dtype, call.squares, call.part_P, mine, call.partials, call.piece);
+    });
+  };
   for (HostMemory* buffer : {&full, &part, &outgoing, &incoming, &squares}) memory.push_back(std::move(*buffer));
-  return std::make_unique<StagedTransfer>(compute_, std::move(inner), std::move(memory), std::move(results));
+  return std::make_unique<StagedTransfer>(compute_, std::move(inner), std::move(memory), std::move(results),
+                                          on_device ? std::function<void()>(add_squares) : nullptr);
 }
 
 std::unique_ptr<Transfer> HostStagedBackend::all_to_all_on_device(const AllToAllCall& call) {
