@@ -5,6 +5,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/on_both.h"
 #include "kernels/reduce.h"
+#include "test_main/tree_sum.h"
 
 using namespace lt;
 using namespace lt::kernels;
