@@ -113,16 +113,15 @@ void sum_squares(CpuStream, DType dtype, double* sum, const void* x_N, Size N, d
     });
   });
   // The number of pieces is a power of two, so adding neighbours repeatedly is the tree.
+  double sums[kMostPieces] = {};
   Size pieces = piece == 0 ? 0 : N / piece;
   for (Size i = 0; i < pieces; ++i) {
-    double total = 0;
-    for (Size block = 0; block < blocks_of_piece; ++block) total += partial[i * blocks_of_piece + block];
-    partial[i] = total;
+    for (Size block = 0; block < blocks_of_piece; ++block) sums[i] += partial[i * blocks_of_piece + block];
   }
   for (; pieces > 1; pieces /= 2) {
-    for (Size i = 0; i < pieces / 2; ++i) partial[i] = partial[2 * i] + partial[2 * i + 1];
+    for (Size i = 0; i < pieces / 2; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
   }
-  *sum = pieces > 0 ? partial[0] : 0;
+  *sum = sums[0];
 }
 
 template <>

@@ -17,6 +17,7 @@
 #include "libtrain/dtype.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/optim/optimizer.h"
+#include "libtrain/parallel/determinism.h"
 #include "libtrain/parallel/strategy.h"
 
 namespace lt::config {

@@ -6,7 +6,7 @@
 #include "config/derive.h"
 #include "config/names.h"
 #include "libtrain/error.h"
-#include "libtrain/parallel/strategy.h"
+#include "libtrain/parallel/determinism.h"
 #include "libtrain/plan/plan_cluster.h"
 #include "plan/plan_trial.h"
 #include "plan/shard_sizes.h"

@@ -21,7 +21,7 @@
 #include "device/cuda.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
-#include "libtrain/parallel/strategy.h"
+#include "libtrain/parallel/determinism.h"
 #include "libtrain/version.h"
 #include "plan/plan_text.h"
 #include "record/short_text.h"

@@ -20,6 +20,7 @@
 #include "libtrain/nn/module.h"
 #include "libtrain/nn/transformer_spec.h"
 #include "libtrain/optim/optimizer.h"
+#include "libtrain/parallel/determinism.h"
 #include "libtrain/parallel/strategy.h"
 
 namespace LT_API lt {

@@ -12,6 +12,7 @@
 #include "libtrain/memory/memory_plan.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/optim/optimizer_groups.h"
+#include "libtrain/parallel/determinism.h"
 #include "libtrain/parallel/evaluation.h"
 #include "libtrain/parallel/strategy.h"
 #include "libtrain/tensor/batch.h"

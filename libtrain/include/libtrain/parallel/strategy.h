@@ -4,10 +4,8 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "libtrain/api.h"
-#include "libtrain/dtype.h"
 
 namespace LT_API lt {
 
@@ -41,19 +39,6 @@ inline constexpr Strategy kStrategies[] = {
 // clang-format on
 inline constexpr Strategy Strategy::ddp = kStrategies[0], Strategy::zero1 = kStrategies[1],
                           Strategy::zero2 = kStrategies[2], Strategy::zero3 = kStrategies[3];
-
-// Which runs give the same losses and weights, bit for bit, apart from the same run twice. docs/explanation/numerics.md
-// has the table.
-enum class Determinism : unsigned char {
-  off,      // none
-  on,       // all strategies at the same number of ranks
-  elastic,  // all strategies at all rank counts of elastic_rank_counts()
-};
-
-// Returns the rank counts that give the same bits with Determinism::elastic, in ascending order: the powers of two up
-// to kMostElasticRanks that divide the number of micro-batches in a global batch.
-inline constexpr int kMostElasticRanks = 64;
-std::vector<int> elastic_rank_counts(Size micro_batches);
 
 // Another name of zero3, PyTorch's. It is accepted wherever a strategy's name is read, and never written.
 inline constexpr std::string_view kFsdp = "fsdp";
