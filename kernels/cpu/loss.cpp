@@ -158,10 +158,12 @@ void cross_entropy_in_place(CpuStream stream, const CrossEntropyForward& loss, c
 }
 
 template <>
-void count_targets(CpuStream, float* count, const std::int32_t* targets_N, Size N) {
-  Size counted = 0;
-  for (Size i = 0; i < N; ++i) counted += targets_N[i] != kIgnoredTarget;
-  *count = static_cast<float>(counted);
+void count_targets(CpuStream, float* counts_n, Size n, const std::int32_t* targets_nN, Size N) {
+  for (Size row = 0; row < n; ++row) {
+    Size counted = 0;
+    for (Size i = 0; i < N; ++i) counted += targets_nN[row * N + i] != kIgnoredTarget;
+    counts_n[row] = static_cast<float>(counted);
+  }
 }
 
 template <>

@@ -186,11 +186,13 @@ __global__ void __launch_bounds__(kRowThreads, 2)
   row_gradient<kCount, kPlain, T>(gradient, m, row, row_loss<kCount, kPlain, T>(loss, m, row));
 }
 
-__global__ void count_targets_kernel(float* count, const std::int32_t* targets_N, Size N) {
+// One block for each count.
+__global__ void count_targets_kernel(float* counts_n, const std::int32_t* targets_nN, Size N) {
+  const std::int32_t* const targets_N = targets_nN + blockIdx.x * N;
   double counted = 0;
   for (Size i = threadIdx.x; i < N; i += blockDim.x) counted += targets_N[i] != kIgnoredTarget;
   counted = block_sum(counted);
-  if (threadIdx.x == 0) *count = static_cast<float>(counted);
+  if (threadIdx.x == 0) counts_n[blockIdx.x] = static_cast<float>(counted);
 }
 
 __global__ void target_weight_kernel(float* weight, const float* counts_n, Size n, double targets) {
@@ -282,8 +284,8 @@ void cross_entropy_in_place(CudaStream stream, const CrossEntropyForward& loss, 
 }
 
 template <>
-void count_targets(CudaStream stream, float* count, const std::int32_t* targets_N, Size N) {
-  count_targets_kernel<<<1, kRowThreads, 0, stream_of(stream)>>>(count, targets_N, N);
+void count_targets(CudaStream stream, float* counts_n, Size n, const std::int32_t* targets_nN, Size N) {
+  count_targets_kernel<<<static_cast<unsigned>(n), kRowThreads, 0, stream_of(stream)>>>(counts_n, targets_nN, N);
   check_launch("count_targets");
 }
 

@@ -35,8 +35,8 @@ inline lt::Tensor contribution(int rank, lt::Size n, lt::DType dtype) {
   return tensor_of(values, dtype);
 }
 
-// Element i of the sum over ranks, before it is stored. The values are rounded to the wire's type, also by one rank, and
-// added in tree order, in f64 for an f64 wire and in f32 otherwise.
+// Element i of the sum over ranks, before it is stored. The values are rounded to the wire's type, also by one rank,
+// and added in tree order, in f64 for an f64 wire and in f32 otherwise.
 inline double sum(int ranks, lt::Size i, lt::DType dtype, lt::DType wire) {
   std::vector<double> wide;
   std::vector<float> narrow;

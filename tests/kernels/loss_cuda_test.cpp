@@ -49,7 +49,7 @@ TEST_CASE("cuda: softmax and cross-entropy, by the scale of each row", "[cuda]")
               softmax_forward(s, dtype, at(y), at(x), R, C);
               softmax_backward(s, dtype, at(dx), at(dy), at(y), R, C, add);
               auto *const counted = static_cast<float*>(at(count)), *const factor = static_cast<float*>(at(weight));
-              count_targets(s, counted, targets_at(at(targets)), R);
+              count_targets(s, counted, 1, targets_at(at(targets)), R);
               target_weight(s, factor, counted, 1, static_cast<double>(R));
               cross_entropy_forward(s, {dtype, R, C, at(losses), at(lse), at(x), targets_at(at(targets)), terms});
               cross_entropy_backward(s, {.dtype = dtype,

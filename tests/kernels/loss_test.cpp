@@ -135,13 +135,13 @@ TEST_CASE("cross_entropy with its gradient, z-loss, label smoothing and ignored 
 TEST_CASE("target_weight: targets over counted targets, 0 if none counts", "[kernels]") {
   const std::vector<std::int32_t> targets{3, kIgnoredTarget, 0, kIgnoredTarget, kIgnoredTarget};
   float counts[2] = {}, weight = -1;
-  count_targets(CpuStream{}, &counts[0], targets.data(), 5);
-  count_targets(CpuStream{}, &counts[1], targets.data() + 1, 2);
+  count_targets(CpuStream{}, &counts[0], 1, targets.data(), 5);
+  count_targets(CpuStream{}, &counts[1], 1, targets.data() + 1, 2);
   CHECK(counts[0] == 2);
   CHECK(counts[1] == 1);
   target_weight(CpuStream{}, &weight, counts, 2, 7);
   CHECK(weight == 7.0f / 3);
-  count_targets(CpuStream{}, &counts[0], targets.data() + 3, 2);
+  count_targets(CpuStream{}, &counts[0], 1, targets.data() + 3, 2);
   target_weight(CpuStream{}, &weight, counts, 1, 2);
   CHECK(weight == 0);
   // f32 does not hold the number of targets.

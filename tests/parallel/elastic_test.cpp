@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "examples/adder.h"
 #include "libtrain/optim/optimizer.h"
 #include "libtrain/parallel/engine.h"
+#include "parallel/for_tests.h"
 #include "parallel/partial_sums.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
@@ -19,7 +22,7 @@ using namespace lt_test;
 
 namespace {
 
-constexpr Size kSteps = 3, kMicroBatch = 2, kSeq = 16;
+constexpr Size kSteps = 4, kMicroBatch = 2, kSeq = 16;
 
 enum class Kind { adamw, muon, narrow };  // narrow: moments in bf16, and without masters where the weights are bf16
 enum class Targets { all, ignored, documents };
@@ -46,9 +49,9 @@ struct Case {
 
 constexpr Layout hybrid(int ranks, Recompute recompute) { return {ranks, Strategy::zero3, recompute, true}; }
 
-// Every two of these choices meet in a row, as far as they fit together: model, dtype, optimizer, adapters, dropout,
-// targets and micro-batches with each other and with each layout, and wire, ranks, strategy and recomputation with each
-// other. f16 has one row.
+// Every two of these choices meet in a row: model, dtype, optimizer, adapters, dropout, targets and micro-batches with
+// each other and with each layout; ranks, strategy, recomputation and the wire's dtype with each other. Exceptions:
+// adapters meet neither Muon nor FP8, the own model has neither dropout nor ignored targets, and f16 has one row.
 // clang-format off
 const std::vector<Case> kCases = {
     {"gpt-tiny", Compute::f32, Kind::muon, false, true, Targets::documents, 8, DType::f32,
@@ -134,13 +137,14 @@ struct Trained {
   bool operator==(const Trained&) const = default;
 };
 
-Trained train(const Case& row, const Layout& layout, Determinism deterministic = Determinism::elastic) {
+// On a GPU, as a graph or not.
+Trained train(const Case& row, const Layout& layout, bool as_graph = false) {
   const Group group = ranks().split([&](int rank) { return rank / layout.ranks; }, "some");
   const ParallelOptions parallel{.strategy = layout.strategy,
                                  .shard_size = layout.is_hybrid ? layout.ranks / 2 : 0,
                                  .recompute = layout.recompute,
                                  .reduce_dtype = row.reduce_dtype,
-                                 .deterministic = deterministic};
+                                 .deterministic = Determinism::elastic};
   const EngineOptions options{.micro_batch = kMicroBatch,
                               .accum = row.micro_batches / layout.ranks,
                               .seq = is_own_model(row) ? 1 : kSeq,
@@ -148,6 +152,7 @@ Trained train(const Case& row, const Layout& layout, Determinism deterministic =
                                        : row.dtype == Compute::f16 ? DType::f16
                                                                    : DType::bf16,
                               .device = test_device(),
+                              .cuda_graph = as_graph && test_device() != kCpu,
                               .fp8 = row.dtype == Compute::fp8,
                               .ignored_targets = row.targets == Targets::ignored};
   const std::unique_ptr<nn::Model> model = model_of(row);
@@ -157,6 +162,7 @@ Trained train(const Case& row, const Layout& layout, Determinism deterministic =
     const StepResult result = engine.step(batch_of(row, engine.batch_shape(), step));
     trained.curve.losses.push_back(result.loss()), trained.curve.norms.push_back(result.norm());
   }
+  CHECK(parallel::EngineForTests::graph_launches(engine) == (options.cuda_graph ? kSteps - 2 : 0));
   trained.curve.state = state_checksum(engine, group);
   // Batch i of an evaluation goes to rank i of the group.
   MeanLoss mean;
@@ -172,7 +178,6 @@ Trained train(const Case& row, const Layout& layout, Determinism deterministic =
 
 TEST_CASE("elastic: rank counts, strategies and recomputation give the same bits", "[parallel]") {
   for (const Case& row : kCases) {
-    if (test_device() != kCpu && row.dtype == Compute::f32) continue;
     const Trained expected = train(row, row.layouts[0]);
     CHECK(std::isfinite(expected.curve.norms[0]));
     CHECK(expected.curve.losses[0] != expected.curve.losses.back());
@@ -180,32 +185,47 @@ TEST_CASE("elastic: rank counts, strategies and recomputation give the same bits
       const Layout& layout = row.layouts[i];
       INFO(row.model << " of row " << &row - kCases.data() << " on " << layout.ranks << " ranks, "
                      << layout.strategy.name << (layout.is_hybrid ? ", hybrid" : ""));
-      CHECK(train(row, layout) == expected);
+      CHECK(train(row, layout, i % 2 == 1) == expected);
     }
   }
 }
 
-TEST_CASE("elastic: without it, rank counts differ", "[parallel]") {
-  const Case& row = kCases[5];
-  CHECK_FALSE(train(row, row.layouts[0], Determinism::on) == train(row, row.layouts[2], Determinism::on));
+// The gradients of ranks are then summed where they are, without partial sums.
+TEST_CASE("elastic: a micro-batch on each of four ranks", "[parallel]") {
+  for (const Size micro_batches : {1, 4}) {
+    Case row = kCases[1];
+    row.micro_batches = micro_batches;
+    const Trained expected = train(row, {1, Strategy::ddp, none});
+    for (const Strategy& strategy : kStrategies) {
+      INFO(strategy.name << ", " << micro_batches);
+      CHECK(train(row, {static_cast<int>(micro_batches), strategy, none}) == expected);
+    }
+    if (micro_batches > 1) CHECK(train(row, hybrid(4, none)) == expected);
+  }
 }
 
 TEST_CASE("elastic: micro-steps are added as a tree", "[parallel]") {
+  int differ = 0;  // from a running sum
   for (Size count = 1; count <= 33; ++count) {
     std::vector<float> values;
     for (Size i = 0; i < count; ++i) values.push_back(1.0f / static_cast<float>(3 + i * i));
-    const Tensor whole = Tensor::zeros({1}, DType::f32);
-    std::vector<Tensor> partial(static_cast<std::size_t>(parallel::partial_sums_of(count)));
-    for (Tensor& sum : partial) sum = &sum == &partial.back() ? whole : Tensor::zeros({1}, DType::f32);
-    const parallel::PartialSums sums(whole, partial, count);
-    for (Size i = 0; i < count; ++i) {
-      const auto place = sums.place_of(i);
-      float sum = values[static_cast<std::size_t>(i)];
-      for (const Tensor& addend : place.addends) sum += *addend.data<float>();
-      *place.sum.data<float>() = sum;
-    }
-    CHECK(*whole.data<float>() == tree_sum(values.data(), static_cast<int>(count)));
+    const auto sum_of = [&](parallel::PartialSums sums) {
+      sums.end_in(Tensor::zeros({1}, DType::f32));
+      for (Size i = 0; i < count; ++i) {
+        const auto place = sums.place_of(i);
+        float sum = values[static_cast<std::size_t>(i)];
+        for (const Tensor& addend : place.addends) sum += *addend.data<float>();
+        *place.sum.data<float>() = sum;
+      }
+      return *sums.sum().data<float>();
+    };
+    const float expected = tree_sum(values.data(), static_cast<int>(count));
+    for (const bool shares_sum : {false, true}) CHECK(sum_of({count, 1, kCpu, shares_sum}) == expected);
+    const float in_order = std::accumulate(values.begin(), values.end(), 0.0f);
+    CHECK(sum_of({}) == in_order);
+    differ += in_order != expected;
   }
+  CHECK(differ > 10);
 }
 
 TEST_CASE("elastic: the number of ranks is a power of two", "[parallel]") {

@@ -42,6 +42,17 @@ Curve curve(const Group& group, const ParallelOptions& parallel, const Optimizer
   return train_curve(spec, group, parallel, options, kSteps, groups);
 }
 
+// Every strategy, and a hybrid one of an elastic run, whose replicas add after every micro-batch.
+std::vector<ParallelOptions> layouts() {
+  std::vector<ParallelOptions> all;
+  for (const Strategy& strategy : kStrategies) all.push_back({.strategy = strategy, .deterministic = Determinism::on});
+  if (ranks().size() > 1) {
+    all.push_back(
+        {.strategy = Strategy::zero2, .shard_size = ranks().size() / 2, .deterministic = Determinism::elastic});
+  }
+  return all;
+}
+
 // The points at which one stream after the other sleeps, and at last all of them together.
 std::vector<std::vector<std::string>> delays(const Case& optimizer) {
   std::vector<std::vector<std::string>> sets;
@@ -102,8 +113,7 @@ TEST_CASE("a stream that comes late changes no bit", "[parallel]") {
 TEST_CASE("a rank that comes late changes no bit", "[parallel]") {
   if (ranks().size() == 1) return;  // nothing waits for it
   constexpr int kMostWaits = 64;
-  for (const Strategy& strategy : kStrategies) {
-    const ParallelOptions parallel{.strategy = strategy, .deterministic = Determinism::on};
+  for (const ParallelOptions& parallel : layouts()) {
     for (const Case& optimizer : cases()) {
       const Curve expected = curve(ranks(), parallel, optimizer.groups, false);
       // A fault strikes once, so each wait takes one of its own.
@@ -114,8 +124,8 @@ TEST_CASE("a rank that comes late changes no bit", "[parallel]") {
         for (const int rank : std::set{0, ranks().size() - 1}) {
           const ArmedFault fault(faults_at(points, rank, "sleep=0.003") +
                                  (points == all ? "," + faults_at({"optimizer"}, rank, "device-sleep=0.003") : ""));
-          INFO(strategy.name << " " << optimizer.name << ", " << points.size() << " points from " << points.front()
-                             << " on, rank " << rank);
+          INFO(parallel.strategy.name << " " << optimizer.name << ", " << points.size() << " points from "
+                                      << points.front() << " on, rank " << rank);
           CHECK(curve(ranks(), parallel, optimizer.groups, false) == expected);
           if (world().rank() != rank) continue;
           const bool waits_too = points.front() == "collective";

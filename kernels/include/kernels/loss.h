@@ -63,17 +63,17 @@ void cross_entropy_backward(S stream, const CrossEntropyBackward& loss);
 template <class S>
 void cross_entropy_in_place(S stream, const CrossEntropyForward& loss, const CrossEntropyBackward& gradient);
 
-// count[0] = the number of targets_N that are not kIgnoredTarget, rounded to f32: exact up to 2^24.
+// counts_n[i] = the number of targets_nN[i] that are not kIgnoredTarget, rounded to f32: exact up to 2^24.
 template <class S>
-void count_targets(S stream, float* count, const std::int32_t* targets_N, Size N);
+void count_targets(S stream, float* counts_n, Size n, const std::int32_t* targets_nN, Size N);
 // weight[0] = targets / (the sum of counts_n), or 0 if that sum is 0. It turns the mean over all targets, where ignored
 // ones have loss 0, into the mean over the targets that are not ignored.
 template <class S>
 void target_weight(S stream, float* weight, const float* counts_n, Size n, double targets);
-// Returns the argument `targets` of target_weight() for `ranks` counts of N targets each. It is rounded like the
-// counts, so the weight is exactly 1 if no target is ignored.
-inline double all_targets(Size N, Size ranks) {
-  return static_cast<double>(static_cast<float>(N)) * static_cast<double>(ranks);
+// Returns the argument `targets` of target_weight() for n counts of N targets each. It is rounded like the counts, so
+// the weight is exactly 1 if no target is ignored.
+inline double all_targets(Size N, Size n) {
+  return static_cast<double>(static_cast<float>(N)) * static_cast<double>(n);
 }
 
 }  // namespace lt::kernels

@@ -14,7 +14,7 @@ namespace lt::kernels {
 inline constexpr Size kLongestRun = 512;
 
 // sum[0] = sum of x_N^2 in double, over fixed blocks of kSumBlock elements added in order. x has any floating dtype.
-// With `piece` > 0, x consists of equal pieces of so many elements, a power of two and at most kMostPieces of them. The
+// With `piece` > 0, x consists of pieces of `piece` elements. Their number is a power of two, at most kMostPieces. The
 // blocks of each piece are added in order, and the sums of pieces in tree order (sum_ranks()). So the sum of an array
 // is the sum of its halves' sums, bit for bit.
 inline constexpr Size kSumBlock = 4096, kMostPieces = 64;

@@ -75,11 +75,13 @@ struct Call {
 
   void require_squares(const SumOfSquares& of, const Tensor& part, const Tensor& full) const {
     const Tensor& squares = of.sum;
-    const Size pieces = of.piece > 0 ? part.elements() / of.piece : 1;
-    if (pieces * of.piece != (of.piece > 0 ? part.elements() : 0) || pieces > kernels::kMostPieces ||
-        (pieces & (pieces - 1)) != 0) {
-      fail("squares", fmt::format("pieces of which the part of {} elements has a power of two", part.elements()),
-           fmt::format("pieces of {}", of.piece));
+    const Size n = part.elements(), pieces = of.piece > 0 ? n / of.piece : 1;
+    const bool are_whole = of.piece <= 0 || pieces * of.piece == n;
+    if (!are_whole || of.piece < 0 || pieces > kernels::kMostPieces || (pieces & (pieces - 1)) != 0) {
+      fail("squares.piece",
+           fmt::format("0, or elements of which a part of {} has 1, 2, 4, ... or {} times as many", n,
+                       kernels::kMostPieces),
+           std::to_string(of.piece));
     }
     if (squares.dtype() != DType::f64) fail("squares", "f64", std::string(dtype_name(squares.dtype())));
     if (squares.elements() != 1) fail("squares", "one number", "shape " + to_string(squares.shape()));
@@ -131,6 +133,8 @@ void start_all_gather(Work::State& state, const Tensor& full, const Tensor& part
   state.hold(full), state.hold(part);
   state.transfer = state.backend->all_gather({full.device(), full.dtype(), full.elements(), full.data(), part.data()});
 }
+
+static_assert(Group::kMostAddends == kernels::kMostAddends);
 
 void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& full, DType wire,
                           std::span<const Tensor> addends, const SumOfSquares& squares, bool is_first_half = false) {

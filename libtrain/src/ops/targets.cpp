@@ -35,7 +35,8 @@ Tensor weight_of(const LossOptions& options, const Tensor& targets) {
   const Tensor count = Tensor::empty({1}, DType::f32, targets.device()),
                weight = Tensor::empty({1}, DType::f32, targets.device());
   tensor::dispatch(targets.device(), [&](auto s) {
-    kernels::count_targets(s, count.template data<float>(), targets.template data<std::int32_t>(), targets.elements());
+    kernels::count_targets(s, count.template data<float>(), 1, targets.template data<std::int32_t>(),
+                           targets.elements());
     kernels::target_weight(s, weight.template data<float>(), count.template data<float>(), 1,
                            kernels::all_targets(targets.elements(), 1));
   });

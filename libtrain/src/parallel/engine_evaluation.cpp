@@ -47,7 +47,7 @@ void Engine::Impl::evaluate(const Batch& given) {
   copy(own.narrow(0, 0, 1), in_f32(model.loss(batch)).view({1}));
   if (targets.defined() && targets.dtype() == DType::i32) {
     tensor::dispatch(options.device, [&](auto stream) {
-      kernels::count_targets(stream, counted.template data<float>(), targets.template data<std::int32_t>(),
+      kernels::count_targets(stream, counted.template data<float>(), 1, targets.template data<std::int32_t>(),
                              targets.elements());
     });
   } else {

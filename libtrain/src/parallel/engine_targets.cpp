@@ -55,15 +55,13 @@ Tensor Engine::Impl::count_targets(const Tensor& own) {
   const Tensor weight = scalars.outcome.member(&parallel::StepReport::target_weight);
   const Size each = own.elements() / options.accum;  // of a micro-batch: few enough to be exact in f32
   tensor::dispatch(options.device, [&](auto stream) {
-    for (Size micro = 0; micro < options.accum; ++micro) {
-      kernels::count_targets(stream, own_count.template data<float>() + micro,
-                             own.template data<std::int32_t>() + micro * each, each);
-    }
+    kernels::count_targets(stream, own_count.template data<float>(), options.accum, own.template data<std::int32_t>(),
+                           each);
   });
   control.all_gather("targets", counts, own_count).wait();
   tensor::dispatch(options.device, [&](auto stream) {
     kernels::target_weight(stream, weight.template data<float>(), counts.template data<float>(), counts.elements(),
-                           kernels::all_targets(own.elements(), control.size()));
+                           kernels::all_targets(each, counts.elements()));
   });
   return weight;
 }

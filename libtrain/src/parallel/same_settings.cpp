@@ -42,7 +42,8 @@ void add(Settings& all, const ParallelOptions& parallel) {
   all.add("recompute", nn::kRecomputeNames[static_cast<std::size_t>(parallel.recompute)]);
   all.add("recompute_every", parallel.recompute_every);
   all.add("reduce_dtype", dtype_name(parallel.reduce_dtype));
-  all.add("deterministic", static_cast<int>(parallel.deterministic));
+  constexpr std::string_view kDeterminism[] = {"off", "on", "elastic"};
+  all.add("deterministic", kDeterminism[static_cast<std::size_t>(parallel.deterministic)]);
 }
 
 void add(Settings& all, const EngineOptions& step) {

@@ -50,20 +50,11 @@ ShardedUnit::ShardedUnit(const std::string& name, const std::vector<nn::NamedPar
   if (is_sharded(sharding_.strategy.gradients) || needs_accumulator) {
     gradient_part_ = flat_zeros(trained_.shard().size, DType::f32, device, MemoryOwner::gradients);
   }
-  if (sharding_.elastic) make_partial_sums();
-}
-
-// The part of the reduced gradient can hold the largest partial sum, unless it receives the sums that replicas add.
-void ShardedUnit::make_partial_sums() {
+  if (!sharding_.elastic) return;
+  // The sums that replicas add arrive in gradient_part_.
   const bool are_of_replicas = sharding_.replicas_add_each_micro_batch();
-  const Size elements = are_of_replicas ? own_part(trained_).size : trained_.shard().size;
-  const int count = partial_sums_of(sharding_.accum);
-  for (int i = 0; i < count; ++i) {
-    const bool is_largest = i + 1 == count;
-    partial_sums_.push_back(is_largest && !are_of_replicas
-                                ? gradient_part_
-                                : flat_zeros(elements, DType::f32, sharding_.device, MemoryOwner::gradients));
-  }
+  sums_ = PartialSums(sharding_.accum, are_of_replicas ? own_part(trained_).size : trained_.shard().size, device,
+                      !are_of_replicas);
 }
 
 // The slots may outlive the unit and its names.
@@ -88,10 +79,9 @@ void ShardedUnit::make_shared() {
     if (!gradient_part_.defined()) gradient_part_ = shard_of(gradient_);
   }
   const UnitPart own = own_part(trained_);
-  const Tensor summed = sharding_.replicas_add_each_micro_batch()
-                            ? gradient_part_.narrow(0, own.begin - trained_.shard().begin, own.size)
-                            : gradient_part_;
-  sums_ = sharding_.elastic ? PartialSums(summed, partial_sums_, sharding_.accum) : PartialSums(summed);
+  sums_.end_in(sharding_.replicas_add_each_micro_batch()
+                   ? gradient_part_.narrow(0, own.begin - trained_.shard().begin, own.size)
+                   : gradient_part_);
 }
 
 void ShardedUnit::bind_model() {
@@ -179,10 +169,11 @@ void ShardedUnit::complete_gradients() {
 }
 
 void ShardedUnit::start_reduce(Size micro_step, bool is_last) {
-  micro_step_ = micro_step;
-  wait_exposed(replica_sum_, Activity::reduce_exposed);  // it reads gradient_part_
-  const PartialSums::Place place =
-      sharding_.replicas_add_each_micro_batch() ? PartialSums::Place{{}, gradient_part_} : sums_.place_of(micro_step);
+  PartialSums::Place place = sums_.place_of(micro_step);
+  if (sharding_.replicas_add_each_micro_batch()) {
+    finish_replica_sum();  // of the micro-step before, which reads gradient_part_
+    replica_place_ = std::exchange(place, {{}, gradient_part_});
+  }
   reduction_ = sharding_.reduce.reduce_scatter(
       trained_.layout().name() + " gradients", place.sum, gradient_, sharding_.reduce_dtype, place.addends,
       is_last && reduction_ends_on_this_group() ? sum_of_squares() : SumOfSquares());
@@ -195,10 +186,12 @@ void ShardedUnit::finish_reduce() {
     gradient_ = Tensor();
   }
   if (!sharding_.replicas_add_each_micro_batch()) return;
-  const PartialSums::Place place = sums_.place_of(micro_step_);
-  replica_sum_ = sharding_.replicas.reduce_scatter(trained_.layout().name() + " gradients across replicas", place.sum,
-                                                   gradient_part_, sharding_.replica_dtype, place.addends);
+  replica_sum_ =
+      sharding_.replicas.reduce_scatter(trained_.layout().name() + " gradients across replicas", replica_place_.sum,
+                                        gradient_part_, sharding_.replica_dtype, replica_place_.addends);
 }
+
+void ShardedUnit::finish_replica_sum() { wait_exposed(replica_sum_, Activity::reduce_exposed); }
 
 void ShardedUnit::start_gradient_exchange() {
   if (sharding_.replicas.size() > 1) {
@@ -206,7 +199,7 @@ void ShardedUnit::start_gradient_exchange() {
     const profile::ActivityScope activity(Activity::reduce_exposed);
     if (sharding_.elastic) {
       replica_sum_.wait();
-      sharding_.replicas.all_gather(name, gradient_part_, sums_.whole()).wait();
+      sharding_.replicas.all_gather(name, gradient_part_, sums_.sum()).wait();
     } else {
       sharding_.replicas.all_reduce(name, gradient_part_, sharding_.replica_dtype);
     }
@@ -219,6 +212,7 @@ void ShardedUnit::start_gradient_exchange() {
 void ShardedUnit::finish_gradient_exchange() { wait_exposed(exchange_, Activity::reduce_exposed); }
 
 SumOfSquares ShardedUnit::sum_of_squares() const {
+  static_assert(kMostElasticRanks == kernels::kMostPieces);
   return {squares_, sharding_.elastic ? trained_.layout().padded() / kMostElasticRanks : 0};
 }
 

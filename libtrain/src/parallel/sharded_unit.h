@@ -69,7 +69,9 @@ class ShardedUnit {
   // Adds a micro-step's gradients over ranks, and to earlier micro-steps of this step. With `is_last` also starts
   // sum_squares() if no further reduction follows.
   void start_reduce(Size micro_step, bool is_last);
+  // If replicas add after every micro-batch, also starts their sum.
   void finish_reduce();
+  void finish_replica_sum();
   bool reducing() const { return reduction_.pending(); }
   // Call after the step's last reduction: ends the sum across replicas, and gathers to all ranks if the optimizer is
   // replicated.
@@ -107,8 +109,6 @@ class ShardedUnit {
 
  private:
   void close_gradients();
-  // Allocates the partial sums of PartialSums.
-  void make_partial_sums();
   SumOfSquares sum_of_squares() const;
   // The elements that no other rank writes: the shard, divided equally among the replicas.
   UnitPart own_part(const GatheredParameters& parameters) const;
@@ -129,12 +129,11 @@ class ShardedUnit {
   UnitOptimizer optimizer_;
   UnitMatrices matrices_;
 
-  Tensor master_;                     // full or shard, by the optimizer's placement
-  Tensor gradient_;                   // f32, full; if sharded, only between bind_gradients() and finish_reduce()
-  Tensor gradient_part_;              // this rank's part of the reduced gradient
-  std::vector<Tensor> partial_sums_;  // f32, of a part, or of a replica's share of it
-  PartialSums sums_;                  // of micro-steps
-  Size micro_step_ = 0;               // of reduction_
+  Tensor master_;         // full or shard, by the optimizer's placement
+  Tensor gradient_;       // f32, full; if sharded, only between bind_gradients() and finish_reduce()
+  Tensor gradient_part_;  // this rank's part of the reduced gradient
+  PartialSums sums_;      // of gradient_part_, or of this replica's share of it if replicas add after every micro-batch
+  PartialSums::Place replica_place_;  // of the leaf that replicas add
   Tensor squares_;                    // sum of squares of gradient_part_: [1], f64
   bool gradients_bound_ = false;
   Work reduction_, replica_sum_, exchange_;

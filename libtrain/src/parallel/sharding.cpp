@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <string>
 #include <utility>
@@ -77,8 +78,10 @@ void require_trainable(const Group& world, const ParallelOptions& parallel, cons
   shard_group_size(world, parallel);
   const auto ranks = static_cast<unsigned>(world.size());
   if (parallel.deterministic == Determinism::elastic && (!std::has_single_bit(ranks) || ranks > kMostElasticRanks)) {
-    throw UsageError("engine", "ranks", fmt::format("a power of two up to {} in an elastic run", kMostElasticRanks),
-                     std::to_string(ranks));
+    throw UsageError(
+        "engine", "ranks", fmt::format("a power of two up to {} in an elastic run", kMostElasticRanks),
+        std::to_string(ranks),
+        fmt::format("the nearest below is {}", std::min<unsigned>(std::bit_floor(ranks), kMostElasticRanks)));
   }
 }
 

@@ -117,6 +117,9 @@ void UnitSchedule::finish_reductions_but(std::size_t outstanding) {
     const Reduction oldest = reducing_.front();
     reducing_.pop_front();
     at(oldest.unit).finish_reduce();
+    // At most one sum over replicas is in flight, because each holds memory.
+    if (added_by_replicas_ >= 0) at(added_by_replicas_).finish_replica_sum();
+    added_by_replicas_ = sharding_.replicas_add_each_micro_batch() ? oldest.unit : -1;
     if (oldest.is_last) at(oldest.unit).start_gradient_exchange();
   }
 }

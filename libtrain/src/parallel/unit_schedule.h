@@ -61,6 +61,7 @@ class UnitSchedule final : public nn::UnitObserver {
     bool is_last;  // the unit's last reduction in the step
   };
   std::deque<Reduction> reducing_;  // oldest first
+  int added_by_replicas_ = -1;      // the unit whose sum over replicas may be in flight; -1: none
 };
 
 }  // namespace lt::parallel

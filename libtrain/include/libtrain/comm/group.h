@@ -63,18 +63,20 @@ struct Message {
   Tensor values = {};
 };
 
-// Where a sum of squares goes, and its order. With `piece` > 0, the numbers consist of pieces of so many elements, a
-// power of two of them and at most 64. The sum over ranks, in tree order, then does not depend on the number of ranks.
+// Where a sum of squares goes, and its order.
 struct SumOfSquares {
-  Tensor sum = {};  // f64, one element; undefined: none is wanted
-  Size piece = 0;   // elements
+  Tensor sum = {};  // f64, one element; undefined: no sum is wanted
+  // Elements of a piece. The numbers are 1, 2, 4, ... or 64 pieces, whose sums are added in tree order. So if ranks
+  // hold equal shares of some pieces, the sum over ranks, in tree order, does not depend on the number of ranks. 0: no
+  // pieces.
+  Size piece = 0;
 };
 
 // Collectives throw UsageError for arguments that break the rules below, and BrokenCommError if communication fails.
 // Functions that make a group throw CommError if it cannot be set up.
 class Group {
  public:
-  static constexpr int kMostAddends = 32;
+  static constexpr int kMostAddends = 32;  // of reduce_scatter()
   // A group of one rank.
   Group();
   explicit Group(std::shared_ptr<comm::GroupBackend> backend);
@@ -112,13 +114,13 @@ class Group {
   // result to `part`. `part` is as in all_gather(); the rest of `full` stays unchanged. The addends have the dtype and
   // the size of `part`; one of them may be `part`. There are at most kMostAddends. If squares.sum (f64, one element) is
   // defined, it receives the sum of the squares of the new `part`.
-  // `full` has dtype f32, f64 or bf16, and so has `wire`, the dtype in which values travel. The values of every rank are
-  // rounded to it, also of a single rank. They are added in f32 (f64 if `wire` is f64) in tree order: pairs of ranks,
-  // then pairs of pairs, and so on; the last of an odd number moves up unchanged. So the result depends on no algorithm,
-  // timing or device.
-  // CUDA ranks add in two stages if all shards have one size and every host has the same number of consecutive ranks:
-  // first the ranks of each host, then the hosts, each in tree order. If the number of ranks per host is a power of
-  // two, the bits are those of one stage. Sums of hosts travel as f32 (f64 if `wire` is f64).
+  // `full` has dtype f32, f64 or bf16, and so has `wire`, the dtype in which values travel. The values of every rank
+  // are rounded to it, also of a single rank. They are added in f32 (f64 if `wire` is f64) in tree order: pairs of
+  // ranks, then pairs of pairs, and so on; the last of an odd number moves up unchanged. So the result depends on no
+  // algorithm, timing or device. CUDA ranks add in two stages if all shards have one size and every host has the same
+  // number of consecutive ranks: first the ranks of each host, then the hosts, each in tree order. If the number of
+  // ranks per host is a power of two, the bits are those of one stage. Sums of hosts travel as f32 (f64 if `wire` is
+  // f64).
   Work reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire,
                       std::span<const Tensor> addends = {}, const SumOfSquares& squares = {}) const;
   // Sums `full` over all ranks in place, with the same bits as reduce_scatter() followed by all_gather(). On return

@@ -16,7 +16,8 @@ class BatchSource {
 
   // Returns this rank's rows of the next step: BatchShape::samples() rows. Row i is sample p + BatchShape::sample_of(i)
   // of the run, where p is the position: the argument of the last seek(), or 0. Each call advances it by the samples of
-  // a step over all ranks. The rows must stay valid until the next call. An exception ends the run.
+  // a step over all ranks. A source that gives other rows still trains, but elastic runs (Determinism::elastic) then
+  // have other bits at each number of ranks. The rows must stay valid until the next call. An exception ends the run.
   virtual Batch next() = 0;
   // Sets the position: `samples` samples of the run, over all ranks, are consumed. A run calls this before each next(),
   // so it must cost nothing if the position does not change.

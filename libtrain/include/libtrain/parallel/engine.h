@@ -202,7 +202,8 @@ class Engine {
   // Returns the whole gradient of one parameter, on the CPU. Throws UsageError unless `parameter` is the name of a
   // trained parameter. All ranks must call it, with the same name.
   Tensor gradient(const std::string& parameter) const;
-  // Returns the L2 norms of the gradients of all trained parameters, in order of units. All ranks must call it.
+  // Returns the L2 norms of the gradients of all trained parameters, in order of units. All ranks must call it. The
+  // last bits depend on the number of ranks and the shard size, in elastic runs too.
   std::vector<GradientNorm> gradient_norms() const;
 
   // Returns how much of the model each optimizer group trains, in order of groups.
