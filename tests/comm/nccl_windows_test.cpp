@@ -95,6 +95,24 @@ TEST_CASE("nccl: reduce_scatter in windows adds as CPU ranks do", "[comm][nccl]"
       CHECK(values_of(device_part) == values_of(part));
       CHECK(values_of(sliced_part) == values_of(part));
       CHECK(values_of(sliced_squares) == values_of(squares));
+      // Several addends, and squares by pieces, which slices do not respect.
+      const Tensor other = like(part, 0.25), device_other = on_device(other);
+      const Size piece = part.elements() / (n > 1024 ? 4 : 1);
+      cpu().reduce_scatter("cpu", part, full, wire, {{other, part}}).wait();
+      {
+        const lt::memory::AllocationScope scope(memory.windows, gpu());
+        group
+            .reduce_scatter("in windows", device_part, device_full, wire, {{device_other, device_part}},
+                            {squares, piece})
+            .wait();
+        slices
+            .reduce_scatter("in slices", sliced_part, device_full, wire, {{device_other, sliced_part}},
+                            {sliced_squares, piece})
+            .wait();
+      }
+      CHECK(values_of(device_part) == values_of(part));
+      CHECK(values_of(sliced_part) == values_of(part));
+      CHECK(values_of(sliced_squares) == values_of(squares));
     }
   }
 }
