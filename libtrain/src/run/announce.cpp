@@ -111,8 +111,6 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   return lines;
 }
 
-bool is_elastic(const Config& config) { return config.train.deterministic == Determinism::elastic; }
-
 // True if the learning rates of the steps that are done are those of the present schedule.
 bool had_same_rates(const Config& earlier, const Schedule& now, Size steps_done) {
   const Schedule before = config::schedule_of(earlier);

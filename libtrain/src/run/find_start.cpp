@@ -231,7 +231,7 @@ FromMemory Finder::load_from(const saver::MemoryRestore& memory, Size newest_on_
 // What a checkpoint of the last start would say. It ran on this host, so auto was the same device.
 void Finder::add_last_start(checkpoint::RunState& state) const {
   std::optional<Config> last = config::config_of_run(resolved_.run.dir, resolved_.config.models);
-  if (!last || last->train.deterministic != Determinism::elastic) return;
+  if (!last || !is_elastic(*last)) return;
   const DeviceType device = last->train.device.value_or(best_device());
   last->train.device = device;
   if (!last->train.dtype && resolved_.config.derived.contains("train.dtype")) {

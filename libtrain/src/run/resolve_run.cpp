@@ -70,7 +70,7 @@ Size global_batch_of(const Config& saved, const std::string& step_directory) {
 void keep_values(Config& config, const Group& group) {
   TrainConfig& train = config.train;
   const bool keeps_dtype = !train.dtype && !train.tf32;
-  const bool keeps_batch = train.deterministic == Determinism::elastic && train.global_batch == 0;
+  const bool keeps_batch = is_elastic(config) && train.global_batch == 0;
   if (!keeps_dtype && !keeps_batch) return;
   Kept kept;
   collectively(group, [&] {

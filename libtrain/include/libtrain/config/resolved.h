@@ -78,7 +78,7 @@ struct Resolved {
   Size steps() const { return schedule.steps; }
   void set_steps(Size steps) { schedule.steps = config.train.steps = steps; }
   BatchShape batch_shape(int rank, int ranks) const {
-    return {step.micro_batch, step.accum, step.seq, rank, ranks, parallel.deterministic == Determinism::elastic};
+    return {step.micro_batch, step.accum, step.seq, rank, ranks, is_elastic(config)};
   }
 };
 
