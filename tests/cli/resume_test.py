@@ -413,12 +413,15 @@ class Resume(TrainingTest):
         self.assert_same_bits("moved", "whole")
 
     def test_an_elastic_run_continues_from_copies_in_memory(self):
-        options = ("--train.deterministic=elastic", "--train.accum=2", "--checkpoint.memory_every=1")
+        options = ("--train.accum=2", "--checkpoint.memory_every=1")
         kill = {"LTRAIN_FAULT": "step:0:5:kill"}
-        # Options of the second start, and what it says.
-        for i, (more, said) in enumerate((((), "the bits continue at step [45], "), (("--train.global_batch=8",),
-                                          "the bits end after step [34]: train.global_batch: 4 before, 8 now\n"))):
-            self.assertNotEqual(self.train(*options, run=f"r{i}", environment=kill).returncode, 0)
+        # train.deterministic of the first start, options of the second one, and what it says.
+        for i, (before, more, said) in enumerate((
+                ("elastic", (), "the bits continue at step [45], "),
+                ("elastic", ("--train.global_batch=8",), "the bits end after step [34]: train.global_batch: 4 before, 8 now\n"),
+                ("true", ("--train.accum=2",), 'the bits end after step [34]: train.deterministic: "true" before, "elastic" now\n'))):
+            done = self.train(f"--train.deterministic={before}", *options, run=f"r{i}", environment=kill)
+            self.assertNotEqual(done.returncode, 0)
             out = self.trained("--train.deterministic=elastic", "--checkpoint.memory_every=1", *more, run=f"r{i}")
             self.assertRegex(out, "resuming from memory of the hosts at step [45]")
             self.assertRegex(out, said)
