@@ -28,9 +28,9 @@ struct Kept {
 std::optional<Kept> kept_from(const std::string& folder, const Models& models) {
   const std::string step = config::step_at(folder);
   if (step.empty()) return std::nullopt;
-  const std::optional<checkpoint::RunState> state = config::state_at(step);
-  if (!state || state->config.empty()) return std::nullopt;
-  const std::optional<Config> saved = config::known_config(*state, models);
+  const checkpoint::RunState state = checkpoint::read_state(step);
+  if (state.config.empty()) return std::nullopt;
+  const std::optional<Config> saved = config::known_config(state, models);
   if (!saved) return std::nullopt;
   return Kept{saved->train.dtype, global_batch_of(*saved, step)};
 }
