@@ -373,7 +373,8 @@ class Resume(TrainingTest):
             self.assertIn("global_batch = 8", (self.folder / at / key).read_text())
         self.assertEqual(json.loads((self.folder / "run/checkpoints/step-00000002/manifest.json").read_text())["threads_per_rank"], 1)
         # A given accum yields. The planner agrees.
-        self.assertEqual(killed("--train.accum=3", ranks=2, at=4), [same, "global batch: 8 (as in the checkpoint), so accum 2 on 2 ranks", continues(3)])
+        self.assertEqual(killed("--train.accum=3", ranks=2, at=4),
+                         [same, "global batch: 8 (as in the checkpoint), so accum 2 on 2 ranks; train.accum=3 is not used", continues(3)])
         plan = program.run("plan", *LAYERS, elastic, "--train.micro_batch=2", "--ranks", 2, f"--run.dir={self.folder}/run")
         self.assertIn(", 128 tokens a step on 2 ranks\n", plan.stdout, plan.stderr)
         config = ("--config", self.folder / "run/config.toml")

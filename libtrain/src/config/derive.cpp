@@ -242,15 +242,18 @@ void set_accum(Config& config, int ranks) {
                        fmt::format("a multiple of {} ranks x micro_batch {}", ranks, train.micro_batch),
                        std::to_string(train.global_batch), hint);
     }
-    const auto in_file = [&](const char* key) {
+    const auto origin_of = [&](const char* key) {
       const auto origin = config.origins.find(key);
-      return origin != config.origins.end() && is_file(origin->second);
+      return origin == config.origins.end() ? std::string() : origin->second;
     };
+    const auto in_file = [&](const char* key) { return !origin_of(key).empty() && is_file(origin_of(key)); };
+    // A global batch that a resume keeps takes precedence over any accum. The start says so.
+    const bool is_kept = origin_of("train.global_batch") == kFromCheckpoint;
     // The config.toml of a run has the accum of its ranks and its micro_batch. Another file contradicts itself.
     const bool is_whole = in_file("train.micro_batch") && in_file("train.global_batch");
     const bool of_other_ranks =
         in_file("train.accum") && (!is_whole || train.global_batch / train.micro_batch % train.accum == 0);
-    if (!of_other_ranks && train.accum != TrainConfig().accum && train.accum != accum) {
+    if (!is_kept && !of_other_ranks && train.accum != TrainConfig().accum && train.accum != accum) {
       throw UsageError("config", "train.accum",
                        fmt::format("{}, which follows from train.global_batch {} on {} ranks with micro_batch {}",
                                    accum, train.global_batch, ranks, train.micro_batch),

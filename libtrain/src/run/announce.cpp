@@ -241,8 +241,11 @@ void announce(Run& run) {
             : "");
     const auto batch = resolved.config.origins.find("train.global_batch");
     if (batch != resolved.config.origins.end() && batch->second == config::kFromCheckpoint) {
-      say("global batch: {} (as in the checkpoint), so accum {} on {}", shape.global_samples(), shape.accum,
-          recorder::counted(shape.ranks, "rank"));
+      const Size given = resolved.given_accum;
+      say("global batch: {} (as in the checkpoint), so accum {} on {}{}", shape.global_samples(), shape.accum,
+          recorder::counted(shape.ranks, "rank"),
+          given == TrainConfig().accum || given == shape.accum ? ""
+                                                               : fmt::format("; train.accum={} is not used", given));
     }
   }
   if (config::has_own_optimizers(resolved.config)) {

@@ -82,7 +82,7 @@ void keep_values(Config& config, const Group& group) {
     config.origins["train.dtype"] = config::kFromCheckpoint, config.derived.insert("train.dtype");
   }
   if (keeps_batch && kept.global_batch > 0) {
-    train.global_batch = kept.global_batch, train.accum = TrainConfig().accum;
+    train.global_batch = kept.global_batch;
     config.origins["train.global_batch"] = config::kFromCheckpoint;
   }
 }
