@@ -170,7 +170,7 @@ ExitCode run_launch(Options& options, const CLI::App& app, const Invocation& inv
   if (!trains) return run_once(launch);
   const Config config = config_of(command, models);
   // A wrong number of ranks shows before they start.
-  if (config.train.deterministic == Determinism::elastic) config::with_accum(config, launch.ranks);
+  if (config.train.deterministic == Determinism::elastic) config::with_batch(config, launch.ranks);
   return supervise(launch, config);
 }
 

@@ -367,23 +367,23 @@ class Resume(TrainingTest):
             return bits(done.stdout)
 
         same = "deterministic: elastic; the same bits on 1, 2 and 4 ranks, with 1 thread a rank"
+        continues = "the bits continue at step {}, as in a run without a stop, with the same build and kind of device".format
         self.assertEqual(killed(ranks=4, at=3), [same])
         for key, at in (("config.toml", "run"), ("manifest.json", "run/checkpoints/step-00000002")):
             self.assertIn("global_batch = 8", (self.folder / at / key).read_text())
         self.assertEqual(json.loads((self.folder / "run/checkpoints/step-00000002/manifest.json").read_text())["threads_per_rank"], 1)
         # A given accum yields. The planner agrees.
-        self.assertEqual(killed("--train.accum=3", ranks=2, at=4), [same, "global batch: 8 (as in the checkpoint), so accum 2 on 2 ranks",
-                                                                    "the bits continue at step 3, as in a run without a stop"])
+        self.assertEqual(killed("--train.accum=3", ranks=2, at=4),
+                         [same, "global batch: 8 (as in the checkpoint), so accum 2 on 2 ranks; train.accum=3 is not used", continues(3)])
         plan = program.run("plan", *LAYERS, elastic, "--train.micro_batch=2", "--ranks", 2, f"--run.dir={self.folder}/run")
         self.assertIn(", 128 tokens a step on 2 ranks\n", plan.stdout, plan.stderr)
         config = ("--config", self.folder / "run/config.toml")
-        self.assertEqual(killed(*config, ranks=1, at=5), [same, "the bits continue at step 4, as in a run without a stop"])
+        self.assertEqual(killed(*config, ranks=1, at=5), [same, continues(4)])
         # Another run begins with the batch of the checkpoint, and with another one ends the bits.
         begin = f"--checkpoint.resume={self.folder}/run/checkpoints/step-00000004"
         self.assertEqual(bits(self.trained(elastic, begin, "--parallel.strategy=zero2", "--parallel.recompute=full", run="branch", ranks=4,
                                            **steps)),
-                         [same, "global batch: 8 (as in the checkpoint), so accum 1 on 4 ranks",
-                          "the bits continue at step 5, as in a run without a stop"])
+                         [same, "global batch: 8 (as in the checkpoint), so accum 1 on 4 ranks", continues(5)])
         out = self.trained(elastic, begin, "--train.global_batch=16", "--optim.clip=0.5", run="more", **steps)
         self.assertIn("\nthe bits end after step 4: optim.clip: 1.0 before, 0.5 now; train.global_batch: 8 before, 16 now\n", out)
         done = self.train(elastic, begin, run="threads", environment={"OMP_NUM_THREADS": "2"}, **steps)
@@ -409,17 +409,20 @@ class Resume(TrainingTest):
             done = self.train(*options, f"--parallel.strategy={strategy}", model=(), run="moved", ranks=ranks, steps=8, environment=kill)
             self.assertEqual(done.returncode == 0, not killed_at, done.stderr)
             if ranks != 4 or not killed_at:
-                self.assertRegex(done.stdout, "(?m)^the bits continue at step [0-9]+, as in a run without a stop$")
+                self.assertRegex(done.stdout, "(?m)^the bits continue at step [0-9]+, ")
         self.assertEqual(sorted({row["step"] for row in self.lines("moved") if "loss_hex" in row}), list(range(1, 9)))
         self.assert_same_bits("moved", "whole")
 
     def test_an_elastic_run_continues_from_copies_in_memory(self):
-        options = ("--train.deterministic=elastic", "--train.accum=2", "--checkpoint.memory_every=1")
+        options = ("--train.accum=2", "--checkpoint.memory_every=1")
         kill = {"LTRAIN_FAULT": "step:0:5:kill"}
-        # Options of the second start, and what it says.
-        for i, (more, said) in enumerate((((), "the bits continue at step [45], "), (("--train.global_batch=8",),
-                                          "the bits end after step [34]: train.global_batch: 4 before, 8 now\n"))):
-            self.assertNotEqual(self.train(*options, run=f"r{i}", environment=kill).returncode, 0)
+        # train.deterministic of the first start, options of the second one, and what it says.
+        for i, (before, more, said) in enumerate((
+                ("elastic", (), "the bits continue at step [45], "),
+                ("elastic", ("--train.global_batch=8",), "the bits end after step [34]: train.global_batch: 4 before, 8 now\n"),
+                ("true", ("--train.accum=2",), 'the bits end after step [34]: train.deterministic: "true" before, "elastic" now\n'))):
+            done = self.train(f"--train.deterministic={before}", *options, run=f"r{i}", environment=kill)
+            self.assertNotEqual(done.returncode, 0)
             out = self.trained("--train.deterministic=elastic", "--checkpoint.memory_every=1", *more, run=f"r{i}")
             self.assertRegex(out, "resuming from memory of the hosts at step [45]")
             self.assertRegex(out, said)

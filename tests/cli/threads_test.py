@@ -36,6 +36,16 @@ class Threads(training.TrainingTest):
         core = min(os.sched_getaffinity(0))
         self.assertEqual(self.start("taskset", "--cpu-list", str(core)), (1, "1 core of this host over 2 ranks"))
 
+    def test_the_ranks_of_an_elastic_run_have_the_same_number(self):
+        for deterministic in ("true", "elastic"):
+            train = (program.ltrain(), "train", *training.LAYERS, "--train.steps=0", "--train.device=cpu",
+                     f"--train.deterministic={deterministic}", f"--run.dir={self.folder}/{deterministic}")
+            command = [*program.launched("", ranks=2)[:-3], "-n", "1", "env", "OMP_NUM_THREADS=2", *train, ":", "-n", "1", *train]
+            done = subprocess.run(command, env=program.clean_environment(), capture_output=True, text=True, timeout=60)
+            self.assertEqual((self.folder / deterministic).exists(), deterministic == "true", done.stderr)
+        self.assert_error(done, 2, "[config] threads a rank: expected the same on all ranks of an elastic run on processors, got 2 on rank 0 "
+                          "and 1 on rank 1", "set OMP_NUM_THREADS to one number on all ranks")
+
     def test_what_slurm_grants_a_task_counts(self):
         self.assertEqual(self.start(environment={"SLURM_CPUS_PER_TASK": "1"}), (1, "SLURM_CPUS_PER_TASK=1"))
 

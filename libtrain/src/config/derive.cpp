@@ -186,7 +186,7 @@ Config with_derived(Config given) {
 Config complete(const Config& given, int ranks, DeviceType automatic) {
   Config config = given;
   name_keys(config, [&] { fill_in(config, automatic); });
-  return with_accum(std::move(config), ranks);
+  return with_batch(std::move(config), ranks);
 }
 
 namespace {
@@ -205,8 +205,6 @@ void require_countable(const TrainConfig& train, int ranks) {
                                train.seq > 0 ? fmt::format(" x train.seq {}", train.seq) : "", tokens));
 }
 
-bool is_elastic(const Config& config) { return config.train.deterministic == Determinism::elastic; }
-
 // The rank counts of an elastic run with this micro-batch and global batch; any allowed ones if no global batch of
 // whole micro-batches is given.
 std::vector<int> counts_of(const TrainConfig& train) {
@@ -219,11 +217,14 @@ void require_elastic_ranks(const Config& config, int ranks) {
   if (std::has_single_bit(static_cast<unsigned>(ranks)) && ranks <= kMostElasticRanks) return;
   const std::vector<int> counts = counts_of(config.train);
   const auto above = std::ranges::upper_bound(counts, ranks);  // the first one is 1, which is allowed
-  throw UsageError(
-      "config", "train.deterministic",
-      fmt::format("a power of two of at most {} ranks with elastic", kMostElasticRanks), fmt::format("{} ranks", ranks),
-      above == counts.end() ? fmt::format("the nearest that works is {}", counts.back())
-                            : fmt::format("the nearest that work are {} and {}", *std::prev(above), *above));
+  name_keys(config, [&] {
+    throw UsageError("config", "train.deterministic",
+                     fmt::format("a power of two of at most {} ranks with elastic", kMostElasticRanks),
+                     fmt::format("{} ranks", ranks),
+                     above == counts.end()
+                         ? fmt::format("the nearest that works is {}", counts.back())
+                         : fmt::format("the nearest that work are {} and {}", *std::prev(above), *above));
+  });
 }
 
 void set_accum(Config& config, int ranks) {
@@ -241,15 +242,18 @@ void set_accum(Config& config, int ranks) {
                        fmt::format("a multiple of {} ranks x micro_batch {}", ranks, train.micro_batch),
                        std::to_string(train.global_batch), hint);
     }
-    const auto in_file = [&](const char* key) {
+    const auto origin_of = [&](const char* key) {
       const auto origin = config.origins.find(key);
-      return origin != config.origins.end() && is_file(origin->second);
+      return origin == config.origins.end() ? std::string() : origin->second;
     };
+    const auto in_file = [&](const char* key) { return !origin_of(key).empty() && is_file(origin_of(key)); };
+    // A global batch that a resume keeps takes precedence over any accum. The start says so.
+    const bool is_kept = origin_of("train.global_batch") == kFromCheckpoint;
     // The config.toml of a run has the accum of its ranks and its micro_batch. Another file contradicts itself.
     const bool is_whole = in_file("train.micro_batch") && in_file("train.global_batch");
     const bool of_other_ranks =
         in_file("train.accum") && (!is_whole || train.global_batch / train.micro_batch % train.accum == 0);
-    if (!of_other_ranks && train.accum != TrainConfig().accum && train.accum != accum) {
+    if (!is_kept && !of_other_ranks && train.accum != TrainConfig().accum && train.accum != accum) {
       throw UsageError("config", "train.accum",
                        fmt::format("{}, which follows from train.global_batch {} on {} ranks with micro_batch {}",
                                    accum, train.global_batch, ranks, train.micro_batch),
@@ -261,13 +265,14 @@ void set_accum(Config& config, int ranks) {
 
 }  // namespace
 
-Config with_accum(Config config, int ranks) {
+Config with_batch(Config config, int ranks) {
   TrainConfig& train = config.train;
-  if (is_elastic(config)) name_keys(config, [&] { require_elastic_ranks(config, ranks); });
-  if (train.global_batch > 0) set_accum(config, ranks);
+  const bool is_given = train.global_batch > 0;
+  if (is_elastic(config)) require_elastic_ranks(config, ranks);
+  if (is_given) set_accum(config, ranks);
   require_countable(train, ranks);
   // Not a derived key: the files of a run must say the number itself, because a resume may have other ranks.
-  if (is_elastic(config)) train.global_batch = ranks * train.micro_batch * train.accum;
+  if (is_elastic(config) && !is_given) train.global_batch = ranks * train.micro_batch * train.accum;
   return config;
 }
 

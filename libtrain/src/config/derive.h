@@ -16,8 +16,8 @@ Config complete(const Config& given, int ranks, DeviceType automatic);
 Config with_derived(Config given);
 // Sets train.accum if train.global_batch is given, and train.global_batch of an elastic run if it is not. Throws
 // UsageError if global_batch is not a multiple of ranks x micro_batch, if a given accum contradicts it, if a step would
-// have more than 2^53 tokens, or if an elastic run cannot have so many ranks.
-Config with_accum(Config given, int ranks);
+// have more than 2^53 tokens, or if an elastic run does not allow this number of ranks.
+Config with_batch(Config given, int ranks);
 
 // Returns the complete description of the configured transformer. Throws UsageError if the model is not a transformer.
 nn::TransformerSpec model_spec(const Config& config);

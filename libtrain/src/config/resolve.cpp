@@ -105,6 +105,7 @@ Resolved resolve(const Config& given, int ranks, DeviceType automatic) {
   resolved.backend = config.parallel.backend;
   resolved.precision = train.dtype.value();
   resolved.step = config::step_options(config);
+  resolved.given_accum = given.train.accum;
   resolved.optimizers = config::optimizers_of(config);
   resolved.schedule = config::schedule_of(config);
   resolved.max_minutes = train.max_minutes;

@@ -6,7 +6,6 @@
 #include "config/derive.h"
 #include "config/names.h"
 #include "libtrain/error.h"
-#include "libtrain/parallel/determinism.h"
 #include "libtrain/plan/plan_cluster.h"
 #include "plan/plan_trial.h"
 #include "plan/shard_sizes.h"
@@ -97,8 +96,7 @@ Cluster plan_cluster(const Config& config, std::vector<int> nodes, const PlanMac
     }
     Config one = config;
     one.train.global_batch = 0, one.train.micro_batch = 1;  // its own may be more than kernels take
-    if (one.train.deterministic == Determinism::elastic)
-      config::with_accum(one, ranks);  // refuses some numbers of ranks
+    if (is_elastic(one)) config::with_batch(one, ranks);    // refuses some numbers of ranks
     if (cluster.subject.empty()) {
       one.parallel.shard_size = 0;  // that of the rows, which the given strategy may refuse
       const Plan plan = make_plan(one, ranks, machine);

@@ -68,7 +68,7 @@ int best_row(const Fit& fit, F of) {
 }  // namespace
 
 Fit fit_memory(const Config& asked, int ranks, const PlanMachine& machine, Size memory_bytes) {
-  Config given = config::with_accum(asked, ranks);
+  Config given = config::with_batch(asked, ranks);
   given.train.global_batch = 0;  // each row has an accum for it
   if (memory_bytes == 0 && machine.device == "cpu") {
     throw UsageError("plan", "--fit: expected --memory with --gpu cpu, got none",

@@ -111,8 +111,6 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   return lines;
 }
 
-bool is_elastic(const Config& config) { return config.train.deterministic == Determinism::elastic; }
-
 // True if the learning rates of the steps that are done are those of the present schedule.
 bool had_same_rates(const Config& earlier, const Schedule& now, Size steps_done) {
   const Schedule before = config::schedule_of(earlier);
@@ -122,8 +120,9 @@ bool had_same_rates(const Config& earlier, const Schedule& now, Size steps_done)
   return true;
 }
 
-// Why the bits of a run change at a resume, a line each; empty if they are those of a run without a stop. `earlier`:
-// the configuration of the state, which rank 0 read.
+// Lists why the bits after a resume differ from those of a run without a stop, one reason per line. Empty if they are
+// the same with the same build and kind of device, which are not compared. `earlier`: the configuration of the state,
+// which rank 0 read.
 std::vector<std::string> reasons_for_other_bits(Config earlier, const Run& run) {
   const Resolved& resolved = run.resolved;
   const checkpoint::RunState& state = state_of(run.from.start);
@@ -161,8 +160,11 @@ std::string bits_after_resume(const Run& run) {
   if (!is_now && !(earlier && is_elastic(*earlier))) return {};
   const std::vector<std::string> reasons =
       earlier ? reasons_for_other_bits(*earlier, run) : std::vector<std::string>{"the settings before are unknown"};
-  if (reasons.empty())
-    return fmt::format("the bits continue at step {}, as in a run without a stop", run.steps_done() + 1);
+  if (reasons.empty()) {
+    return fmt::format(
+        "the bits continue at step {}, as in a run without a stop, with the same build and kind of device",
+        run.steps_done() + 1);
+  }
   return fmt::format("the bits end after step {}: {}", run.steps_done(), fmt::join(reasons, "; "));
 }
 
@@ -239,8 +241,11 @@ void announce(Run& run) {
             : "");
     const auto batch = resolved.config.origins.find("train.global_batch");
     if (batch != resolved.config.origins.end() && batch->second == config::kFromCheckpoint) {
-      say("global batch: {} (as in the checkpoint), so accum {} on {}", shape.global_samples(), shape.accum,
-          recorder::counted(shape.ranks, "rank"));
+      const Size given = resolved.given_accum;
+      say("global batch: {} (as in the checkpoint), so accum {} on {}{}", shape.global_samples(), shape.accum,
+          recorder::counted(shape.ranks, "rank"),
+          given == TrainConfig().accum || given == shape.accum ? ""
+                                                               : fmt::format("; train.accum={} is not used", given));
     }
   }
   if (config::has_own_optimizers(resolved.config)) {

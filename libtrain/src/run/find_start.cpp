@@ -228,17 +228,19 @@ FromMemory Finder::load_from(const saver::MemoryRestore& memory, Size newest_on_
   return from;
 }
 
-// What a checkpoint of the last start would say. It ran on this host, so auto was the same device.
+// Sets what a checkpoint of the last start would contain for the comparison of bits. The last start ran on this host,
+// so auto was the same device, and on as many ranks as wrote the copies, which are this start's.
 void Finder::add_last_start(checkpoint::RunState& state) const {
   std::optional<Config> last = config::config_of_run(resolved_.run.dir, resolved_.config.models);
-  if (!last || last->train.deterministic != Determinism::elastic) return;
-  const DeviceType device = last->train.device.value_or(best_device());
-  last->train.device = device;
-  if (!last->train.dtype && resolved_.config.derived.contains("train.dtype")) {
-    last->train.dtype = resolved_.config.train.dtype;
+  if (!last || !(is_elastic(*last) || is_elastic(resolved_.config))) return;
+  TrainConfig& train = last->train;
+  train.device = train.device.value_or(best_device());
+  if (!train.dtype && resolved_.config.derived.contains("train.dtype")) train.dtype = resolved_.config.train.dtype;
+  if (train.global_batch == 0) train.global_batch = control_.size() * train.micro_batch * train.accum;
+  if (is_elastic(*last) && train.device == DeviceType::cpu) {
+    state.threads_per_rank = threads_of_last_start(resolved_.run.dir);
   }
   state.config = to_toml(*last);
-  if (device == DeviceType::cpu) state.threads_per_rank = threads_of_last_start(resolved_.run.dir);
 }
 
 }  // namespace

@@ -28,9 +28,9 @@ struct Kept {
 std::optional<Kept> kept_from(const std::string& folder, const Models& models) {
   const std::string step = config::step_at(folder);
   if (step.empty()) return std::nullopt;
-  const std::optional<checkpoint::RunState> state = config::state_at(step);
-  if (!state || state->config.empty()) return std::nullopt;
-  const std::optional<Config> saved = config::known_config(*state, models);
+  const checkpoint::RunState state = checkpoint::read_state(step);
+  if (state.config.empty()) return std::nullopt;
+  const std::optional<Config> saved = config::known_config(state, models);
   if (!saved) return std::nullopt;
   return Kept{saved->train.dtype, global_batch_of(*saved, step)};
 }
@@ -70,7 +70,7 @@ Size global_batch_of(const Config& saved, const std::string& step_directory) {
 void keep_values(Config& config, const Group& group) {
   TrainConfig& train = config.train;
   const bool keeps_dtype = !train.dtype && !train.tf32;
-  const bool keeps_batch = train.deterministic == Determinism::elastic && train.global_batch == 0;
+  const bool keeps_batch = is_elastic(config) && train.global_batch == 0;
   if (!keeps_dtype && !keeps_batch) return;
   Kept kept;
   collectively(group, [&] {
@@ -82,7 +82,7 @@ void keep_values(Config& config, const Group& group) {
     config.origins["train.dtype"] = config::kFromCheckpoint, config.derived.insert("train.dtype");
   }
   if (keeps_batch && kept.global_batch > 0) {
-    train.global_batch = kept.global_batch, train.accum = TrainConfig().accum;
+    train.global_batch = kept.global_batch;
     config.origins["train.global_batch"] = config::kFromCheckpoint;
   }
 }

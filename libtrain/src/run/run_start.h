@@ -21,8 +21,9 @@ struct FromDisk {
 struct FromMemory {
   Size step = 0;
   Size newest_on_disk = -1;  // step of the run's newest valid checkpoint; -1: none
-  // step, data_tokens and the program's state; on rank 0 also the newest checkpoint's config_hash and tokenizer, and of
-  // an elastic run configuration and threads_per_rank of the last start
+  // step, data_tokens and the program's state. Rank 0 also has the newest checkpoint's config_hash and tokenizer. If
+  // this or the last start is elastic, rank 0 has the last start's configuration; if the last one is, also
+  // threads_per_rank.
   checkpoint::RunState state;
 };
 

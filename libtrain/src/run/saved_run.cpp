@@ -17,9 +17,7 @@ checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
   checkpoint::RunState state = saver::state_of(*run.engine, scale);
   state.data_tokens = run.data.batches == nullptr ? 0 : run.data.batches->tokens();
   state.seed = run.resolved.step.seed;
-  if (run.resolved.parallel.deterministic == Determinism::elastic && run.device() == kCpu) {
-    state.threads_per_rank = run.world.threads().count;
-  }
+  if (is_elastic(run.resolved.config) && run.device() == kCpu) state.threads_per_rank = run.world.threads().count;
   state.data_files = run.data.files;
   // A run keeps its hash where its data files have other names now.
   const std::string& earlier = state_of(run.from.start).config_hash;

@@ -382,6 +382,21 @@ void require_same_on_all_ranks(const Config& config, const Group& group) {
   }
 }
 
+// Throws UsageError if ranks of an elastic run on processors have different thread counts. A sample's bits depend on
+// the threads of its rank, and another rank count gives the sample to another rank.
+void require_same_threads(const Resolved& resolved, const World& world) {
+  if (!is_elastic(resolved.config) || resolved.step.device.type != DeviceType::cpu) return;
+  const std::vector<int> counts = comm::gather_values(world.group(), world.threads().count);
+  for (std::size_t r = 1; r < counts.size(); ++r) {
+    if (counts[r] == counts[0]) continue;
+    throw UsageError("config",
+                     fmt::format("threads a rank: expected the same on all ranks of an elastic run on processors, got "
+                                 "{} on rank 0 and {} on rank {}",
+                                 counts[0], counts[r], r),
+                     "set OMP_NUM_THREADS to one number on all ranks");
+  }
+}
+
 }  // namespace
 
 ExitCode run_training(const Resolved& resolved, const World& world, const TrainingParts& parts) {
@@ -390,7 +405,10 @@ ExitCode run_training(const Resolved& resolved, const World& world, const Traini
     restart = restart_of_environment();
     device::arm_fault(world.rank());
   });
-  collectively(world.group(), [&] { require_same_on_all_ranks(resolved.config, world.group()); });
+  collectively(world.group(), [&] {
+    require_same_on_all_ranks(resolved.config, world.group());
+    require_same_threads(resolved, world);
+  });
   std::shared_ptr<void> folder;  // locked until the watchdog, which writes into it, has ended
   Watchdog watchdog(world, resolved.watchdog);
   const PhaseScope start(Phase::start);

@@ -173,6 +173,8 @@ std::vector<ConfigKey> config_keys(const Models& models = transformer_models());
 Config default_config(const Models& models);
 // Returns the row of config.models that model.family names; null if there is none, as for a built-in transformer.
 const ModelRow* own_row(const Config& config);
+// Returns true if the run has the same bits at several rank counts (train.deterministic=elastic).
+inline bool is_elastic(const Config& config) { return config.train.deterministic == Determinism::elastic; }
 // Builds a configuration from its layers. `file` may be empty. `command_line` holds ("section.key", "value") pairs in
 // the order given. If `file` is the config.toml of a run's folder, run.dir becomes that folder, even if it was moved,
 // and the file's checkpoint.resume and run.force are ignored. Throws UsageError (component "config") for an unreadable

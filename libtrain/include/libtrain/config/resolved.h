@@ -57,7 +57,8 @@ struct Resolved {
   ParallelOptions parallel;
   CommBackend backend = CommBackend::automatic;
   Precision precision = Precision::f32;
-  EngineOptions step;  // for device index 0; each rank of a host sets its own index
+  EngineOptions step;    // for device index 0; each rank of a host sets its own index
+  Size given_accum = 1;  // train.accum as given; step.accum may follow from train.global_batch instead
   OptimizerGroups optimizers{{}, 0, 0};
   Schedule schedule;
   double max_minutes = 0;   // minutes of training, per start; 0 disables the limit
@@ -78,7 +79,7 @@ struct Resolved {
   Size steps() const { return schedule.steps; }
   void set_steps(Size steps) { schedule.steps = config.train.steps = steps; }
   BatchShape batch_shape(int rank, int ranks) const {
-    return {step.micro_batch, step.accum, step.seq, rank, ranks, parallel.deterministic == Determinism::elastic};
+    return {step.micro_batch, step.accum, step.seq, rank, ranks, is_elastic(config)};
   }
 };
 
