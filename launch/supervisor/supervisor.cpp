@@ -40,7 +40,7 @@ class Supervisor {
         config_(config),
         starter_(options),
         run_(config),
-        left_out_(starter_.all_ranks(), config.train.device) {}
+        left_out_(starter_.all_ranks(), config.train.device, options.launcher) {}
 
   ExitCode run() {
     int unproductive = 0;

@@ -496,28 +496,46 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
         self.assert_same_bits("run", "whole")
 
     def test_which_devices_are_left_on_one_host(self):
-        for rank, visible, expected, said in (
-                (1, None, ((4, None), (4, None), (2, "0,2,3"), (2, "0,2,3"), (2, "0,3"), (2, "0,3")),
+        for rank, visible, host, expected, said in (
+                (1, None, None, ((4, None), (4, None), (2, "0,2,3"), (2, "0,2,3"), (2, "0,3"), (2, "0,3")),
                  ["the run continues without device 1 of rank 1, which failed in two attempts in a row",
                   "without device 1: 2 ranks, the same global batch of 8", "without device 1: 2 ranks, the same global batch of 8",
                   "the run continues without device 2 of rank 1, which failed in two attempts in a row",
                   "without device 1, device 2: 2 ranks, the same global batch of 8",
                   "without device 1, device 2: 2 ranks, the same global batch of 8"]),
-                (1, "7,GPU-a,5,6,2", ((4, None), (4, None), (4, "7,5,6,2")),
+                (1, "7,GPU-a,5,6,2", "localhost", ((4, None), (4, None), (4, "7,5,6,2")),
                  ["the run continues without device GPU-a of rank 1, which failed in two attempts in a row",
                   "without device GPU-a: 4 ranks"]),
-                ("$((N % 2))", None, ((4, None),) * 4, [])):
-            with self.subTest(rank=rank, visible=visible):
+                # The variable of this host says nothing about another one.
+                (1, "7,GPU-a,5,6,2", "there", ((4, None), (4, None), (4, "0,2,3,4")),
+                 ["the run continues without device 1 of rank 1, which failed in two attempts in a row",
+                  "without device 1: 4 ranks"]),
+                ("$((N % 2))", None, None, ((4, None),) * 4, [])):
+            with self.subTest(rank=rank, visible=visible, host=host):
                 subprocess.run(["rm", "-rf", self.folder / "run"], check=True)
                 self.assertEqual(self.said("--train.device=cuda", ranks=4, script=self.SAVE + self.NOTICED.format(rank),
-                                           environment={} if visible is None else {"CUDA_VISIBLE_DEVICES": visible},
-                                           launch=("--restarts", len(expected) - 1, "--min-ranks", 1)), said)
+                                           environment={"OMPI_MCA_plm_rsh_agent": "true", **({"CUDA_VISIBLE_DEVICES": visible} if visible else {})},
+                                           launch=("--restarts", len(expected) - 1, "--min-ranks", 1,
+                                                   *(("--hostfile", self.write("hosts", f"{host} slots=5\n")) if host else ()))), said)
                 found = [self.arguments(attempt) for attempt in range(1, len(expected) + 1)]
                 devices = [re.search(" [^ ]*env CUDA_VISIBLE_DEVICES=([^ ]*) ", words) for words in found]
                 self.assertEqual([(int(re.search("-n (\\d+) ", words)[1]), match and match[1]) for words, match in zip(found, devices)],
                                  list(expected))
                 self.assertEqual(["--train.global_batch=8 --train.accum=1\n" in words for words in found],
                                  [count < 4 for count, _ in expected])
+
+    def test_under_srun_no_device_is_left_out(self):
+        """Each task may see a device of its own as device 0."""
+        killed = self.SAVE + 'echo "srun: error: node2: task 1: Killed" >&2; exit 137'
+        for device, ranks, said in (("cuda", 4, []),
+                                    ("cpu", 2, ["the run continues without rank 1, which failed in two attempts in a row",
+                                                "without rank 1: 2 ranks, the same global batch of 8"])):
+            self.play(killed)
+            shutil.copy(self.folder / "bin/mpirun", self.folder / "bin/srun")
+            self.assertEqual(self.said(f"--train.device={device}", ranks=4, script=killed, environment={"SLURM_JOB_ID": "1"},
+                                       launch=("--restarts", 2, "--min-ranks", 1)), said)
+            self.assertTrue(self.arguments(3).startswith(f"-n {ranks} --kill-on-bad-exit=0 "))
+            self.assertNotIn("CUDA_VISIBLE_DEVICES", self.arguments(3))
 
     def test_a_host_is_left_out_and_then_too_few_are_left(self):
         agent = self.write("agent", "#!/bin/sh\n[ $1 = there ]\n")
