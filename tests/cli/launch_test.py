@@ -553,19 +553,35 @@ cat $(sed 's/.*--hostfile \\([^ ]*\\).*/\\1/' arguments-$N) > hosts-$N; {self.NO
         self.assertEqual((self.folder / "hosts-3").read_text(), "localhost slots=3\n")
 
     def test_fewer_ranks_of_an_elastic_run(self):
-        """A power of two; the global batch is the run's own, which began on one rank."""
+        """A power of two; batch and threads of a rank are those of the state, which was saved on one rank."""
         killed = self.NOTICED.format(2)
-        for deterministic, earlier, ranks, batch in (("true", None, 3, 24), ("elastic", None, 2, 24), ("true", 48, 3, 24), ("elastic", 48, 2, 48)):
-            options = ("--train.accum=3", f"--train.deterministic={deterministic}", "--train.device=cpu")
-            if earlier:
+        self.trained("--train.accum=24", run="began", steps=1, environment={"OMP_NUM_THREADS": "3"})
+        begin = f"--checkpoint.resume={self.folder}/began"
+        for deterministic, earlier, given, threads, ranks, batch, kept_threads in (
+                ("true", None, (), "", 3, 24, ""), ("elastic", None, (), "", 2, 24, ""),
+                ("elastic", None, (begin,), "", 2, 48, ""),  # the folder has no threads yet
+                ("true", "--train.accum=24", (), "", 3, 24, ""), ("elastic", "--train.accum=24", (), "", 2, 48, "3"),
+                ("elastic", "--train.global_batch=48", ("--train.global_batch=24",), "2", 2, 24, "2")):
+            with self.subTest(deterministic=deterministic, earlier=earlier, given=given):
+                options = ("--train.accum=3", f"--train.deterministic={deterministic}", "--train.device=cpu", *given)
                 subprocess.run(["rm", "-rf", self.folder / "run"], check=True)
-                self.trained(f"--train.deterministic={deterministic}", f"--train.global_batch={earlier}", steps=1)
-            said = self.said(*options, ranks=4, script=killed, launch=("--restarts", 2, "--backoff", 0, "--min-ranks", 2))
-            self.assertEqual(said[-1], f"without rank 2: {ranks} ranks, the same global batch of {batch}")
-            self.assertIn(f"-n {ranks} ", self.arguments(3))
-            self.assertTrue(self.arguments(3).endswith(f"--train.global_batch={batch} --train.accum=1\n"))
-        self.assertEqual(self.said(*options, ranks=4, script=killed, launch=("--min-ranks", 3))[-1].split("in a row, ")[1],
+                if earlier:
+                    self.trained(earlier, steps=1, environment={"OMP_NUM_THREADS": "3"})
+                said = self.said(*options, ranks=4, script=killed, environment={"OMP_NUM_THREADS": threads},
+                                 launch=("--restarts", 2, "--backoff", 0, "--min-ranks", 2))
+                self.assertEqual(said[-1], f"without rank 2: {ranks} ranks, the same global batch of {batch}")
+                self.assertIn(f"-n {ranks} ", self.arguments(3))
+                self.assertTrue(self.arguments(3).endswith(f"--train.global_batch={batch} --train.accum=1\n"))
+                self.assertEqual([self.environment(attempt)["OMP_NUM_THREADS"] for attempt in (1, 2, 3)], [threads, threads, kept_threads])
+        elastic = ("--train.deterministic=elastic", "--train.device=cpu")
+        self.assertEqual(self.said(*elastic, ranks=4, script=killed, launch=("--min-ranks", 3))[-1].split("in a row, ")[1],
                          "there are slots for 3 ranks, of which at most 2 keep the global batch of 48, expected 3 or more")
+        for file in self.folder.glob("arguments-*"):
+            file.unlink()
+        self.assert_error(self.launch(*elastic, ranks=16, environment=self.play("exit 75")), 2, "[config] train.global_batch: expected a multiple "
+                          "of 16 ranks x micro_batch 2, got 48 (from the checkpoint)",
+                          "the nearest that work are 32 and 64; 48 works on 8 ranks")
+        self.assertEqual(self.attempts(), 0)
 
     def test_what_is_refused(self):
         def refused(*arguments, code=2, error, hint=None, environment=None):
