@@ -121,4 +121,10 @@ bool has_infiniband() { return !io::readable_entries("/sys/class/infiniband").em
 
 int gpus_of_kernel() { return static_cast<int>(io::readable_entries("/proc/driver/nvidia/gpus").size()); }
 
+// A sandbox may have the device files without the driver's folder, and a host may create them at their first use.
+bool has_gpu() {
+  std::error_code failed;
+  return gpus_of_kernel() > 0 || fs::exists("/dev/nvidiactl", failed);
+}
+
 }  // namespace lt::launch

@@ -41,5 +41,7 @@ std::string loaded_cudnn();
 bool has_infiniband();
 // The number of NVIDIA GPUs that the kernel's driver knows, whether this build can use them or not.
 int gpus_of_kernel();
+// True if the kernel shows this process an NVIDIA GPU. Does not open it.
+bool has_gpu();
 
 }  // namespace lt::launch

@@ -12,8 +12,10 @@
 #include "launch/numbers.h"
 #include "launch/supervisor/hosts.h"
 #include "launch/supervisor/supervisor.h"
+#include "libtrain/comm/world.h"
 #include "libtrain/config/config.h"
 #include "record/short_text.h"
+#include "run/resolve_run.h"
 
 namespace lt::launch {
 namespace {
@@ -132,6 +134,13 @@ Config config_of(const Parsed& train, const Models& models) {
   return load_config(file, train.config, models);
 }
 
+// Throws the UsageError that the ranks of an elastic run would throw if their number does not work, also if it does not
+// for the batch that a resume keeps.
+void require_elastic_ranks(Config config, int ranks, const World& alone) {
+  run::keep_values(config, alone.group());
+  config::with_batch(config, ranks);
+}
+
 ExitCode run_launch(Options& options, const CLI::App& app, const Invocation& invocation, const Models& models) {
   LaunchOptions& launch = options.launch;
   const Parsed command = parse_command(launch.arguments, models);
@@ -169,8 +178,7 @@ ExitCode run_launch(Options& options, const CLI::App& app, const Invocation& inv
   }
   if (!trains) return run_once(launch);
   const Config config = config_of(command, models);
-  // A wrong number of ranks shows before they start.
-  if (config.train.deterministic == Determinism::elastic) config::with_batch(config, launch.ranks);
+  if (is_elastic(config)) require_elastic_ranks(config, launch.ranks, invocation.world);
   return supervise(launch, config);
 }
 

@@ -16,7 +16,7 @@ struct AttemptEnd {
   std::string cause;             // why it ended, in words
   double failed = 0;             // end of the first rank on this host; seconds of monotonic_seconds()
   bool out_of_time = false;      // the ranks were killed at the end of the grace period
-  std::optional<int> rank = {};  // whose failure it was; nullopt if that is not certain
+  std::optional<int> rank = {};  // the rank that failed; nullopt if that is not certain
 };
 
 struct AttemptSpec {

@@ -9,17 +9,23 @@
 #include <sstream>
 
 #include "device/cuda.h"
+#include "launch/host_facts.h"
 
 namespace lt::launch {
 namespace {
 
 constexpr const char* kDevices = "CUDA_VISIBLE_DEVICES";
 
-// What the ranks of a host see: the entries of CUDA_VISIBLE_DEVICES, else the first `slots` devices. Others may belong
-// to another run.
-std::vector<std::string> visible_devices(int slots) {
+// This process's CUDA_VISIBLE_DEVICES, which ranks inherit that are all on this host; else null.
+const char* inherited_devices(const std::vector<Host>& hosts) {
+  return are_this_host(hosts) ? std::getenv(kDevices) : nullptr;
+}
+
+// What ranks on one host see: the entries of CUDA_VISIBLE_DEVICES, else the first `slots` devices. Others may belong to
+// another run.
+std::vector<std::string> visible_devices(const std::vector<Host>& hosts, int slots) {
   std::vector<std::string> devices;
-  if (const char* const given = std::getenv(kDevices); given != nullptr) {
+  if (const char* const given = inherited_devices(hosts); given != nullptr) {
     std::istringstream entries(given);
     for (std::string entry; std::getline(entries, entry, ',');) devices.push_back(entry);
   } else {
@@ -28,17 +34,19 @@ std::vector<std::string> visible_devices(int slots) {
   return devices;
 }
 
-// Makes no use of CUDA, which the supervisor would keep open between attempts.
-bool uses_gpus(std::optional<DeviceType> device) {
-  if (device) return *device == DeviceType::cuda;
-  const char* const given = std::getenv(kDevices);
-  return device::cuda::is_built() && (given == nullptr || *given != '\0');
-}
-
 }  // namespace
 
-LeftOut::LeftOut(const Ranks& all, std::optional<DeviceType> device)
-    : hosts_(all.hosts), uses_gpus_(uses_gpus(device)), most_ranks_(all.count) {}
+LeftOut::LeftOut(const Ranks& all, std::optional<DeviceType> device, Launcher launcher)
+    : hosts_(all.hosts), device_(device), launcher_(launcher), most_ranks_(all.count) {}
+
+bool LeftOut::uses_gpus(const std::vector<Host>& hosts) const {
+  if (device_) return *device_ == DeviceType::cuda;
+  if (!device::cuda::is_built()) return false;
+  if (!are_this_host(hosts)) return true;
+  const char* const given = inherited_devices(hosts);
+  const bool hides_all = given != nullptr && (*given == '\0' || *given == '-');  // "" or "-1"
+  return has_gpu() && !hides_all;
+}
 
 std::string LeftOut::add(const Ranks& ranks, std::optional<int> rank) {
   const std::string layout = fmt::format("{}\n{}\n{}", ranks.count, hostfile_text(ranks.hosts), ranks.devices);
@@ -50,7 +58,7 @@ std::string LeftOut::add(const Ranks& ranks, std::optional<int> rank) {
   const std::string what = is_one_host ? add_device(ranks, *rank) : add_host(ranks, *rank);
   if (what.empty()) return {};
   text_ += (text_.empty() ? "" : ", ") + what;
-  return is_one_host && !uses_gpus_ ? what : fmt::format("{} of rank {}", what, *rank);
+  return is_one_host && !uses_gpus(ranks.hosts) ? what : fmt::format("{} of rank {}", what, *rank);
 }
 
 std::string LeftOut::add_host(const Ranks& ranks, int rank) {
@@ -62,9 +70,10 @@ std::string LeftOut::add_host(const Ranks& ranks, int rank) {
 
 std::string LeftOut::add_device(const Ranks& ranks, int rank) {
   std::string what = fmt::format("rank {}", rank);
-  if (uses_gpus_) {
+  if (uses_gpus(ranks.hosts)) {
+    if (launcher_ == Launcher::srun) return {};
     std::vector<std::string> devices =
-        devices_.value_or(visible_devices(hosts_.empty() ? most_ranks_ : slots_of(ranks.hosts)));
+        devices_.value_or(visible_devices(ranks.hosts, hosts_.empty() ? most_ranks_ : slots_of(ranks.hosts)));
     const std::size_t at = devices.size() == 1 ? 0 : static_cast<std::size_t>(rank);
     if (at >= devices.size()) return {};
     what = "device " + devices[at];

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launch/supervisor/hosts.h"
+#include "launch/supervisor/launcher.h"
 #include "launch/supervisor/rank_starter.h"
 #include "libtrain/device/device.h"
 
@@ -14,16 +15,22 @@ namespace lt::launch {
 class LeftOut {
  public:
   // `all`: the ranks of a first attempt. `device`: train.device; nullopt: auto.
-  LeftOut(const Ranks& all, std::optional<DeviceType> device);
+  LeftOut(const Ranks& all, std::optional<DeviceType> device, Launcher launcher);
 
-  // Call it after each attempt that failed. `rank`: whose failure it was, if that is known. If the same rank failed in
+  // Call it after each attempt that failed. `rank`: the rank that failed, if it is known. If the same rank failed in
   // the attempt before, on the same hosts and devices, leaves out its host. If there is no other host, leaves out its
-  // device, or without GPUs the rank alone; hosts that are absent then stay absent. Returns what it has left out now,
-  // such as "host b of rank 3", or an empty text.
+  // device, or without GPUs the rank alone; hosts that are absent then stay absent. Leaves out no device under srun,
+  // which may give each rank a device of its own. Returns what it has left out now, such as "host b of rank 3", or an
+  // empty text.
   std::string add(const Ranks& ranks, std::optional<int> rank);
 
+  // True if ranks on these hosts train on GPUs. If train.device is auto and this build has CUDA, other hosts than this
+  // one count as having GPUs, because this process cannot look there. Makes no use of CUDA, which this process would
+  // keep open between attempts.
+  bool uses_gpus(const std::vector<Host>& hosts) const;
+
   bool is_empty() const { return text_.empty(); }
-  // All that is left out: "host b, device 2".
+  // What is left out so far: "host b, device 2".
   const std::string& text() const { return text_; }
 
   // What is not left out: hosts of the hostfile, and devices for CUDA_VISIBLE_DEVICES if one is left out, else an empty
@@ -40,8 +47,9 @@ class LeftOut {
   std::string add_device(const Ranks& ranks, int rank);
 
   std::string text_;
-  std::vector<Host> hosts_;                          // of the hostfile, without those that are left out
-  bool uses_gpus_;                                   // each rank takes a device of its host
+  std::vector<Host> hosts_;           // of the hostfile, without those that are left out
+  std::optional<DeviceType> device_;  // nullopt: auto
+  Launcher launcher_;
   std::optional<std::vector<std::string>> devices_;  // that remain, as in CUDA_VISIBLE_DEVICES, once one is left out
   int most_ranks_;                                   // of all hosts
   std::string layout_;                               // of the last attempt's ranks

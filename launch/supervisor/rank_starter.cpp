@@ -81,7 +81,7 @@ Ranks RankStarter::all_ranks() const {
 AttemptEnd RankStarter::run(Ranks ranks) {
   const std::string token = draw_token();
   RankSpec spec{ranks.count, options_.hostfile, slots_of(ranks.hosts), {}, std::move(ranks.environment)};
-  // By env, because Slurm sets the variable for each task, and mpirun does not pass it to other hosts.
+  // By env, because mpirun does not pass the variable to another host.
   if (!ranks.devices.empty())
     spec.command = {find_program("env").value_or("/usr/bin/env"), "CUDA_VISIBLE_DEVICES=" + ranks.devices};
   spec.command.push_back(program_);

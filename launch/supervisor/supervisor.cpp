@@ -7,10 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <optional>
 #include <utility>
 
-#include "config/base_model.h"
 #include "device/host.h"
 #include "device/seconds.h"
 #include "io/shell_word.h"
@@ -18,6 +16,8 @@
 #include "launch/supervisor/rank_starter.h"
 #include "launch/supervisor/run_state.h"
 #include "record/short_text.h"
+#include "run/resolve_run.h"
+#include "run/run_files.h"
 #include "run/whole_command.h"
 
 namespace lt::launch {
@@ -40,7 +40,7 @@ class Supervisor {
         config_(config),
         starter_(options),
         run_(config),
-        left_out_(starter_.all_ranks(), config.train.device) {}
+        left_out_(starter_.all_ranks(), config.train.device, options.launcher) {}
 
   ExitCode run() {
     int unproductive = 0;
@@ -119,7 +119,7 @@ class Supervisor {
   // Returns 0 ranks if too few hosts are left.
   Ranks ranks_of(int attempt) {
     Ranks ranks = starter_.all_ranks();
-    const std::string resume = resume_option(attempt);
+    const std::string resume = attempt == 1 ? "" : resume_of_restart();
     if (!resume.empty()) add(ranks, resume);
     ranks.environment[run::kCommandVariable] = own_command(resume);
     if (attempt == 1) return ranks;
@@ -141,6 +141,7 @@ class Supervisor {
       ranks.count = 0;
       return;
     }
+    keep_threads(ranks);
     std::string what = ranks.hosts.size() == all ? "" : fmt::format("{} of {} hosts answer", ranks.hosts.size(), all);
     if (!left_out_.is_empty()) what += fmt::format("{}without {}", what.empty() ? "" : ", ", left_out_.text());
     if (ranks.count == options_.ranks) {
@@ -151,6 +152,15 @@ class Supervisor {
       add(ranks, "--train.accum=1");  // the global batch determines it
       starter_.say("{}: {}, the same global batch of {}", what, recorder::counted(ranks.count, "rank"), global_batch());
     }
+  }
+
+  // With other ranks or hosts each rank would get another number of threads, and with it, on processors, other bits.
+  void keep_threads(Ranks& ranks) const {
+    if (config_.train.deterministic != Determinism::elastic || left_out_.uses_gpus(ranks.hosts)) return;
+    const Size threads = run::threads_of_last_start(config_.run.dir);
+    if (threads == 0) return;  // unknown
+    std::string& given = ranks.environment["OMP_NUM_THREADS"];
+    if (given.empty()) given = std::to_string(threads);
   }
 
   // Returns the largest number of ranks, up to `slots`, that can train with the run's global batch; 0 if there is none.
@@ -192,27 +202,24 @@ class Supervisor {
     return io::shell_text(words);
   }
 
+  // The samples of a step of all ranks, as they would choose them in a restart on all.
   Size global_batch() const {
     const TrainConfig& train = config_.train;
-    if (train.deterministic == Determinism::elastic && continues()) {
-      // A resume keeps the run's own, which may have begun on another number of ranks.
-      const std::optional<Config> own = config::config_of_run(config_.run.dir, config_.models);
-      if (own && own->train.global_batch > 0) return own->train.global_batch;
+    if (train.global_batch > 0) return train.global_batch;
+    if (is_elastic(config_)) {
+      Config restart = config_;
+      if (resume_of_restart() == kContinue) restart.checkpoint.resume = "auto";
+      if (const Size kept = run::kept_global_batch(restart); kept > 0) return kept;
     }
-    return train.global_batch > 0 ? train.global_batch : train.micro_batch * train.accum * options_.ranks;
+    return train.micro_batch * train.accum * options_.ranks;
   }
 
-  // True if the next attempt continues the run that is in the folder now.
-  bool continues() const {
-    return run_.is_begun() || (config_.checkpoint.resume == "auto" && !run_.saved().is_empty());
-  }
-
-  // The option that an attempt gets, or an empty text. A later attempt continues from the newest step of earlier ones,
-  // not from the first one's start. If an attempt saved nothing, the next one begins again: from where run.json says,
-  // or in a fresh folder if the attempt had no time for it.
-  std::string resume_option(int attempt) const {
+  // The option that a restart gets, or an empty text. It continues from the newest step of earlier attempts, not from
+  // the first one's start. If an attempt saved nothing, the next one begins again: from where run.json says, or in a
+  // fresh folder if the attempt had no time for it.
+  std::string resume_of_restart() const {
     const std::string& resume = config_.checkpoint.resume;
-    if (attempt == 1 || resume == "auto" || !run_.is_begun()) return {};
+    if (resume == "auto" || !run_.is_begun()) return {};
     if (resume == "never" || !run_.saved().is_empty() || run_.begins_again()) return kContinue;
     return "--run.force=true";
   }

@@ -496,28 +496,46 @@ printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--r
         self.assert_same_bits("run", "whole")
 
     def test_which_devices_are_left_on_one_host(self):
-        for rank, visible, expected, said in (
-                (1, None, ((4, None), (4, None), (2, "0,2,3"), (2, "0,2,3"), (2, "0,3"), (2, "0,3")),
+        for rank, visible, host, expected, said in (
+                (1, None, None, ((4, None), (4, None), (2, "0,2,3"), (2, "0,2,3"), (2, "0,3"), (2, "0,3")),
                  ["the run continues without device 1 of rank 1, which failed in two attempts in a row",
                   "without device 1: 2 ranks, the same global batch of 8", "without device 1: 2 ranks, the same global batch of 8",
                   "the run continues without device 2 of rank 1, which failed in two attempts in a row",
                   "without device 1, device 2: 2 ranks, the same global batch of 8",
                   "without device 1, device 2: 2 ranks, the same global batch of 8"]),
-                (1, "7,GPU-a,5,6,2", ((4, None), (4, None), (4, "7,5,6,2")),
+                (1, "7,GPU-a,5,6,2", "localhost", ((4, None), (4, None), (4, "7,5,6,2")),
                  ["the run continues without device GPU-a of rank 1, which failed in two attempts in a row",
                   "without device GPU-a: 4 ranks"]),
-                ("$((N % 2))", None, ((4, None),) * 4, [])):
-            with self.subTest(rank=rank, visible=visible):
+                # The variable of this host says nothing about another one.
+                (1, "7,GPU-a,5,6,2", "there", ((4, None), (4, None), (4, "0,2,3,4")),
+                 ["the run continues without device 1 of rank 1, which failed in two attempts in a row",
+                  "without device 1: 4 ranks"]),
+                ("$((N % 2))", None, None, ((4, None),) * 4, [])):
+            with self.subTest(rank=rank, visible=visible, host=host):
                 subprocess.run(["rm", "-rf", self.folder / "run"], check=True)
                 self.assertEqual(self.said("--train.device=cuda", ranks=4, script=self.SAVE + self.NOTICED.format(rank),
-                                           environment={} if visible is None else {"CUDA_VISIBLE_DEVICES": visible},
-                                           launch=("--restarts", len(expected) - 1, "--min-ranks", 1)), said)
+                                           environment={"OMPI_MCA_plm_rsh_agent": "true", **({"CUDA_VISIBLE_DEVICES": visible} if visible else {})},
+                                           launch=("--restarts", len(expected) - 1, "--min-ranks", 1,
+                                                   *(("--hostfile", self.write("hosts", f"{host} slots=5\n")) if host else ()))), said)
                 found = [self.arguments(attempt) for attempt in range(1, len(expected) + 1)]
                 devices = [re.search(" [^ ]*env CUDA_VISIBLE_DEVICES=([^ ]*) ", words) for words in found]
                 self.assertEqual([(int(re.search("-n (\\d+) ", words)[1]), match and match[1]) for words, match in zip(found, devices)],
                                  list(expected))
                 self.assertEqual(["--train.global_batch=8 --train.accum=1\n" in words for words in found],
                                  [count < 4 for count, _ in expected])
+
+    def test_under_srun_no_device_is_left_out(self):
+        """Each task may see a device of its own as device 0."""
+        killed = self.SAVE + 'echo "srun: error: node2: task 1: Killed" >&2; exit 137'
+        for device, ranks, said in (("cuda", 4, []),
+                                    ("cpu", 2, ["the run continues without rank 1, which failed in two attempts in a row",
+                                                "without rank 1: 2 ranks, the same global batch of 8"])):
+            self.play(killed)
+            shutil.copy(self.folder / "bin/mpirun", self.folder / "bin/srun")
+            self.assertEqual(self.said(f"--train.device={device}", ranks=4, script=killed, environment={"SLURM_JOB_ID": "1"},
+                                       launch=("--restarts", 2, "--min-ranks", 1)), said)
+            self.assertTrue(self.arguments(3).startswith(f"-n {ranks} --kill-on-bad-exit=0 "))
+            self.assertNotIn("CUDA_VISIBLE_DEVICES", self.arguments(3))
 
     def test_a_host_is_left_out_and_then_too_few_are_left(self):
         agent = self.write("agent", "#!/bin/sh\n[ $1 = there ]\n")
@@ -535,19 +553,35 @@ cat $(sed 's/.*--hostfile \\([^ ]*\\).*/\\1/' arguments-$N) > hosts-$N; {self.NO
         self.assertEqual((self.folder / "hosts-3").read_text(), "localhost slots=3\n")
 
     def test_fewer_ranks_of_an_elastic_run(self):
-        """A power of two; the global batch is the run's own, which began on one rank."""
+        """A power of two; batch and threads of a rank are those of the state, which was saved on one rank."""
         killed = self.NOTICED.format(2)
-        for deterministic, earlier, ranks, batch in (("true", None, 3, 24), ("elastic", None, 2, 24), ("true", 48, 3, 24), ("elastic", 48, 2, 48)):
-            options = ("--train.accum=3", f"--train.deterministic={deterministic}", "--train.device=cpu")
-            if earlier:
+        self.trained("--train.accum=24", run="began", steps=1, environment={"OMP_NUM_THREADS": "3"})
+        begin = f"--checkpoint.resume={self.folder}/began"
+        for deterministic, earlier, given, threads, ranks, batch, kept_threads in (
+                ("true", None, (), "", 3, 24, ""), ("elastic", None, (), "", 2, 24, ""),
+                ("elastic", None, (begin,), "", 2, 48, ""),  # the folder has no threads yet
+                ("true", "--train.accum=24", (), "", 3, 24, ""), ("elastic", "--train.accum=24", (), "", 2, 48, "3"),
+                ("elastic", "--train.global_batch=48", ("--train.global_batch=24",), "2", 2, 24, "2")):
+            with self.subTest(deterministic=deterministic, earlier=earlier, given=given):
+                options = ("--train.accum=3", f"--train.deterministic={deterministic}", "--train.device=cpu", *given)
                 subprocess.run(["rm", "-rf", self.folder / "run"], check=True)
-                self.trained(f"--train.deterministic={deterministic}", f"--train.global_batch={earlier}", steps=1)
-            said = self.said(*options, ranks=4, script=killed, launch=("--restarts", 2, "--backoff", 0, "--min-ranks", 2))
-            self.assertEqual(said[-1], f"without rank 2: {ranks} ranks, the same global batch of {batch}")
-            self.assertIn(f"-n {ranks} ", self.arguments(3))
-            self.assertTrue(self.arguments(3).endswith(f"--train.global_batch={batch} --train.accum=1\n"))
-        self.assertEqual(self.said(*options, ranks=4, script=killed, launch=("--min-ranks", 3))[-1].split("in a row, ")[1],
+                if earlier:
+                    self.trained(earlier, steps=1, environment={"OMP_NUM_THREADS": "3"})
+                said = self.said(*options, ranks=4, script=killed, environment={"OMP_NUM_THREADS": threads},
+                                 launch=("--restarts", 2, "--backoff", 0, "--min-ranks", 2))
+                self.assertEqual(said[-1], f"without rank 2: {ranks} ranks, the same global batch of {batch}")
+                self.assertIn(f"-n {ranks} ", self.arguments(3))
+                self.assertTrue(self.arguments(3).endswith(f"--train.global_batch={batch} --train.accum=1\n"))
+                self.assertEqual([self.environment(attempt)["OMP_NUM_THREADS"] for attempt in (1, 2, 3)], [threads, threads, kept_threads])
+        elastic = ("--train.deterministic=elastic", "--train.device=cpu")
+        self.assertEqual(self.said(*elastic, ranks=4, script=killed, launch=("--min-ranks", 3))[-1].split("in a row, ")[1],
                          "there are slots for 3 ranks, of which at most 2 keep the global batch of 48, expected 3 or more")
+        for file in self.folder.glob("arguments-*"):
+            file.unlink()
+        self.assert_error(self.launch(*elastic, ranks=16, environment=self.play("exit 75")), 2, "[config] train.global_batch: expected a multiple "
+                          "of 16 ranks x micro_batch 2, got 48 (from the checkpoint)",
+                          "the nearest that work are 32 and 64; 48 works on 8 ranks")
+        self.assertEqual(self.attempts(), 0)
 
     def test_what_is_refused(self):
         def refused(*arguments, code=2, error, hint=None, environment=None):

@@ -67,6 +67,8 @@ Size global_batch_of(const Config& saved, const std::string& step_directory) {
   return train.micro_batch * train.accum * checkpoint::read_world_size(step_directory);
 }
 
+Size kept_global_batch(const Config& config) { return kept_values(config).global_batch; }
+
 void keep_values(Config& config, const Group& group) {
   TrainConfig& train = config.train;
   const bool keeps_dtype = !train.dtype && !train.tf32;

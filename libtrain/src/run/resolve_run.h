@@ -15,6 +15,10 @@ namespace lt::run {
 // continues from none. Rank 0 reads the files. All ranks must call it. Throws DataError if run.json cannot be read.
 void keep_values(Config& config, const Group& group);
 
+// Returns the samples of a step of the state from which an elastic run would continue; 0 if it continues from none.
+// Throws DataError if run.json cannot be read.
+Size kept_global_batch(const Config& config);
+
 // Returns the samples of a step of the run that saved the checkpoint in `step_directory`. `saved`: its configuration.
 // Throws DataError if the manifest cannot be read.
 Size global_batch_of(const Config& saved, const std::string& step_directory);
