@@ -254,9 +254,21 @@ def deterministic():
             *table(["model, bf16", "ms", "deterministic, ms", "cost"], cells)]
 
 
+def elastic():
+    name = measured.newest("h200-1x-elastic.json")
+    found = measured.load(name)
+    cells = []
+    for row in found["rows"]:
+        true, elastic = (statistics.median(pair[value] for pair in row["rounds"]) for value in ("true", "elastic"))
+        cells.append([row["model"], f"{true:.1f}", f"{elastic:.1f}", f"{100 * (elastic / true - 1):.2f} %"])
+    machine = found["machine"]
+    return [*caption(day(machine["unix_time"]), machine["commit"], f"one {machine['gpu']}", name),
+            *table(["model, bf16, 8 x 8 x 1024", "true, ms", "elastic, ms", "cost"], cells)]
+
+
 TABLES = {"one-gpu": one_gpu, "one-h100": one_h100, "four-gpus": four_gpus, "fp8-one-gpu": fp8_one, "fp8-four-gpus": fp8_four, "scaling": scaling,
           "long-sequences": sequences, "memory": memory, "restart": restart, "saves": saves, "cpu": cpu,
-          "loss": loss, "deterministic": deterministic}
+          "loss": loss, "deterministic": deterministic, "elastic": elastic}
 
 
 def filled(text):
