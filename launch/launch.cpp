@@ -134,9 +134,8 @@ Config config_of(const Parsed& train, const Models& models) {
   return load_config(file, train.config, models);
 }
 
-// Throws the UsageError that the ranks of an elastic run would throw if their number does not work, also if it does not
-// for the batch that a resume keeps.
-void require_elastic_ranks(Config config, int ranks, const World& alone) {
+// Throws the UsageError that the ranks of an elastic run would throw, also for a batch that a resume keeps.
+void require_batch_for(Config config, int ranks, const World& alone) {
   run::keep_values(config, alone.group());
   config::with_batch(config, ranks);
 }
@@ -178,7 +177,7 @@ ExitCode run_launch(Options& options, const CLI::App& app, const Invocation& inv
   }
   if (!trains) return run_once(launch);
   const Config config = config_of(command, models);
-  if (is_elastic(config)) require_elastic_ranks(config, launch.ranks, invocation.world);
+  if (is_elastic(config)) require_batch_for(config, launch.ranks, invocation.world);
   return supervise(launch, config);
 }
 

@@ -95,8 +95,9 @@ void add_middle(Out* out_OI, const T* x_ORI, Size O, Size R, Size I, bool accumu
 
 template <>
 void sum_squares(CpuStream, DType dtype, double* sum, const void* x_N, Size N, double* partials, Size piece) {
+  const Size blocks = sum_blocks(N, piece);
   if (piece == 0) piece = N;
-  const Size blocks_of_piece = sum_blocks(piece), blocks = piece == 0 ? 0 : N / piece * blocks_of_piece;
+  const Size blocks_of_piece = sum_blocks(piece);
   double* const partial = partials != nullptr ? partials : scratch<double>(blocks);
   dispatch_float(dtype, [&]<class T>() {
     parallel_for(blocks, kGrain / kSumBlock, [=](Size begin, Size end) LT_VECTOR_BODY {

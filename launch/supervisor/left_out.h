@@ -25,8 +25,8 @@ class LeftOut {
   std::string add(const Ranks& ranks, std::optional<int> rank);
 
   // True if ranks on these hosts train on GPUs. If train.device is auto and this build has CUDA, other hosts than this
-  // one count as having GPUs, because this process cannot look there. Makes no use of CUDA, which this process would
-  // keep open between attempts.
+  // one count as having GPUs, because this process cannot look there. Does not open CUDA, because this process
+  // would hold the device between attempts.
   bool uses_gpus(const std::vector<Host>& hosts) const;
 
   bool is_empty() const { return text_.empty(); }

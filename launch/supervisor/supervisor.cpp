@@ -156,7 +156,7 @@ class Supervisor {
 
   // With other ranks or hosts each rank would get another number of threads, and with it, on processors, other bits.
   void keep_threads(Ranks& ranks) const {
-    if (config_.train.deterministic != Determinism::elastic || left_out_.uses_gpus(ranks.hosts)) return;
+    if (!is_elastic(config_) || left_out_.uses_gpus(ranks.hosts)) return;
     const Size threads = run::threads_of_last_start(config_.run.dir);
     if (threads == 0) return;  // unknown
     std::string& given = ranks.environment["OMP_NUM_THREADS"];
@@ -169,8 +169,7 @@ class Supervisor {
     const std::vector<int> elastic = elastic_rank_counts(batch / micro_batch);
     const auto may_train = [&](int count) {
       return batch % (micro_batch * count) == 0 && (shard == 0 || count % shard == 0) &&
-             (config_.train.deterministic != Determinism::elastic ||
-              std::ranges::find(elastic, count) != elastic.end());
+             (!is_elastic(config_) || std::ranges::find(elastic, count) != elastic.end());
     };
     int count = std::max(0, std::min(options_.ranks, slots));
     while (count > 0 && !may_train(count)) --count;
@@ -179,10 +178,12 @@ class Supervisor {
 
   // "slots for 3 ranks, of which at most 2 keep the global batch of 16, expected 3 or more".
   std::string too_few(int slots) const {
-    const std::string most = slots < least() ? ""
-                                             : fmt::format(", of which at most {} keep the global batch of {}",
-                                                           most_ranks(slots), global_batch());
-    return fmt::format("slots for {}{}, expected {} or more", recorder::counted(slots, "rank"), most, least());
+    if (slots < least())
+      return fmt::format("slots for {}, expected {} or more", recorder::counted(slots, "rank"), least());
+    const int most = most_ranks(slots);
+    return fmt::format("slots for {}, of which {} the global batch of {}, expected {} or more",
+                       recorder::counted(slots, "rank"),
+                       most == 0 ? "none keeps" : fmt::format("at most {} keep", most), global_batch(), least());
   }
 
   // Not behind a `--` of the user's.
@@ -209,7 +210,10 @@ class Supervisor {
     if (is_elastic(config_)) {
       Config restart = config_;
       if (resume_of_restart() == kContinue) restart.checkpoint.resume = "auto";
-      if (const Size kept = run::kept_global_batch(restart); kept > 0) return kept;
+      try {
+        if (const Size kept = run::kept_global_batch(restart); kept > 0) return kept;
+      } catch (const DataError&) {  // run.json cannot be read, which the ranks report
+      }
     }
     return train.micro_batch * train.accum * options_.ranks;
   }

@@ -367,7 +367,7 @@ class Resume(TrainingTest):
             return bits(done.stdout)
 
         same = "deterministic: elastic; the same bits on 1, 2 and 4 ranks, with 1 thread a rank"
-        continues = "the bits continue at step {}, as in a run without a stop, with the same build and kind of device".format
+        continues = "the bits continue at step {}, as in a run without a stop, if build and kind of device are the same".format
         self.assertEqual(killed(ranks=4, at=3), [same])
         for key, at in (("config.toml", "run"), ("manifest.json", "run/checkpoints/step-00000002")):
             self.assertIn("global_batch = 8", (self.folder / at / key).read_text())

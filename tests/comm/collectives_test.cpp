@@ -386,8 +386,8 @@ TEST_CASE("wrong arguments name call, argument, expected and actual", "[comm]") 
         "reduce_scatter \"w\": addends: expected at most 32, got 33");
   CHECK(message([&] {
           group().reduce_scatter("w", part, full, DType::f32, {}, {squares, 5});
-        }) == "reduce_scatter \"w\": squares.piece: expected 0, or elements of which a part of " +
-                  std::to_string(12 / size) + " has 1, 2, 4, ... or 64 times as many, got 5");
+        }) == "reduce_scatter \"w\": squares.piece: expected 0, or a size that cuts the " + std::to_string(12 / size) +
+                  " elements of part into 1, 2, 4, ... or 64 pieces, got 5");
   CHECK(message([&] { group().reduce_scatter("w", part, full, DType::i32); }) ==
         "reduce_scatter \"w\": wire: expected f32, f64 or bf16, got i32");
   CHECK(message([&] { group().all_reduce("w", lt::Tensor::zeros({2}, DType::i32), DType::f32); }) ==

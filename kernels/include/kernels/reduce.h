@@ -52,9 +52,9 @@ void sum_rows(S stream, DType out_dtype, void* out_C, DType dtype, const void* x
 // For reduce-scatter: y_N = (x[0]_N + ... + x[ranks-1]_N) + addends[0]_N + ... , added in f32 (f64 for f64) and rounded
 // once to y_dtype, which the addends have too; both dtypes are f32, f64 or bf16. The x are added in tree order:
 // ((x[0] + x[1]) + (x[2] + x[3])) + ..., pairs, then pairs of pairs; the last of an odd number goes up unchanged. The
-// addends follow one after another. y may be one of the addends, and one of the x if the dtypes are equal. On CUDA at
-// most kMostSummedRanks, and everywhere at most kMostAddends. If `squares` is not null, squares[0] = sum of y_N^2 in
-// double, over blocks of kSumBlock elements, and `partials` holds sum_blocks(N) numbers. On CUDA several calls may
+// addends follow one after another. y may be one of the addends, and one of the x if the dtypes are equal. At
+// most kMostAddends addends and, on CUDA, kMostSummedRanks ranks. If `squares` is not null, squares[0] = sum of y_N^2
+// in double, over blocks of kSumBlock elements, and `partials` holds sum_blocks(N) numbers. On CUDA several calls may
 // compute one y in slices, in order, with the bits of one call. All slices are multiples of kSumPack elements, and all
 // but the last are multiples of kSumBlock. y_N, x and N then describe the slice. `partials` is shared by all slices,
 // and `blocks_before` is the number of its blocks that earlier calls have written. Only the last call has `squares`.

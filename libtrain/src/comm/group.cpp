@@ -79,7 +79,7 @@ struct Call {
     const bool are_whole = of.piece <= 0 || pieces * of.piece == n;
     if (!are_whole || of.piece < 0 || pieces > kernels::kMostPieces || (pieces & (pieces - 1)) != 0) {
       fail("squares.piece",
-           fmt::format("0, or elements of which a part of {} has 1, 2, 4, ... or {} times as many", n,
+           fmt::format("0, or a size that cuts the {} elements of part into 1, 2, 4, ... or {} pieces", n,
                        kernels::kMostPieces),
            std::to_string(of.piece));
     }

@@ -116,8 +116,7 @@ struct Engine::Impl {
   // because those of another rank may be new.
   void require_same_steps(const Batch& batch) const;
   BatchShape batch_shape() const {
-    return {options.micro_batch, options.accum,  options.seq,
-            control.rank(),      control.size(), parallel.deterministic == Determinism::elastic};
+    return {options.micro_batch, options.accum, options.seq, control.rank(), control.size(), sharding.elastic};
   }
   // Throws UsageError unless the batch has as many samples as `shape`.
   void require_samples(const Batch& batch, const BatchShape& shape) const;

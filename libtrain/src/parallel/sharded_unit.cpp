@@ -196,9 +196,9 @@ void ShardedUnit::finish_replica_sum() { wait_exposed(replica_sum_, Activity::re
 void ShardedUnit::start_gradient_exchange() {
   if (sharding_.replicas.size() > 1) {
     const std::string name = trained_.layout().name() + " gradients across replicas";
+    finish_replica_sum();
     const profile::ActivityScope activity(Activity::reduce_exposed);
-    if (sharding_.elastic) {
-      replica_sum_.wait();
+    if (sharding_.replicas_add_each_micro_batch()) {
       sharding_.replicas.all_gather(name, gradient_part_, sums_.sum()).wait();
     } else {
       sharding_.replicas.all_reduce(name, gradient_part_, sharding_.replica_dtype);

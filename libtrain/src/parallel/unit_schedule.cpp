@@ -27,9 +27,9 @@ UnitSchedule::UnitSchedule(std::deque<ShardedUnit>& units, const std::vector<nn:
 
 void UnitSchedule::begin_evaluation() { training_ = false, next_forward_ = 0; }
 
-void UnitSchedule::begin_micro_batch(Size micro, bool is_last) {
+void UnitSchedule::begin_micro_batch(Size micro_step, bool is_last) {
   training_ = true, next_forward_ = 0, runs_last_unit_ = false;
-  micro_batch_ = micro, last_micro_batch_ = is_last;
+  micro_step_ = micro_step, last_micro_batch_ = is_last;
 }
 
 void UnitSchedule::end_pass() {
@@ -85,7 +85,7 @@ void UnitSchedule::bind_gradients(int unit) {
     if (!at(index).is_trained()) return;
     // The buffer of the previous micro-batch may still be in flight.
     while (at(index).reducing()) finish_reductions_but(reducing_.size() - 1);
-    at(index).bind_gradients(micro_batch_ == 0);
+    at(index).bind_gradients(micro_step_ == 0);
   };
   bind(unit);
   for (const int owner : infos_[static_cast<std::size_t>(unit)].borrows) bind(owner);
@@ -108,7 +108,7 @@ void UnitSchedule::after_backward(int unit) {
   if (!at(unit).is_trained()) return;
   at(unit).complete_gradients();
   if (!last_micro_batch_ && !sharding_.reduce_each_micro_batch) return;
-  at(unit).start_reduce(sharding_.reduce_each_micro_batch ? micro_batch_ : 0, last_micro_batch_);
+  at(unit).start_reduce(sharding_.reduce_each_micro_batch ? micro_step_ : 0, last_micro_batch_);
   reducing_.push_back({unit, last_micro_batch_});
 }
 
@@ -116,9 +116,9 @@ void UnitSchedule::finish_reductions_but(std::size_t outstanding) {
   while (reducing_.size() > outstanding) {
     const Reduction oldest = reducing_.front();
     reducing_.pop_front();
-    at(oldest.unit).finish_reduce();
     // At most one sum over replicas is in flight, because each holds memory.
     if (added_by_replicas_ >= 0) at(added_by_replicas_).finish_replica_sum();
+    at(oldest.unit).finish_reduce();
     added_by_replicas_ = sharding_.replicas_add_each_micro_batch() ? oldest.unit : -1;
     if (oldest.is_last) at(oldest.unit).start_gradient_exchange();
   }

@@ -23,7 +23,7 @@ class UnitSchedule final : public nn::UnitObserver {
 
   // Begin a pass without gradients, or a micro-batch of a step.
   void begin_evaluation();
-  void begin_micro_batch(Size micro, bool is_last);
+  void begin_micro_batch(Size micro_step, bool is_last);
   // True during the last unit's forward pass in training. The unit's gradients can already be written then.
   const bool& runs_last_unit() const { return runs_last_unit_; }
   // Throws UsageError if the model did not run its units in order.
@@ -53,7 +53,7 @@ class UnitSchedule final : public nn::UnitObserver {
   int first_trained_ = 0;         // no unit before it wants a gradient
   std::vector<int> block_index_;  // index of each unit among the blocks; -1 for other units
 
-  Size micro_batch_ = 0;  // index in the step
+  Size micro_step_ = 0;  // of the present micro-batch
   bool training_ = false, last_micro_batch_ = true, runs_last_unit_ = false;
   int next_forward_ = 0;
   struct Reduction {

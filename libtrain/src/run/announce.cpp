@@ -129,10 +129,9 @@ std::vector<std::string> reasons_for_other_bits(Config earlier, const Run& run) 
   if (const checkpoint::Loaded* const resumed = checkpoint_of(run.from.start))
     earlier.train.global_batch = global_batch_of(earlier, resumed->folder);
   const DeviceType device = run.device().type;
-  if (!is_elastic(earlier)) {
-    if (!earlier.train.device) earlier.train.device = device;  // not in its checkpoints
-  } else {
-    earlier.train.device = state.threads_per_rank > 0 ? DeviceType::cpu : DeviceType::cuda;
+  if (!earlier.train.device) {  // auto; the state of an elastic run on processors has threads
+    const DeviceType by_threads = state.threads_per_rank > 0 ? DeviceType::cpu : DeviceType::cuda;
+    earlier.train.device = is_elastic(earlier) ? by_threads : device;
   }
   Config now = resolved.config;
   now.train.global_batch = run.engine->batch_shape().global_samples();
@@ -162,7 +161,7 @@ std::string bits_after_resume(const Run& run) {
       earlier ? reasons_for_other_bits(*earlier, run) : std::vector<std::string>{"the settings before are unknown"};
   if (reasons.empty()) {
     return fmt::format(
-        "the bits continue at step {}, as in a run without a stop, with the same build and kind of device",
+        "the bits continue at step {}, as in a run without a stop, if build and kind of device are the same",
         run.steps_done() + 1);
   }
   return fmt::format("the bits end after step {}: {}", run.steps_done(), fmt::join(reasons, "; "));
@@ -171,7 +170,7 @@ std::string bits_after_resume(const Run& run) {
 // "the same bits on 1, 2 and 4 ranks".
 std::string ranks_of_same_bits(const BatchShape& shape) {
   const std::vector<int> counts = elastic_rank_counts(shape.accum * shape.ranks);
-  if (counts.size() == 1) return "the same bits on 1 rank alone";
+  if (counts.size() == 1) return "the same bits only on 1 rank";
   return fmt::format("the same bits on {} and {} ranks", fmt::join(counts.begin(), counts.end() - 1, ", "),
                      counts.back());
 }

@@ -229,7 +229,8 @@ FromMemory Finder::load_from(const saver::MemoryRestore& memory, Size newest_on_
 }
 
 // Sets what a checkpoint of the last start would contain for the comparison of bits. The last start ran on this host,
-// so auto was the same device, and on as many ranks as wrote the copies, which are this start's.
+// so auto chose the same device. Copies need the same number of ranks, so it had as many as this start. If it ended
+// before its first copy, the copies are of an earlier start, with which nothing is compared.
 void Finder::add_last_start(checkpoint::RunState& state) const {
   std::optional<Config> last = config::config_of_run(resolved_.run.dir, resolved_.config.models);
   if (!last || !(is_elastic(*last) || is_elastic(resolved_.config))) return;

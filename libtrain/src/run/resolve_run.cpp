@@ -12,6 +12,7 @@
 #include "config/config_schema.h"
 #include "config/origin.h"
 #include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/error.h"
 #include "run/training_data.h"
 #include "save/run_identity.h"
 
@@ -25,7 +26,7 @@ struct Kept {
 };
 
 // Returns the values of the newest checkpoint at `folder`; nullopt if this program can read none.
-std::optional<Kept> kept_from(const std::string& folder, const Models& models) {
+std::optional<Kept> kept_from(const std::string& folder, const Models& models) try {
   const std::string step = config::step_at(folder);
   if (step.empty()) return std::nullopt;
   const checkpoint::RunState state = checkpoint::read_state(step);
@@ -33,6 +34,8 @@ std::optional<Kept> kept_from(const std::string& folder, const Models& models) {
   const std::optional<Config> saved = config::known_config(state, models);
   if (!saved) return std::nullopt;
   return Kept{saved->train.dtype, global_batch_of(*saved, step)};
+} catch (const DataError&) {
+  return std::nullopt;
 }
 
 // Returns the values of the state from which a start would continue; none if it would continue from none.

@@ -66,8 +66,8 @@ struct Message {
 // Where a sum of squares goes, and its order.
 struct SumOfSquares {
   Tensor sum = {};  // f64, one element; undefined: no sum is wanted
-  // Elements of a piece. The numbers are 1, 2, 4, ... or 64 pieces, whose sums are added in tree order. So if ranks
-  // hold equal shares of some pieces, the sum over ranks, in tree order, does not depend on the number of ranks. 0: no
+  // Elements of a piece. A part consists of 1, 2, 4, ... or 64 pieces, whose sums are added in tree order. So if the
+  // ranks together hold the same pieces, the sum over ranks, in tree order, does not depend on their number. 0: no
   // pieces.
   Size piece = 0;
 };

@@ -8,7 +8,7 @@
 
 namespace LT_API lt {
 
-// Runs with equal losses, gradient norms and weights. Each value includes those before it.
+// Which runs have equal losses, gradient norms and weights. Each value includes those before it.
 enum class Determinism : unsigned char {
   off,      // on CPUs, the same run twice
   on,       // the same run twice, and all strategies at one number of ranks

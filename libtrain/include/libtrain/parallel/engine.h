@@ -38,9 +38,9 @@ struct ParallelOptions {
   Recompute recompute = Recompute::none;
   Size recompute_every = 1;         // n: `recompute` applies to blocks 0, n, 2n, ...; at least 1
   DType reduce_dtype = DType::f32;  // of gradients in transit: f32 or bf16; sums are always f32
-  // Unless it is off, ranks reduce gradients after every micro-batch, and use deterministic kernels
-  // (KernelSettings::deterministic). Otherwise strategies that replicate gradients reduce once per step. Elastic needs
-  // a number of ranks that is a power of two, at most kMostElasticRanks.
+  // on, elastic: ranks reduce gradients after every micro-batch, and use deterministic kernels
+  // (KernelSettings::deterministic). off: strategies that replicate gradients reduce once per step. elastic needs a
+  // number of ranks that is a power of two, at most kMostElasticRanks.
   Determinism deterministic = Determinism::off;
 };
 
