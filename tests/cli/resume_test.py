@@ -387,7 +387,7 @@ class Resume(TrainingTest):
         out = self.trained(elastic, begin, "--train.global_batch=16", "--optim.clip=0.5", run="more", **steps)
         self.assertIn("\nthe bits end after step 4: optim.clip: 1.0 before, 0.5 now; train.global_batch: 8 before, 16 now\n", out)
         done = self.train(elastic, begin, run="threads", environment={"OMP_NUM_THREADS": "2"}, **steps)
-        self.assertIn("\nthe bits end after step 4: threads a rank: 1 before, 2 now\n", done.stdout, done.stderr)
+        self.assertIn("\nthe bits end after step 4: threads a rank: 1 before, 2 now; OMP_NUM_THREADS=1 keeps them\n", done.stdout, done.stderr)
         out = self.trained("--train.deterministic=true", "--train.global_batch=8", begin, run="other", **steps)
         self.assertIn('\nthe bits end after step 4: train.deterministic: "elastic" before, "true" now\n', out)
         # More steps change the rates of the earlier ones, unless the schedule is constant.

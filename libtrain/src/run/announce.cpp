@@ -138,7 +138,8 @@ std::vector<std::string> reasons_for_other_bits(Config earlier, const Run& run) 
   std::vector<std::string> lines = bit_changes(earlier, now);
   const Size threads = run.world.threads().count;
   if (device == DeviceType::cpu && state.threads_per_rank > 0 && state.threads_per_rank != threads)
-    lines.push_back(fmt::format("threads a rank: {} before, {} now", state.threads_per_rank, threads));
+    lines.push_back(fmt::format("threads a rank: {0} before, {1} now; OMP_NUM_THREADS={0} keeps them",
+                                state.threads_per_rank, threads));
   if (begins_data(run.from.start)) lines.push_back("other samples");
   const bool in_epochs = earlier.data.epochs > 0 || resolved.data.epochs > 0;
   if (in_epochs && earlier.data.epochs != resolved.data.epochs && resolved.schedule.decay != Decay::constant) {
