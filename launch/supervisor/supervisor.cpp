@@ -66,10 +66,14 @@ class Supervisor {
         return give_up(code);
       }
       const std::string left_out = options_.min_ranks > 0 ? left_out_.add(tried_, end.rank) : "";
-      if (const int slots = left_out_.slots(left_out_.hosts()); !left_out.empty() && most_ranks(slots) < least()) {
-        starter_.say("{}; without {}, which failed in two attempts in a row, there are {}", what, left_out,
-                     too_few(slots));
-        return give_up(kRestart);
+      if (!left_out.empty()) {
+        const int slots = left_out_.slots(left_out_.hosts());
+        const Size batch = global_batch();
+        if (most_ranks(slots, batch) < least()) {
+          starter_.say("{}; without {}, which failed in two attempts in a row, there are {}", what, left_out,
+                       too_few(slots, batch));
+          return give_up(kRestart);
+        }
       }
       const double backoff_s = attempt == 1 || unproductive == 0
                                    ? 0
@@ -100,11 +104,12 @@ class Supervisor {
     restart_.began = device::since_1970(), restart_.began_monotonic = device::monotonic_seconds(),
     restart_.kernel = device::kernel_identity();
     tried_ = ranks_of(attempt);
-    const AttemptEnd end =
-        tried_.count > 0
-            ? starter_.run(tried_)
-            : AttemptEnd{kRestart, fmt::format("the hosts that answer have {}", too_few(left_out_.slots(tried_.hosts))),
-                         device::monotonic_seconds()};
+    const AttemptEnd end = tried_.count > 0
+                               ? starter_.run(tried_)
+                               : AttemptEnd{kRestart,
+                                            fmt::format("the hosts that answer have {}",
+                                                        too_few(left_out_.slots(tried_.hosts), global_batch())),
+                                            device::monotonic_seconds()};
     if (attempt > 1) record(metrics_end);
     return end;
   }
@@ -136,7 +141,8 @@ class Supervisor {
     const std::size_t all = left_out_.hosts().size();
     ranks.hosts = answering(left_out_.hosts());
     if (ranks.hosts.size() == all && left_out_.is_empty()) return;
-    ranks.count = most_ranks(left_out_.slots(ranks.hosts));
+    const Size batch = global_batch();
+    ranks.count = most_ranks(left_out_.slots(ranks.hosts), batch);
     if (ranks.count < least()) {
       ranks.count = 0;
       return;
@@ -148,9 +154,9 @@ class Supervisor {
       starter_.say("{}: {}{}", what, left_out_.is_empty() ? "they have slots for " : "",
                    recorder::counted(ranks.count, "rank"));
     } else {
-      add(ranks, fmt::format("--train.global_batch={}", global_batch()));
+      add(ranks, fmt::format("--train.global_batch={}", batch));
       add(ranks, "--train.accum=1");  // the global batch determines it
-      starter_.say("{}: {}, the same global batch of {}", what, recorder::counted(ranks.count, "rank"), global_batch());
+      starter_.say("{}: {}, the same global batch of {}", what, recorder::counted(ranks.count, "rank"), batch);
     }
   }
 
@@ -163,9 +169,9 @@ class Supervisor {
     if (given.empty()) given = std::to_string(threads);
   }
 
-  // Returns the largest number of ranks, up to `slots`, that can train with the run's global batch; 0 if there is none.
-  int most_ranks(int slots) const {
-    const Size batch = global_batch(), micro_batch = config_.train.micro_batch, shard = config_.parallel.shard_size;
+  // Returns the largest number of ranks, up to `slots`, that can train with this global batch; 0 if there is none.
+  int most_ranks(int slots, Size batch) const {
+    const Size micro_batch = config_.train.micro_batch, shard = config_.parallel.shard_size;
     const std::vector<int> elastic = elastic_rank_counts(batch / micro_batch);
     const auto may_train = [&](int count) {
       return batch % (micro_batch * count) == 0 && (shard == 0 || count % shard == 0) &&
@@ -177,13 +183,13 @@ class Supervisor {
   }
 
   // "slots for 3 ranks, of which at most 2 keep the global batch of 16, expected 3 or more".
-  std::string too_few(int slots) const {
+  std::string too_few(int slots, Size batch) const {
     if (slots < least())
       return fmt::format("slots for {}, expected {} or more", recorder::counted(slots, "rank"), least());
-    const int most = most_ranks(slots);
+    const int most = most_ranks(slots, batch);
     return fmt::format("slots for {}, of which {} the global batch of {}, expected {} or more",
                        recorder::counted(slots, "rank"),
-                       most == 0 ? "none keeps" : fmt::format("at most {} keep", most), global_batch(), least());
+                       most == 0 ? "none keeps" : fmt::format("at most {} keep", most), batch, least());
   }
 
   // Not behind a `--` of the user's.
@@ -203,7 +209,8 @@ class Supervisor {
     return io::shell_text(words);
   }
 
-  // The samples of a step of all ranks, as they would choose them in a restart on all.
+  // The samples of a step of all ranks, as they would choose them in a restart on all. Of an elastic run, it reads the
+  // checkpoints.
   Size global_batch() const {
     const TrainConfig& train = config_.train;
     if (train.global_batch > 0) return train.global_batch;
