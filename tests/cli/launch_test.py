@@ -553,7 +553,7 @@ cat $(sed 's/.*--hostfile \\([^ ]*\\).*/\\1/' arguments-$N) > hosts-$N; {self.NO
         self.assertEqual((self.folder / "hosts-3").read_text(), "localhost slots=3\n")
 
     def test_fewer_ranks_of_an_elastic_run(self):
-        """A power of two; batch and threads of a rank are those of the state, which was saved on one rank."""
+        """The launcher takes a power of two, and the batch and threads per rank of the checkpoint, which one rank saved."""
         killed = self.NOTICED.format(2)
         self.trained("--train.accum=24", run="began", steps=1, environment={"OMP_NUM_THREADS": "3"})
         begin = f"--checkpoint.resume={self.folder}/began"

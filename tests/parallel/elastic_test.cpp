@@ -2,7 +2,6 @@
 // or four groups of one, each of which trains.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numeric>
@@ -122,13 +121,10 @@ OptimizerGroups optimizers_of(const Case& row) {
 
 Batch batch_of(const Case& row, const BatchShape& shape, Size step) {
   if (is_own_model(row)) return adder::make_batch(shape, step * shape.global_samples());
-  Batch batch = (row.targets == Targets::documents ? documents_of_step : rows_of_step)(shape, step, 256);
-  if (row.targets != Targets::ignored) return batch;
-  for (Size i = 0; i < shape.samples(); ++i) {
-    const Size sample = step * shape.global_samples() + shape.sample_of(i);
-    std::fill_n(batch.targets.data<std::int32_t>() + i * shape.seq, sample * 5 % (shape.seq + 1), kIgnoredTarget);
-  }
-  return batch;
+  const auto rows = row.targets == Targets::documents ? documents_of_step
+                    : row.targets == Targets::ignored ? partly_ignored_rows
+                                                      : rows_of_step;
+  return rows(shape, step, 256);
 }
 
 struct Trained {

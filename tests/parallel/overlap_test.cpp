@@ -125,9 +125,9 @@ bool is_exchange(const Order::Collective& each) {
 
 }  // namespace
 
-// A pass gathers five units, and all but the head again. Only the wait for the embedding, its first gather, hides
-// nothing. The forward gather of the first block is beside the embedding, and the backward gather of the last block is
-// beside the head, whose matmuls ran in its forward pass: neither hides matmuls.
+// A pass gathers five units, and all but the head again. Nothing overlaps the embedding's gather, the first one. No
+// matmul overlaps two others: the embedding, which has none, overlaps the forward gather of the first block, and the
+// head, whose matmuls ran in its forward pass, overlaps the backward gather of the last block.
 TEST_CASE("overlap: ZeRO-3 exposes the first gather of each micro-batch", "[parallel]") {
   for (const Size accum : {1, 2}) {
     for (const Recompute recompute : {Recompute::none, Recompute::full}) {
@@ -138,8 +138,8 @@ TEST_CASE("overlap: ZeRO-3 exposes the first gather of each micro-batch", "[para
   }
 }
 
-// The last reduction of a step, the embedding's, hides nothing. The one before it is beside the embedding's backward
-// pass, which has no matmul.
+// Nothing overlaps the embedding's reduction, the last one of a step. The embedding's backward pass, which has no
+// matmul, overlaps the reduction before it.
 TEST_CASE("overlap: every strategy exposes the last reduction of a step", "[parallel]") {
   for (const Strategy& strategy : kStrategies) {
     for (const Size accum : {1, 2}) {

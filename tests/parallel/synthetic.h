@@ -1,6 +1,7 @@
 // A small model, a fixed global batch, and steps of an engine on them.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <string>
 #include <vector>
@@ -75,6 +76,17 @@ struct Curve {
 // The rank's rows of step n.
 inline lt::Batch rows_of_step(const lt::BatchShape& shape, Size step, Size vocab) {
   return synthetic_batch(step * shape.global_samples(), shape, vocab);
+}
+
+// The same rows, of which sample s ignores its first (5 s) % (seq + 1) targets. So samples differ, and some have none
+// that counts.
+inline lt::Batch partly_ignored_rows(const lt::BatchShape& shape, Size step, Size vocab) {
+  const lt::Batch batch = rows_of_step(shape, step, vocab);
+  for (Size row = 0; row < shape.samples(); ++row) {
+    const Size sample = step * shape.global_samples() + shape.sample_of(row);
+    std::fill_n(batch.targets.data<std::int32_t>() + row * shape.seq, sample * 5 % (shape.seq + 1), lt::kIgnoredTarget);
+  }
+  return batch;
 }
 
 // The same rows cut into documents of 1 token, 7, and 5 or more in turn.

@@ -111,7 +111,7 @@ std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, con
   return lines;
 }
 
-// True if the learning rates of the steps that are done are those of the present schedule.
+// True if the present schedule gives the finished steps the learning rates that they had.
 bool had_same_rates(const Config& earlier, const Schedule& now, Size steps_done) {
   const Schedule before = config::schedule_of(earlier);
   for (Size step = 1; step <= steps_done; ++step) {
@@ -120,8 +120,8 @@ bool had_same_rates(const Config& earlier, const Schedule& now, Size steps_done)
   return true;
 }
 
-// Lists why the bits after a resume differ from those of a run without a stop, one reason per line. Empty if they are
-// the same with the same build and kind of device, which are not compared. `earlier`: the configuration of the state,
+// Lists why a resume has other bits than a run without a stop, one reason per line. Returns no reason if the bits are
+// the same on the same build and kind of device, which it does not compare. `earlier`: the configuration of the state,
 // which rank 0 read.
 std::vector<std::string> reasons_for_other_bits(Config earlier, const Run& run) {
   const Resolved& resolved = run.resolved;
