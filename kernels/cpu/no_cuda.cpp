@@ -1,5 +1,6 @@
 // Stubs for a build without CUDA, which has no graphs and no algorithms of cuBLASLt.
 #include "kernels/graph_memsets.h"
+#include "kernels/matmul_algorithms.h"
 #include "kernels/matmul_search.h"
 
 namespace lt::kernels {
@@ -14,5 +15,13 @@ void search_matmuls(Device /*device*/, const std::function<void()>& compute,
 void use_matmuls(Device /*device*/, Algorithms /*which*/) {}
 
 std::string keep_found_matmuls(Device /*device*/) { return {}; }
+
+std::string matmul_algorithms(Device /*device*/) { return {}; }
+
+void use_matmul_algorithms(Device /*device*/, const std::string& /*text*/, const std::string& /*where*/) {}
+
+std::string digest_of_algorithms(const std::string& /*text*/) { return "none"; }
+
+std::string cublaslt_version() { return {}; }
 
 }  // namespace lt::kernels
