@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,10 @@
 #include "config/model_table.h"
 #include "config/names.h"
 #include "io/print_note.h"
+#include "io/shell_word.h"
+#include "io/file.h"
+#include "io/whole_file.h"
+#include "kernels/matmul_algorithms.h"
 #include "kernels/matmul_search.h"
 #include "libtrain/config/resolved.h"
 #include "libtrain/error.h"
@@ -21,7 +26,7 @@
 namespace lt::bench {
 namespace {
 
-using kernels::Algorithms;
+namespace fs = std::filesystem;
 
 constexpr Column kMatmulColumns[] = {{"matmul", -64}, {"present ms", 10}, {"found ms", 10}};
 constexpr int kRounds = 3;
@@ -32,20 +37,22 @@ void require_searchable(const Resolved& resolved, const World& world) {
     throw UsageError("bench", fmt::format("tune: train.device: expected cuda, got {}", to_string(resolved.step.device)),
                      "only matmuls on GPUs have a choice of algorithms");
   }
-  if (resolved.parallel.deterministic != Determinism::off) {
-    throw UsageError(
-        "bench", "tune: train.deterministic: expected false, got " + config::name_of(resolved.parallel.deterministic),
-        "deterministic matmuls take the first algorithm");
-  }
 }
 
-// Prints and returns the matmuls that were searched.
-Json search(const Resolved& resolved, const World& world, EngineOptions step, const ShowProgress& progress) {
+// What a search found.
+struct Found {
+  Json matmuls = Json::array();
+  std::string table;
+};
+
+// Prints the matmuls that were searched.
+Found search(const Resolved& resolved, const World& world, EngineOptions step, const ShowProgress& progress) {
   step.cuda_graph = false;  // a captured matmul runs only once
   Training training(resolved, world.group(), step);
-  training.time_steps(2);  // chooses as runs do
-  Json matmuls = Json::array();
-  kernels::search_matmuls(
+  training.time_steps(2);
+  Found found;
+  Json& matmuls = found.matmuls;
+  found.table = kernels::search_matmuls(
       step.device, [&] { training.time_steps(1); },
       [&](const kernels::SearchedMatmul& matmul) {
         progress.hide();
@@ -56,13 +63,13 @@ Json search(const Resolved& resolved, const World& world, EngineOptions step, co
         progress.matmuls(static_cast<Size>(matmuls.size()), matmul.in_all);
       });
   progress.hide();
-  return matmuls;
+  return found;
 }
 
-// The times of steps with one of both kinds of algorithms.
+// The times of steps with one of both tables.
 struct Timed {
-  Algorithms which;
   const char* name;
+  const std::string& table;
   std::vector<std::vector<double>> rounds = {};
 
   std::vector<double> medians() const {
@@ -76,34 +83,31 @@ bool is_shorter(const Timed& a, const Timed& b) {
   return std::ranges::max(a.medians()) < std::ranges::min(b.medians());
 }
 
-// What became of the search, for people.
-std::string outcome(bool is_faster, const std::string& kept_in) {
-  if (!is_faster) return "steps are not shorter with what was found, so runs take the present algorithms";
-  if (kept_in.empty()) return "not all of what was found is kept, because the file for it could not be written";
-  return "later runs take what was found: " + kept_in;
-}
-
 }  // namespace
 
-void bench_tune(const Config& given, const World& world, const Options& options, const ShowProgress& progress) {
+void bench_tune(const Config& given, const World& world, const Options& options, const std::string& table,
+                const ShowProgress& progress) {
   const Resolved resolved = resolve(given, world.size());
   require_searchable(resolved, world);
   const Json identity = step_identity(resolved, world.size(), config::name_of(resolved.parallel.strategy));
   const EngineOptions step = run::step_options_of_rank(resolved, world);
+  if (fs::exists(table)) kernels::use_matmul_algorithms(step.device, io::read_whole_file("bench", table), table);
+  const std::string present_table = kernels::matmul_algorithms(step.device);
+  const Found found = search(resolved, world, step, progress);
   Json result = new_result("tune", world, options, step.device);
   result.update(Json{{"model", config::model_name(resolved)},
                      {"dtype", config::name_of(resolved.precision)},
-                     {"matmuls", search(resolved, world, step, progress)},
-                     {"kept_in", nullptr}});
+                     {"matmuls", found.matmuls},
+                     {"table", nullptr}});
   save_result(result, Json::array(), options.out);
 
-  Timed present{Algorithms::present, "present"}, found{Algorithms::found, "found"};
+  Timed present{"present", present_table}, with_found{"found", found.table};
   const Size of_round = options.warmup + options.iterations, steps = 2 * kRounds * of_round;
   Size done = 0;
   progress.steps(done, steps);
   for (int round = 0; round < kRounds; ++round) {
-    for (Timed* const timed : {&present, &found}) {
-      kernels::use_matmuls(step.device, timed->which);
+    for (Timed* const timed : {&present, &with_found}) {
+      kernels::use_matmul_algorithms(step.device, timed->table, timed->name);
       Training training(resolved, world.group(), step);
       training.step_ms(options.warmup);
       timed->rounds.push_back(training.step_ms(options.iterations));
@@ -112,16 +116,19 @@ void bench_tune(const Config& given, const World& world, const Options& options,
   }
   progress.hide();
   Json rows = Json::array();
-  for (const Timed* const timed : {&present, &found}) {
+  for (const Timed* const timed : {&present, &with_found}) {
     Json& row = rows.emplace_back(identity);
     row.update(
         {{"implementation", timed->name}, {"iterations", kRounds * options.iterations}, {"ms", times(timed->rounds)}});
     io::print_note("steps, {}: {:.2f} ms\n", timed->name, fmt::join(timed->medians(), ", "));
   }
-  const bool is_faster = is_shorter(found, present);
-  const std::string kept_in = is_faster ? kernels::keep_found_matmuls(step.device) : "";
-  io::print_note("{}\n", outcome(is_faster, kept_in));
-  if (!kept_in.empty()) result["kept_in"] = kept_in;
+  if (is_shorter(with_found, present)) {
+    io::write_whole_file("bench", table, found.table);
+    result["table"] = table;
+    io::print_note("runs take what was found with --train.algorithms={}\n", io::shell_word(table));
+  } else {
+    io::print_note("steps are not shorter with what was found, so {} is not written\n", table);
+  }
   write_result(std::move(result), std::move(rows), options.out);
 }
 

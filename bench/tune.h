@@ -17,10 +17,12 @@ struct ShowProgress {
 };
 
 // Searches for faster algorithms of the matmuls in a step of the configuration on a CUDA device
-// (kernels/matmul_search.h). The search takes some minutes. Then times steps three times in turn with the present
-// algorithms of runs and with the found ones. If each round with the found algorithms has a shorter median step than
-// each round with the present ones, later runs on this model of device use the found algorithms. Throws UsageError for
-// more than one rank, a CPU or train.deterministic, DataError if a file cannot be written.
-void bench_tune(const Config& config, const World& world, const Options& options, const ShowProgress& progress);
+// (kernels/matmul_search.h). The search takes a minute. Then times steps three times in turn with the present table and
+// with the found one. If each round with the found algorithms has a shorter median step than each round with the
+// present ones, writes the found table to `table`. The present table is train.algorithms, else `table` if it exists,
+// else the one that the library carries. Throws UsageError for more than one rank or a CPU, DataError if a file cannot
+// be read or written.
+void bench_tune(const Config& config, const World& world, const Options& options, const std::string& table,
+                const ShowProgress& progress);
 
 }  // namespace lt::bench

@@ -8,7 +8,8 @@ namespace lt::kernels {
 namespace {
 
 constexpr double kWarmMs = 100, kAdaptMs = 20;
-constexpr double kMostBehind = 1.12, kBetter = 0.99, kLeastMs = 1e-3;
+constexpr double kMostBehind = 1.12, kFarBehind = 1.15, kBetter = 0.99, kLeastMs = 1e-3;
+constexpr std::size_t kWaysToReference = 8;
 
 struct Way {
   std::size_t index;
@@ -20,14 +21,17 @@ int calls_in(double ms, double call_ms) { return std::max(2, static_cast<int>(ms
 std::vector<Way> in_bursts(std::size_t count, const MeanMs& mean_ms) {
   std::vector<Way> ways;
   const double reference = mean_ms(0, 1);
-  double before = reference;
+  double clock = 1, least = reference;  // `clock`: the factor of the times since the last call of way 0
   for (std::size_t i = 0; i < count; ++i) {
-    mean_ms(i, 1);
-    const double ms = mean_ms(i, 2);
-    mean_ms(0, 1);
-    const double after = mean_ms(0, 1);
-    ways.push_back({i, ms / std::max(before + after, kLeastMs) * 2 * reference});
-    before = after;
+    if (i % kWaysToReference == 0) {
+      mean_ms(0, 1);
+      clock = mean_ms(0, 1) / std::max(reference, kLeastMs);
+    }
+    const double once = mean_ms(i, 1) / clock;
+    const bool is_far_behind = i > 0 && once > kFarBehind * least;
+    const double ms = is_far_behind ? once : mean_ms(i, 2) / clock;
+    least = std::min(least, ms);
+    ways.push_back({i, ms});
   }
   return ways;
 }
@@ -61,10 +65,10 @@ void time_sustained(std::vector<Way>& ways, std::size_t rounds, double counted_m
 SustainedChoice fastest_when_sustained(std::size_t count, const MeanMs& mean_ms) {
   mean_ms(0, calls_in(kWarmMs, mean_ms(0, 2)));
   std::vector<Way> ways = in_bursts(count, mean_ms);
-  leave_fastest(ways, 36);
-  time_sustained(ways, 2, 60, mean_ms);
+  leave_fastest(ways, 16);
+  time_sustained(ways, 1, 60, mean_ms);
   leave_fastest(ways, 4);
-  time_sustained(ways, 3, 100, mean_ms);
+  time_sustained(ways, 2, 100, mean_ms);
   leave_fastest(ways, 1);
   const Way first = *std::find_if(ways.begin(), ways.end(), [](const Way& way) { return way.index == 0; });
   const Way fastest = ways.front();

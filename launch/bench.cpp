@@ -163,28 +163,41 @@ CommandBody set_up_step(CLI::App& app, const Models& models) {
   };
 }
 
-// A measurement that takes only a configuration and the options of add_length.
-using MeasureSteps = void (*)(const Config&, const World&, const bench::Options&);
-
-template <MeasureSteps kMeasure, Size kIterations>
-CommandBody set_up_of_steps(CLI::App& app, const Models& models) {
+CommandBody set_up_scaling(CLI::App& app, const Models& models) {
   const auto o = std::make_shared<bench::Options>();
   const ConfigOptions config_options(app, models);
-  add_length(app, *o, "steps", 10, kIterations);
+  add_length(app, *o, "steps", 10, 50);
   return [config_options, o](const Invocation& invocation) {
     const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;
     prepare(*o, invocation);
-    config::name_keys(*config, [&] { kMeasure(*config, invocation.world, *o); });
+    config::name_keys(*config, [&] { bench::bench_scaling(*config, invocation.world, *o); });
     return ExitCode::ok;
   };
 }
 
-void tune(const Config& config, const World& world, const bench::Options& options) {
-  ProgressLine matmuls("bench tune", " matmuls"), steps("bench tune", " steps");
-  const auto shows = [](ProgressLine& line) { return [&line](Size done, Size total) { line.show(done, total); }; };
-  bench::bench_tune(config, world, options,
-                    {.matmuls = shows(matmuls), .steps = shows(steps), .hide = [&] { matmuls.hide(), steps.hide(); }});
+CommandBody set_up_tune(CLI::App& app, const Models& models) {
+  struct Values {
+    bench::Options options;
+    std::string table = "algorithms.txt";
+  };
+  const auto o = std::make_shared<Values>();
+  const ConfigOptions config_options(app, models);
+  add_length(app, o->options, "steps", 10, 20);
+  app.add_option("--table", o->table, "add what was found to this table of algorithms, for train.algorithms")
+      ->option_text("FILE = " + o->table);
+  return [config_options, o](const Invocation& invocation) {
+    const auto config = config_options.load(invocation);
+    if (!config) return ExitCode::ok;
+    prepare(o->options, invocation);
+    collectively(invocation.world.group(), [&] { require_output("--table", o->table); });
+    ProgressLine matmuls("bench tune", " matmuls"), steps("bench tune", " steps");
+    const auto shows = [](ProgressLine& line) { return [&line](Size done, Size total) { line.show(done, total); }; };
+    const bench::ShowProgress progress{
+        .matmuls = shows(matmuls), .steps = shows(steps), .hide = [&] { matmuls.hide(), steps.hide(); }};
+    config::name_keys(*config, [&] { bench::bench_tune(*config, invocation.world, o->options, o->table, progress); });
+    return ExitCode::ok;
+  };
 }
 
 CommandBody set_up_compare(CLI::App& app, const Models& models) {
@@ -222,10 +235,8 @@ CommandBody set_up_bench(CLI::App& app, const Models& models) {
       {"rates", "measure the rates of kernels and collectives on this machine, for `ltrain plan --rates`", set_up_rates,
        true},
       {"step", "time whole training steps on synthetic batches", set_up_step},
-      {"scaling", "time training steps on 1, 2, 4, ... ranks, up to all, with each strategy",
-       set_up_of_steps<bench::bench_scaling, 50>},
-      {"tune", "search for faster matmul algorithms on a GPU and save them for later runs; runs on one rank",
-       set_up_of_steps<tune, 30>},
+      {"scaling", "time training steps on 1, 2, 4, ... ranks, up to all, with each strategy", set_up_scaling},
+      {"tune", "search for faster matmul algorithms on a GPU and write a table of them; runs on one rank", set_up_tune},
       {"compare", "compare two results and list rows that differ by more than noise", set_up_compare},
   };
   const auto runs = std::make_shared<std::map<const CLI::App*, CommandBody>>();

@@ -1,4 +1,4 @@
-// Describes matmuls to cuBLASLt and times its algorithms. cuBLASLt is column-major, so it sees a row-major matrix as
+// Describes matmuls to cuBLASLt and finds their algorithms. cuBLASLt is column-major, so it sees a row-major matrix as
 // its transpose. The row-major D = op(A) op(B) is therefore computed as D^T = op(B)^T op(A)^T, with swapped operands.
 #include "kernels/cuda/cublas_matmuls.h"
 
@@ -7,15 +7,15 @@
 #include <utility>
 
 #include "device/cuda_error.h"
+#include "kernels/cuda/carried_algorithms.h"
+#include "kernels/cuda/matmul_search.h"
 #include "kernels/cuda/matmul_tiles.h"
-#include "kernels/gemm_in_passes.h"
 #include "memory/workspace.h"
 
 namespace lt::kernels {
 namespace {
 
-// How many of cuBLASLt's top heuristics are timed, with a workspace and without, and how many configurations of tiles.
-constexpr int kCandidates = 8, kTimedTiles = 8;
+constexpr int kProposals = 8;  // cuBLASLt names no more
 constexpr std::uint32_t kMostAlignment = 128;
 
 cudaDataType data_type(DType dtype) {
@@ -29,6 +29,12 @@ cudaDataType data_type(DType dtype) {
   }
   throw InternalError("kernels", "gemm: expected f32, f64, bf16, f16 or e4m3, found " + std::string(dtype_name(dtype)));
 }
+
+cublasComputeType_t compute_type(const Problem& q) {
+  if (q.dtype == DType::f64) return CUBLAS_COMPUTE_64F;
+  return q.flags[2] ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+cudaDataType scale_type(const Problem& q) { return q.dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F; }
 
 cublasLtEpilogue_t to_cublas(Epilogue epilogue) {
   switch (epilogue) {
@@ -53,10 +59,13 @@ std::size_t workspace_bytes(bool has_workspace) {
   return has_workspace ? static_cast<std::size_t>(memory::kMatmulWorkspaceBytes) : 0;
 }
 
-// The file's entry for a matmul that is slower when fused.
-bool is_none(const Algorithm& algorithm) {
-  const auto& words = algorithm.words.data;
-  return std::all_of(std::begin(words), std::end(words), [](auto word) { return word == 0; });
+// Whether a matmul does its epilogue if the table does not say it. Sums of A are mostly faster in a pass of their own.
+bool fuses(Epilogue epilogue) { return epilogue != Epilogue::sum_a; }
+
+// True if calls on the stream can be timed.
+bool may_time(CudaStream stream) {
+  const Stream compute = Stream::compute({DeviceType::cuda, stream.device});
+  return stream.handle == compute.cuda().handle && !device::cuda::is_capturing(stream);
 }
 
 MatrixLayout layout(DType dtype, Size rows, Size columns, Size ld, Size batch, Size stride) {
@@ -73,31 +82,13 @@ MatrixLayout layout(DType dtype, Size rows, Size columns, Size ld, Size batch, S
 
 }  // namespace
 
-std::string Problem::text() const {
-  std::string text = std::string(dtype_name(dtype)) + "," + std::string(dtype_name(out));
-  const auto add = [&](const auto& numbers) {
-    for (const auto number : numbers) text += "," + std::to_string(number);
-  };
-  add(sizes), add(flags), add(alignment);
-  return text + "," + std::to_string(static_cast<int>(epilogue));
-}
-
-std::string Problem::name() const {
-  std::string text(dtype_name(dtype));
-  if (out != dtype) text += " to " + std::string(dtype_name(out));
-  text += " " + std::to_string(sizes[0]) + " x " + std::to_string(sizes[1]) + " x " + std::to_string(sizes[2]);
-  if (sizes[7] > 1) text += ", batch of " + std::to_string(sizes[7]);
-  if (flags[0]) text += ", A transposed";
-  if (flags[1]) text += ", B transposed";
-  switch (epilogue) {
-    case Epilogue::none: return text;
-    case Epilogue::bias: return text + ", bias";
-    case Epilogue::gelu: return text + ", GELU";
-    case Epilogue::bias_gelu: return text + ", bias and GELU";
-    case Epilogue::gelu_gradient: return text + ", GELU's gradient";
-    case Epilogue::sum_a: return text + ", sums of A";
-  }
-  throw InternalError("kernels", "gemm: no such epilogue");
+std::optional<TableMatmul> Problem::in_table() const {
+  const auto [M, N, K, lda, ldb, ldd, ld_c, batch, stride_a, stride_b, stride_d, stride_c] = sizes;
+  const auto [transpose_a, transpose_b, tf32, one_scale] = flags;
+  const bool has_gaps = lda != (transpose_a ? M : K) || ldb != (transpose_b ? K : N) || ldd != N || ld_c != N;
+  const bool is_aligned = std::ranges::all_of(alignment, [](std::uint32_t a) { return a == kMostAlignment; });
+  if (pinned || has_gaps || batch > 1 || !is_aligned) return std::nullopt;
+  return TableMatmul{dtype, out, tf32, one_scale, transpose_a, transpose_b, epilogue, M, N, K};
 }
 
 std::uint32_t alignment_of(const void* pointer) {
@@ -109,16 +100,21 @@ Problem problem_of(CudaStream stream, const Gemm& g, bool bias, const void* c) {
   const Size lda = g.lda ? g.lda : (g.transpose_a ? g.M : g.K), ldb = g.ldb ? g.ldb : (g.transpose_b ? g.K : g.N),
              ldd = g.ldd ? g.ldd : g.N;
   const bool own_c = c != g.d;
-  return {
-      {g.M, g.N, g.K, lda, ldb, ldd, own_c ? g.N : ldd, g.batch, g.stride_a, g.stride_b, g.stride_d,
-       own_c ? 0 : g.stride_d},
-      {g.transpose_a, g.transpose_b, g.settings.deterministic, g.settings.tf32 && g.dtype == DType::f32, g.one_scale},
-      epilogue_of(g, bias),
-      g.dtype,
-      g.out,
-      {alignment_of(g.a), alignment_of(g.b), alignment_of(c), alignment_of(g.d)},
-      stream.device,
-      g.pinned};
+  return {{g.M, g.N, g.K, lda, ldb, ldd, own_c ? g.N : ldd, g.batch, g.stride_a, g.stride_b, g.stride_d,
+           own_c ? 0 : g.stride_d},
+          {g.transpose_a, g.transpose_b, g.settings.tf32 && g.dtype == DType::f32, g.one_scale},
+          epilogue_of(g, bias),
+          g.dtype,
+          g.out,
+          {alignment_of(g.a), alignment_of(g.b), alignment_of(c), alignment_of(g.d)},
+          stream.device,
+          g.pinned};
+}
+
+Cublas::Cublas(int device) : device_(device) {
+  LT_CUBLAS(cublasLtCreate(&handle_));
+  const std::string text = carried_algorithms(gpu());
+  if (!text.empty()) table_ = AlgorithmTable::parse(text, "the carried table");
 }
 
 Cublas& Cublas::of(int device) {
@@ -126,6 +122,18 @@ Cublas& Cublas::of(int device) {
   static auto& mutex = *new std::mutex;
   const std::lock_guard lock(mutex);
   return all.try_emplace(device, device).first->second;
+}
+
+GpuKind Cublas::gpu() const {
+  GpuKind kind{.architecture = device::cuda::compute_capability(device_), .multiprocessors = 0};
+  LT_CUDA(cudaDeviceGetAttribute(&kind.multiprocessors, cudaDevAttrMultiProcessorCount, device_));
+  return kind;
+}
+
+void Cublas::use(std::optional<AlgorithmTable> table) {
+  const std::lock_guard lock(mutex_);
+  table_ = std::move(table);
+  prepared_.clear();
 }
 
 Prepared* Cublas::prepare(const Problem& problem) {
@@ -151,121 +159,47 @@ void Cublas::run(Prepared& p, const void* alpha, const void* beta, const Gemm& g
                           p.d.get(), &algorithm.words, workspace, workspace_bytes(algorithm.has_workspace),
                           static_cast<cudaStream_t>(stream.handle));
   };
-  // A call that adds to d cannot be repeated; a later call may choose.
-  const bool may_choose = !g.accumulate && !g.pinned && !g.settings.deterministic;
-  if (may_choose && counted_ != nullptr && may_time(stream)) counted_->insert(&p);
-  if (may_choose && must_search(p) && may_time(stream)) {
-    search_algorithm(p, launch, stream);
-  } else if (may_choose && p.candidates.size() > 1 && may_time(stream)) {
-    if (g.settings.varied_sizes) {
-      take_known(p);
-    } else if (has_passes(g)) {  // in the turn of run_faster(), which keeps the choice
-      choose(p.candidates, launch, stream);
-    } else {
-      const AlgorithmFile::Turn turn(file_);
-      if (!take_known(p)) {
-        choose(p.candidates, launch, stream);
-        file_.add(p.problem.text(), p.candidates.front());
-      }
-    }
-  }
-  LT_CUBLAS(launch(p.candidates.front()));
+  if (search_ != nullptr && !g.accumulate && may_time(stream)) search_->see(p, launch);
+  if (launch(p.choice.algorithm) == CUBLAS_STATUS_SUCCESS) return;
+  // cuBLASLt may refuse to launch a configuration that it has not proposed.
+  p.choice.algorithm = p.first;
+  LT_CUBLAS(launch(p.first));
 }
 
-bool Cublas::may_time(CudaStream stream) {
-  const Stream compute = Stream::compute({DeviceType::cuda, stream.device});
-  return stream.handle == compute.cuda().handle && !device::cuda::is_capturing(stream);
+void Cublas::run_chosen(Prepared& p, const Gemm& g, CudaStream stream, const std::function<void()>& fused,
+                        const std::function<void()>& passes) {
+  if (search_ != nullptr && !g.accumulate && may_time(stream)) return search_->see(p, fused, passes);
+  p.choice.fused ? fused() : passes();
 }
 
-template <class Launch>
-void Cublas::choose(std::vector<Algorithm>& candidates, Launch&& launch, CudaStream stream) {
-  std::size_t best = 0;
-  double first_ms = 0, best_ms = 0;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    // cuBLASLt may refuse to launch a configuration that it has not proposed.
-    if (launch(candidates[i]) != CUBLAS_STATUS_SUCCESS && i > 0) continue;
-    const double ms = mean_ms(stream, kTimedCalls, [&] { LT_CUBLAS(launch(candidates[i])); });
-    if (i == 0) first_ms = best_ms = ms;
-    if (ms < best_ms && ms < kBetterThanFirst * first_ms) best = i, best_ms = ms;
-  }
-  candidates = {candidates[best]};
+std::vector<Algorithm> Cublas::all_algorithms(const Prepared& p) const {
+  std::vector<Algorithm> all;
+  add_proposals(all, p, true);
+  add_proposals(all, p, false);
+  add_tiles(all, p);
+  return all;
 }
 
-template <class Launch>
-void Cublas::search_algorithm(Prepared& p, Launch&& launch, CudaStream stream) {
-  if (p.candidates.size() > 1) choose(p.candidates, launch, stream);
-  const Choice present = p.choice();
-  LT_CUBLAS(launch(present.algorithm));
-  take_search_candidates(p);
-  std::erase_if(p.candidates, [&](const Algorithm& candidate) {
-    return candidate == present.algorithm || launch(candidate) != CUBLAS_STATUS_SUCCESS;
-  });
-  p.candidates.insert(p.candidates.begin(), present.algorithm);
-  const SustainedChoice chosen = fastest_when_sustained(p.candidates.size(), [&](std::size_t way, int calls) {
-    return mean_ms(stream, calls, [&] { LT_CUBLAS(launch(p.candidates[way])); });
-  });
-  p.candidates = {p.candidates[chosen.way]};
-  searched_[&p] = {present, p.choice()};
-  (*report_)({p.problem.name(), chosen.first_ms, chosen.ms, to_search_});
+std::optional<Choice> Cublas::find(const Prepared& p) const {
+  const std::optional<TableMatmul> matmul = p.problem.in_table();
+  const TableAlgorithm* const entry = table_ && matmul ? table_->find(*matmul) : nullptr;
+  if (entry == nullptr) return std::nullopt;
+  if (entry->passes) return Choice{p.first, false};
+  const std::optional<Algorithm> algorithm = algorithm_of(
+      handle_, {compute_type(p.problem), scale_type(p.problem), data_type(p.problem.dtype), data_type(p.problem.out)},
+      *entry);
+  if (!algorithm) return std::nullopt;
+  const std::optional<std::size_t> needed = needed_workspace(p, algorithm->words);
+  if (!needed || *needed > workspace_bytes(algorithm->has_workspace)) return std::nullopt;
+  return Choice{*algorithm};
 }
 
-void Cublas::take_search_candidates(Prepared& p) const {
-  p.candidates.clear();
-  add_candidates(p, true);
-  add_candidates(p, false);
-  add_tiles(p, Tiles::all);
-}
-
-void Cublas::search(const std::function<void()>& compute, const ReportSearch& report) {
-  const struct End {
-    Cublas& cublas;
-    ~End() { cublas.counted_ = nullptr, cublas.report_ = nullptr; }
-  } end{*this};
-  file_.require_writable();
-  std::set<Prepared*> counted;
-  counted_ = &counted;
-  compute();
-  counted_ = nullptr;
-  to_search_ = static_cast<Size>(counted.size());
-  report_ = &report;
-  searched_.clear();
-  compute();
-}
-
-void Cublas::use(Algorithms which) {
-  for (auto& [p, searched] : searched_) {
-    const Choice& choice = which == Algorithms::found ? searched.found : searched.present;
-    p->candidates = {choice.algorithm}, p->fused_wins = choice.fused_wins;
-  }
-}
-
-std::string Cublas::keep_found() {
-  const AlgorithmFile::Turn turn(file_);
-  for (const auto& [p, searched] : searched_) {
-    const auto& [algorithm, fused_wins] = searched.found;
-    if (!file_.add(p->problem.text(), fused_wins.value_or(true) ? algorithm : Algorithm{})) return "";
-  }
-  return file_.path();
-}
-
-bool Cublas::take_known(Prepared& p) const {
-  const auto known = file_.find(p.problem.text());
-  if (!known) return false;
-  if (is_none(*known)) return p.fused_wins = false, true;
-  const std::optional<std::size_t> needed = needed_workspace(p, known->words);
-  if (!needed || *needed > workspace_bytes(known->has_workspace)) return false;
-  p.candidates = {*known}, p.fused_wins = true;
-  return true;
-}
-
-std::unique_ptr<Prepared> Cublas::make(const Problem& q) {
+std::unique_ptr<Prepared> Cublas::make(const Problem& q) const {
   const auto [M, N, K, lda, ldb, ldd, ld_c, batch, stride_a, stride_b, stride_d, stride_c] = q.sizes;
-  const auto [transpose_a, transpose_b, deterministic, rounded, one_scale] = q.flags;
+  const auto [transpose_a, transpose_b, tf32, one_scale] = q.flags;
   auto p = std::make_unique<Prepared>(q);
   cublasLtMatmulDesc_t operation = nullptr;
-  const cublasComputeType_t in_f32 = rounded ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  const bool f64 = q.dtype == DType::f64;
-  LT_CUBLAS(cublasLtMatmulDescCreate(&operation, f64 ? CUBLAS_COMPUTE_64F : in_f32, f64 ? CUDA_R_64F : CUDA_R_32F));
+  LT_CUBLAS(cublasLtMatmulDescCreate(&operation, compute_type(q), scale_type(q)));
   p->operation.reset(operation);
   const auto set = [&](cublasLtMatmulDescAttributes_t name, auto value) {
     LT_CUBLAS(cublasLtMatmulDescSetAttribute(operation, name, &value, sizeof value));
@@ -297,15 +231,16 @@ std::unique_ptr<Prepared> Cublas::make(const Problem& q) {
   p->c = layout(q.out, N, M, ld_c, batch, stride_c);
   p->d = layout(q.out, N, M, ldd, batch, stride_d);
 
-  if (!q.pinned) add_candidates(*p, true);
-  // Deterministic matmuls take the first algorithm. If none may use a workspace, there is none without one either.
-  if (q.pinned || (!deterministic && !p->candidates.empty())) add_candidates(*p, false);
-  if (p->candidates.empty()) return nullptr;
-  if (!deterministic && !q.pinned && !take_known(*p)) add_tiles(*p, Tiles::usual);
+  std::vector<Algorithm> proposals;
+  if (!q.pinned) add_proposals(proposals, *p, true);
+  if (proposals.empty()) add_proposals(proposals, *p, false);
+  if (proposals.empty()) return nullptr;
+  p->first = proposals.front();
+  p->choice = find(*p).value_or(Choice{p->first, fuses(q.epilogue)});
   return p;
 }
 
-void Cublas::add_candidates(Prepared& p, bool has_workspace) const {
+void Cublas::add_proposals(std::vector<Algorithm>& all, const Prepared& p, bool has_workspace) const {
   const Problem& q = p.problem;
   cublasLtMatmulPreference_t made = nullptr;
   LT_CUBLAS(cublasLtMatmulPreferenceCreate(&made));
@@ -318,43 +253,36 @@ void Cublas::add_candidates(Prepared& p, bool has_workspace) const {
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, q.alignment[0]);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, q.alignment[2]);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, q.alignment[3]);
-  // Keeps the parts of a split sum in f32; otherwise some algorithms round each part to the output's type.
-  if (dtype_bytes(q.out) < 4) {
-    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-  }
-  std::array<cublasLtMatmulHeuristicResult_t, kCandidates> results{};
+  // The parts of a split sum stay in f32 and are added in a fixed order. Other schemes round each part to the output's
+  // type, or add them in the order in which they end.
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  std::array<cublasLtMatmulHeuristicResult_t, kProposals> results{};
   int found = 0;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle_, p.operation.get(), p.a.get(), p.b.get(), p.c.get(), p.d.get(), made,
-                                     kCandidates, results.data(), &found);
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle_, p.operation.get(), p.a.get(), p.b.get(), p.c.get(), p.d.get(), made, kProposals, results.data(), &found);
   if (status != CUBLAS_STATUS_SUCCESS) return;
   for (int i = 0; i < found; ++i) {
     const auto& result = results[static_cast<std::size_t>(i)];
-    if (result.state == CUBLAS_STATUS_SUCCESS) p.candidates.push_back({result.algo, has_workspace});
+    if (result.state == CUBLAS_STATUS_SUCCESS) all.push_back({result.algo, has_workspace});
   }
 }
 
-void Cublas::add_tiles(Prepared& p, Tiles which) const {
+void Cublas::add_tiles(std::vector<Algorithm>& all, const Prepared& p) const {
   const Problem& q = p.problem;
   const Size M = q.sizes[0], N = q.sizes[1], batch = q.sizes[7];
   // The estimate is for one matrix. GELU's gradient takes three times as long with these tiles, and e4m3 gains nothing.
   const bool may_gain = batch == 1 && dtype_bytes(q.dtype) == 2 && q.epilogue != Epilogue::gelu_gradient;
   const auto is_tiled = [](const Algorithm& algorithm) { return is_tiled_algorithm(algorithm.words); };
-  if (!may_gain || std::none_of(p.candidates.begin(), p.candidates.end(), is_tiled)) return;
+  if (!may_gain || std::ranges::none_of(all, is_tiled)) return;
   // Unlike a proposal, a configuration that cuBLASLt accepts may need better aligned addresses than this matmul has.
   const auto is_aligned = [](std::uint32_t alignment) { return alignment == kMostAlignment; };
   if (!std::all_of(q.alignment.begin(), q.alignment.end(), is_aligned)) return;
   std::optional<cublasLtMatmulAlgo_t> algorithm = tiled_algorithm(handle_, data_type(q.dtype), data_type(q.out));
   if (!algorithm) return;
-  int multiprocessors = 0;
-  LT_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, q.device));
-  int added = 0;
-  for (const TileConfiguration& tile : tiles_by_cost(M, N, multiprocessors, which)) {
+  for (const TileConfiguration& tile : tiles_by_cost(M, N, gpu().multiprocessors)) {
     set_tile(*algorithm, tile);
     const std::optional<std::size_t> needed = needed_workspace(p, *algorithm);
-    if (!needed || *needed > workspace_bytes(true)) continue;
-    p.candidates.push_back({*algorithm, *needed > 0});
-    if (++added == kTimedTiles && which == Tiles::usual) return;
+    if (needed && *needed <= workspace_bytes(true)) all.push_back({*algorithm, *needed > 0});
   }
 }
 

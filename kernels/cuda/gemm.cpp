@@ -39,15 +39,15 @@ void clear(CudaStream stream, const Gemm& g) {
   }
 }
 
-// Runs the extra work in separate passes in deterministic mode, for pinned matmuls, for dtypes other than bf16 and
-// f16, for K = 0, and if cuBLASLt has no such matmul. Otherwise chooses the faster way.
+// Runs the extra work in separate passes for pinned matmuls, for dtypes other than bf16 and f16, for K = 0, and if
+// cuBLASLt has no such matmul. Otherwise takes the chosen way.
 void gemm_with_passes(CudaStream stream, const Gemm& g) {
   Cublas& cublas = Cublas::of(stream.device);
-  const bool possible = !g.settings.deterministic && !g.pinned && dtype_bytes(g.dtype) == 2 && g.K > 0;
+  const bool possible = !g.pinned && dtype_bytes(g.dtype) == 2 && g.K > 0;
   Prepared* const prepared = possible ? cublas.prepare(problem_of(stream, g, g.bias_N != nullptr, g.d)) : nullptr;
   if (prepared == nullptr) return gemm_in_passes(stream, g);
   const float one = 1, beta = g.accumulate ? 1 : 0;
-  cublas.run_faster(
+  cublas.run_chosen(
       *prepared, g, stream, [&] { cublas.run(*prepared, &one, &beta, g, g.d, stream); },
       [&] { gemm_in_passes(stream, g); });
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 
 #include "kernels/cuda/cublas_handle.h"
 
@@ -29,9 +28,6 @@ constexpr Tile kTiles[] = {
     LT_TILE(224, 128), LT_TILE(256, 128), LT_TILE(256, 136), LT_TILE(256, 144), LT_TILE(256, 152), LT_TILE(256, 160),
     LT_TILE(256, 168), LT_TILE(256, 176), LT_TILE(288, 128), LT_TILE(304, 128), LT_TILE(320, 128), LT_TILE(328, 128),
     LT_TILE(336, 128), LT_TILE(344, 128), LT_TILE(352, 128),
-};
-// For searches only.
-constexpr Tile kMoreTiles[] = {
     LT_TILE(64, 256), LT_TILE(64, 320), LT_TILE(96, 128), LT_TILE(96, 192), LT_TILE(104, 192), LT_TILE(112, 192),
     LT_TILE(128, 96), LT_TILE(128, 192), LT_TILE(128, 208), LT_TILE(128, 240), LT_TILE(128, 272), LT_TILE(144, 128),
     LT_TILE(144, 192), LT_TILE(152, 128), LT_TILE(160, 128), LT_TILE(160, 192), LT_TILE(168, 128), LT_TILE(176, 128),
@@ -47,11 +43,9 @@ struct Cluster {
   cublasLtClusterShape_t shape;
   Size columns, rows;  // in tiles
 };
-// The usual ones first.
 constexpr Cluster kClusters[] = {
     {CUBLASLT_CLUSTER_SHAPE_2x1x1, 2, 1}, {CUBLASLT_CLUSTER_SHAPE_1x2x1, 1, 2}, {CUBLASLT_CLUSTER_SHAPE_1x1x1, 1, 1}};
 constexpr std::uint32_t kOptions[] = {1, 0, 3, 2};
-constexpr std::size_t kUsualClusters = 2, kUsualOptions = 2;
 
 constexpr int kAlgorithm = 66;  // CUBLASLT_ALGO_CONFIG_ID
 
@@ -78,22 +72,15 @@ void set(cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t n
 
 }  // namespace
 
-std::vector<TileConfiguration> tiles_by_cost(Size M, Size N, int multiprocessors, Tiles which) {
-  const bool all = which == Tiles::all;
-  const auto options = std::span(kOptions).first(all ? std::size(kOptions) : kUsualOptions);
-  const auto clusters = std::span(kClusters).first(all ? std::size(kClusters) : kUsualClusters);
+std::vector<TileConfiguration> tiles_by_cost(Size M, Size N, int multiprocessors) {
   std::vector<TileConfiguration> result;
-  const auto add = [&](const Tile& tile) {
+  for (const Tile& tile : kTiles) {
     const std::uint32_t shared = tile.is_of_one_group() ? 0 : 4;
-    for (const std::uint32_t option : options) {
-      for (const Cluster& cluster : clusters) {
+    for (const std::uint32_t option : kOptions) {
+      for (const Cluster& cluster : kClusters) {
         result.push_back({tile.id, shared + option, cluster.shape, cost_of(tile, cluster, M, N, multiprocessors)});
       }
     }
-  };
-  for (const Tile& tile : kTiles) add(tile);
-  if (all) {
-    for (const Tile& tile : kMoreTiles) add(tile);
   }
   std::stable_sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.cost < b.cost; });
   return result;

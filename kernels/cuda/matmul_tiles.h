@@ -22,10 +22,9 @@ struct TileConfiguration {
   double cost;  // relative to other configurations for the same matmul
 };
 
-enum class Tiles { usual, all };  // usual: 148 configurations that are often the fastest; all: 912
-// Returns configurations for a row-major result of M x N, by ascending cost. Some matmuls and some versions of cuBLASLt
-// do not support all of them (check with cublasLtMatmulAlgoCheck).
-std::vector<TileConfiguration> tiles_by_cost(Size M, Size N, int multiprocessors, Tiles which = Tiles::usual);
+// Returns 912 configurations for a row-major result of M x N, by ascending cost. Some matmuls and some versions of
+// cuBLASLt do not support all of them (check with cublasLtMatmulAlgoCheck).
+std::vector<TileConfiguration> tiles_by_cost(Size M, Size N, int multiprocessors);
 
 // True if this is the algorithm that has these tiles.
 bool is_tiled_algorithm(const cublasLtMatmulAlgo_t& algorithm);

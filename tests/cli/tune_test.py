@@ -8,17 +8,16 @@ from training import CudaTest
 # Matmuls of few shapes, because each is searched.
 SMALL = ("--model.layers=1", "--model.width=64", "--model.heads=2", "--model.ffn=64", "--model.vocab=64", "--train.seq=32",
          "--train.micro_batch=2", "--train.device=cuda", "--train.dtype=f32", "--warmup=1", "--iterations=5")
-SHORTER = "later runs take what was found: {}"
-NOT_SHORTER = "steps are not shorter with what was found, so runs take the present algorithms"
+NOT_SHORTER = "steps are not shorter with what was found, so {} is not written"
 
 
 class Tune(CudaTest):
-    def tune(self, cache):
-        return program.run("bench", "tune", *SMALL, "--out", self.folder / "out.json", environment={"XDG_CACHE_HOME": str(cache)})
+    def tune(self, table):
+        return program.run("bench", "tune", *SMALL, "--out", self.folder / "out.json", "--table", table)
 
-    def test_a_search_says_what_it_found_and_keeps_it_if_steps_are_shorter(self):
-        cache = self.folder / "cache"
-        done = self.tune(cache)
+    def test_a_search_says_what_it_found_and_writes_a_table_if_steps_are_shorter(self):
+        table = self.folder / "table.txt"
+        done = self.tune(table)
         self.assertEqual(done.returncode, 0, done.stderr)
         result = json.loads((self.folder / "out.json").read_text())
         self.assertEqual((result["benchmark"], result["dtype"]), ("tune", "f32"))
@@ -29,21 +28,23 @@ class Tune(CudaTest):
             self.assertLessEqual(matmul["found_ms"], matmul["present_ms"], matmul)
         present, found = result["rows"]
         self.assertEqual((present["implementation"], found["implementation"]), ("present", "found"))
-        file, = (cache / "libtrain").glob("cublaslt-*.txt")
         shorter = max(found["ms"]["blocks"]) < min(present["ms"]["blocks"])
-        self.assertEqual(result["kept_in"], str(file) if shorter else None)
-        self.assertEqual(done.stderr.splitlines()[-1], SHORTER.format(file) if shorter else NOT_SHORTER)
-        # The first choice of each matmul has a line, and what is kept another one.
-        problems = [line.split()[1] for line in file.read_text().splitlines()]
-        self.assertEqual(len(problems) > len(set(problems)), shorter)
+        self.assertEqual(result["table"], str(table) if shorter else None)
+        self.assertEqual(table.exists(), shorter)
+        said = f"runs take what was found with --train.algorithms={table}" if shorter else NOT_SHORTER.format(table)
+        self.assertEqual(done.stderr.splitlines()[-1], said)
+        if shorter:
+            self.assertIn("f32 f32 nt 64 192 64 bias id=", table.read_text())
 
-    def test_a_file_that_cannot_be_written_ends_it_before_the_search(self):
-        done = self.tune(self.write("no folder", ""))
-        self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertRegex(done.stderr, r"(?m)^error: \[kernels\] .*/no folder/libtrain/cublaslt-.*\.txt: "
-                                      r"expected a writable file, found: Not a directory$")
-        self.assertNotIn("present ms", done.stderr)  # the table's head, which comes with the first matmul
-        self.assertFalse((self.folder / "out.json").exists())
+    def test_a_table_that_cannot_be_written_or_read_ends_it_before_the_search(self):
+        for table, code, said in ((self.folder / "none/table.txt", 2, "--table: expected a file in an existing folder"),
+                                  (self.write("damaged.txt", "libtrain-algorithms 1\ngpu sm_90\n"), 3,
+                                   "damaged.txt: line 2: expected gpu sm_90 132 or another kind, found: gpu sm_90")):
+            done = self.tune(table)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(said, done.stderr)
+            self.assertNotIn("present ms", done.stderr)  # the table's head, which comes with the first matmul
+            self.assertFalse((self.folder / "out.json").exists())
 
 
 if __name__ == "__main__":

@@ -34,9 +34,8 @@ struct Gemm {
   const float *a_scales = nullptr, *b_scales = nullptr;
   bool one_scale = false;
   Size batch = 1, stride_a = 0, stride_b = 0, stride_d = 0;  // elements between items
-  // On CUDA, use the algorithm that cuBLASLt ranks first instead of the one measured as fastest on this device. Equal
-  // matmuls then have the same bits on all devices of one model. Uses no workspace, so it may run at the same time as
-  // other matmuls.
+  // On CUDA, use the algorithm without a workspace that cuBLASLt proposes first, not the one of the device's table. The
+  // matmul may then run at the same time as others.
   bool pinned = false;
   KernelSettings settings = {};
 };

@@ -161,9 +161,6 @@ struct Generator::Impl {
       nn::DecodeState alone = state.row(r);
       alone.length = own.held;
       if (count == 1) alone.lengths = numbers({static_cast<std::int32_t>(own.held)}, {1}, device);
-      KernelSettings settings = Context::current().kernels;
-      settings.varied_sizes = true;
-      const ContextMemberScope<&Context::kernels> kernels(settings);
       memory.run("prefill", {tokens, {}}, rehearsal(), [&] { copy(to, model.logits(tokens, &alone)); });
       timing.prefill_tokens += count;
     }

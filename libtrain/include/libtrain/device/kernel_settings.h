@@ -6,9 +6,8 @@
 namespace LT_API lt {
 
 struct KernelSettings {
-  // The same inputs always give the same bits. CPU kernels always behave so. On CUDA, matmuls take the algorithm that
-  // cuBLASLt ranks first, without timing the other ones. The backward pass of cuDNN's attention writes the gradients of
-  // the scores, T x T, to memory, and is slower.
+  // The same inputs always give the same bits. Only the backward of attention by cuDNN on CUDA behaves otherwise
+  // without it: with it, cuDNN writes the gradients of the scores, T x T, to memory, and is slower.
   bool deterministic = false;
   // On CUDA, matmuls in f32 run on tensor cores: operands are rounded to TF32 (10 bits of mantissa, as in f16). Sums
   // stay in f32.
@@ -16,9 +15,6 @@ struct KernelSettings {
   // The caller promises that weights do not change, as in generation. On CUDA, skinny matmuls (few rows) then use a
   // special kernel, which reads the weights before earlier kernels have ended.
   bool constant_weights = false;
-  // Sizes of matmuls may occur only once, as with prompts of many lengths. On CUDA, algorithms are then not timed: a
-  // matmul takes the result of an earlier search, or the algorithm that cuBLASLt ranks first.
-  bool varied_sizes = false;
   // Linear layers of blocks quantize bf16 activations and weights to e4m3 for their matmuls
   // (docs/explanation/numerics.md, "FP8").
   bool fp8 = false;
