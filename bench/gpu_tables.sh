@@ -7,7 +7,7 @@
 #   kernels  every kernel against the limits           profile  a step, kernel by kernel
 #   start    from a program's start to its first step  graph    steps with train.cuda_graph and without
 #   gaps     idle time of the device within a step that is one graph
-#   tune     a search for faster matmul algorithms, which are written to OUT/tuned
+#   tune     a search for faster matmul algorithms, which are written to OUT/algorithms.txt
 #   fp8      steps in bf16 and in FP8, FP8 compared with PyTorch and torchao
 #   comm     collectives over sizes of the array       scaling  one rank, and strategies on 2, 4, ... GPUs
 #   sharded  llama-8b under ZeRO-3 on all GPUs, in bf16 and FP8
@@ -96,19 +96,9 @@ first_step() {
   rm -rf "$out/run"
 }
 
-first_steps() {
-  local -x XDG_CACHE_HOME=$out/cache
-  rm -rf "$XDG_CACHE_HOME"
-  echo "== algorithms are chosen"
-  for_models first_step
-  echo "== algorithms were chosen before"
-  for_models first_step
-  rm -rf "$XDG_CACHE_HOME"
-}
-
 profile() { for_models profile_step; }
 
-start() { report 1x-start.txt first_steps; }
+start() { report 1x-start.txt for_models first_step; }
 
 graph() {
   local round graph
@@ -131,14 +121,10 @@ gaps_within_graphs() {
 gaps() { report 1x-gaps.txt for_models gaps_within_graphs; }
 
 search_matmuls() {
-  "$ltrain" bench tune "${sizes[@]}" --train.dtype=bf16 --out "$out/1x-tune-$name.json"
+  "$ltrain" bench tune "${sizes[@]}" --train.dtype=bf16 --out "$out/1x-tune-$name.json" --table "$out/algorithms.txt"
 }
 
-tune() {
-  local -x XDG_CACHE_HOME=$out/tuned
-  rm -rf "$XDG_CACHE_HOME"
-  for_models search_matmuls
-}
+tune() { for_models search_matmuls; }
 
 step_by_dtype() {
   local dtype

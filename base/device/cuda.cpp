@@ -32,17 +32,6 @@ DeviceState& state(int device) {
   return entry;
 }
 
-// The streams of a device that still exist. Not in DeviceState, whose first use creates a stream.
-struct Streams {
-  std::mutex mutex;
-  std::vector<std::weak_ptr<void>> all;
-};
-
-Streams& streams(int device) {
-  static auto& of_devices = *new std::array<Streams, kMostDevices>;
-  return of_devices[static_cast<std::size_t>(device)];
-}
-
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
 
@@ -191,12 +180,7 @@ std::shared_ptr<void> create_stream(int device, bool urgent) {
   int least = 0, greatest = 0;
   LT_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   LT_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, urgent ? greatest : least));
-  auto result = owned(device, stream, [](void* handle) { cudaStreamDestroy(stream_of(handle)); });
-  Streams& known = streams(device);
-  const std::lock_guard lock(known.mutex);
-  std::erase_if(known.all, [](const std::weak_ptr<void>& entry) { return entry.expired(); });
-  known.all.push_back(result);
-  return result;
+  return owned(device, stream, [](void* handle) { cudaStreamDestroy(stream_of(handle)); });
 }
 
 const std::shared_ptr<void>& compute_stream(int device) {
@@ -255,18 +239,6 @@ bool is_event_reached(EventHandle event) {
 void synchronize_stream(CudaStream stream) {
   if (captures) return LT_CUDA(cudaStreamSynchronize(stream_of(stream.handle)));
   wait_until([=] { return is_reached(cudaStreamQuery(stream_of(stream.handle)), "cudaStreamQuery"); });
-}
-
-void synchronize_streams(int device) {
-  Streams& known = streams(device);
-  std::vector<std::shared_ptr<void>> alive;
-  {
-    const std::lock_guard lock(known.mutex);
-    for (const std::weak_ptr<void>& entry : known.all) alive.push_back(entry.lock());
-  }
-  for (const std::shared_ptr<void>& stream : alive) {
-    if (stream != nullptr) synchronize_stream({stream.get(), device});
-  }
 }
 
 bool write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream) {

@@ -39,11 +39,9 @@ struct EventHandle {
 };
 void record(EventHandle event, CudaStream stream);
 void wait(CudaStream stream, EventHandle event);
-// The three synchronize functions block the host. While they wait, they run the checks of device/wait_checks.h.
+// The synchronize functions block the host. While they wait, they run the checks of device/wait_checks.h.
 void synchronize_event(EventHandle event);
 void synchronize_stream(CudaStream stream);
-// Waits for all streams of the device that create_stream() made.
-void synchronize_streams(int device);
 // Records a timed event on `stream`. When its last owner releases it, the event is kept for reuse. If recorded during a
 // graph capture, it gets a new time at each launch of the graph.
 std::shared_ptr<void> record_timed(CudaStream stream);

@@ -28,7 +28,6 @@ void record(EventHandle, CudaStream) { not_built(); }
 void wait(CudaStream, EventHandle) { not_built(); }
 void synchronize_event(EventHandle) { not_built(); }
 void synchronize_stream(CudaStream) { not_built(); }
-void synchronize_streams(int) { not_built(); }
 std::shared_ptr<void> record_timed(CudaStream) { not_built(); }
 bool is_event_reached(EventHandle) { not_built(); }
 double elapsed_ms(EventHandle, EventHandle) { not_built(); }

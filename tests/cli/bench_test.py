@@ -332,9 +332,6 @@ class Bench(program.CliTest):
         self.assert_error(program.run("bench", "tune", ranks=2), 2, "[bench] tune: expected one rank, got 2")
         self.assert_error(program.run("bench", "tune", "--train.device=cpu"), 2,
                           "[bench] tune: train.device: expected cuda, got cpu", "only matmuls on GPUs have a choice of algorithms")
-        self.assert_error(program.run("bench", "tune", "--train.device=cuda", "--train.deterministic=true"), 2,
-                          "[bench] tune: train.deterministic: expected false, got true",
-                          "deterministic matmuls take the first algorithm")
         self.assert_error(program.run("bench", "scaling", "--parallel.shard_size=2", ranks=2), 2,
                           "[bench] scaling: parallel.shard_size: expected 0, all ranks of each count, got 2")
         self.assert_error(program.run("bench", "step", "--iterations", "0"), 2,

@@ -2,9 +2,7 @@
 // are fewer devices than ranks.
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -16,7 +14,6 @@
 #include "comm/nccl.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
-#include "libtrain/ops/ops.h"
 #include "parallel/step_graph.h"
 
 using namespace lt_test;
@@ -224,43 +221,6 @@ TEST_CASE("nccl: a collective reads what was computed before it, and is over for
     // The next owner of the memory may overwrite it.
     lt::device::cuda::copy(full.data(), big.data(), full.bytes(), stream.cuda());
     CHECK(values_of(seen) == values_of(expected));
-  }
-}
-
-TEST_CASE("nccl: a rank that times matmuls keeps nobody waiting while a stream of its device waits for another rank",
-          "[comm][nccl]") {
-  if (skipped()) return;
-  // The ranks share the file of choices, as those of a run do. This is the program's first matmul, which opens it.
-  const std::string own = std::getenv("XDG_CACHE_HOME"), shared = cpu().all_gather_bytes(own).front();
-  ::setenv("XDG_CACHE_HOME", shared.c_str(), 1);
-  const Group group = nccl();
-  const Tensor full = on_device(like(contribution(world().rank(), 840 * 128, DType::f32), 1));
-  const Tensor a = Tensor::zeros({1024, 1024}, DType::bf16, gpu());
-  // What keeps the host waiting the first time: NCCL connects the ranks, and cuBLASLt starts.
-  group.all_gather("first", full, part_of(full)).wait();
-  lt::ops::matmul(a.narrow(0, 0, 128), a);
-  lt::Stream::compute(gpu()).synchronize();
-  Size rows = 256;
-  for (const bool compute_waits : {true, false}) {  // otherwise only the group's stream waits for the other ranks
-    CAPTURE(compute_waits);
-    const auto begin = std::chrono::steady_clock::now();
-    lt::Work gathered;
-    const auto gather = [&] {
-      gathered = group.all_gather("needs all ranks", full, part_of(full));
-      if (compute_waits) gathered.wait();
-    };
-    if (world().rank() == 0) gather();
-    cpu().barrier();
-    // Rank 0 asks for the turn first.
-    if (world().rank() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    lt::ops::matmul(a.narrow(0, 0, rows), a);
-    if (world().rank() > 0) gather();
-    gathered.wait();
-    lt::Stream::compute(gpu()).synchronize();
-    CHECK((own == shared || !std::filesystem::exists(own + "/libtrain")));
-    // A rank goes on without its turn after 10 s.
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
-    rows *= 4;  // another matmul next, whose kernels are not loaded yet
   }
 }
 

@@ -12,7 +12,6 @@
 
 #include "libtrain/error.h"
 #include "test_main/catch.h"
-#include "test_main/temp_folder.h"
 #include "test_main/world.h"
 
 namespace {
@@ -70,10 +69,6 @@ std::string why_not(lt::Device own) {
 int main(int argc, char** argv) {
   const lt::World world = lt::init(argc, argv);
   the_world = &world;
-  // Kernels time their choices anew, and keep none for later programs. The folder goes before MPI ends: once a rank has
-  // exited with a code other than 0, mpirun kills the others.
-  const lt_test::TempFolder cache;
-  ::setenv("XDG_CACHE_HOME", cache.text().c_str(), 1);
   const bool cuda = lt_test::test_device().type == lt::DeviceType::cuda;
   if (const std::string why = lt_test::why_not(lt_test::test_device()); !why.empty()) {
     lt_test::skip(why);

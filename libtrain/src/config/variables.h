@@ -26,7 +26,6 @@ inline constexpr Variable kVariables[] = {
     {"NCCL_WIN_ENABLE", "0 disables symmetric windows; NCCL's kernels then move the data"},
     {"NCCL_CUMEM_ENABLE", "0 disables symmetric windows; NCCL's kernels then move the data"},
     {"NCCL_HOSTID", "name that tells a rank's host from others, instead of the host's own"},
-    {"XDG_CACHE_HOME", "folder in which `libtrain` keeps the choices of matmul algorithms; default: ~/.cache"},
     {"TMPDIR", "folder of Open MPI's session folders, which `ltrain launch` cleans up; default: /tmp"},
     {"OMPI_MCA_plm_rsh_agent", "command with which `ltrain launch` reaches the hosts of --hostfile, instead of ssh"},
 };

@@ -27,7 +27,7 @@
 namespace lt {
 namespace {
 
-// After two steps every lazily chosen algorithm is cached.
+// After two steps all that kernels prepare at their first use is ready.
 constexpr int kStepsBeforeGraph = 2;
 
 // On a meta device only the shape.
