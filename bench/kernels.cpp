@@ -10,12 +10,12 @@
 #include "bench/kernel_case.h"
 #include "bench/table.h"
 #include "bench/timing.h"
+#include "bench/training.h"
 #include "config/derive.h"
 #include "io/print_note.h"
 #include "libtrain/config/resolved.h"
 #include "libtrain/error.h"
 #include "plan/run_rates.h"
-#include "run/rank_device.h"
 
 namespace lt::bench {
 namespace {
@@ -209,7 +209,7 @@ KernelResult measure_rates(const Resolved& resolved, Device device, const Option
 void bench_kernels(const Config& given, const World& world, const Options& options, const std::string& filter) {
   require_one_rank("kernels", world);
   const Resolved resolved = resolve_alone(given);
-  const Device device = run::step_options_of_rank(resolved, world).device;
+  const Device device = step_options_with_algorithms(resolved, world).device;
   const KernelResult measured = measure(chosen_cases(resolved, device, filter), device, options);
   for (const Json& left_out : measured.left_out) io::print_note("left out: {}\n", left_out.get<std::string>());
   if (measured.rows.empty()) throw UsageError("bench", "kernels: expected one that can be measured, all were left out");

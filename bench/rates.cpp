@@ -4,15 +4,15 @@
 #include <utility>
 
 #include "bench/kernels.h"
+#include "bench/training.h"
 #include "libtrain/config/resolved.h"
-#include "run/rank_device.h"
 
 namespace lt::bench {
 
 void bench_rates(const Config& given, const World& world, const CommOptions& options) {
   const Resolved resolved = resolve_alone(given);
   CommOptions comm = options;
-  comm.device = run::step_options_of_rank(resolved, world).device;
+  comm.device = step_options_with_algorithms(resolved, world).device;
   if (world.size() > 1) require_collectives(world, comm);
   world.group().barrier();
   const KernelResult kernels = measure_rates(resolved, comm.device, options);

@@ -15,7 +15,6 @@
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/parallel/strategy.h"
-#include "run/rank_device.h"
 
 namespace lt::bench {
 namespace {
@@ -122,7 +121,7 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
                                           given.train.global_batch));
   }
   Resolved resolved = resolve(given, world.size());
-  const EngineOptions step = run::step_options_of_rank(resolved, world);
+  const EngineOptions step = step_options_with_algorithms(resolved, world);
   const bool speaks = world.rank() == 0;
   if (speaks && given.parallel.strategy != Config().parallel.strategy) {
     io::print_note("parallel.strategy={} is ignored: scaling measures every strategy\n",

@@ -24,7 +24,6 @@
 #include "libtrain/error.h"
 #include "record/short_text.h"
 #include "run/machine.h"
-#include "run/rank_device.h"
 
 namespace lt::bench {
 namespace {
@@ -87,7 +86,8 @@ Size steps_asked(std::string_view line) {
 void bench_step(const Config& given, const World& world, const Options& options) {
   const Resolved resolved = resolve(given, world.size());
   Json row = step_identity(resolved, world.size(), config::name_of(resolved.parallel.strategy));
-  Training training(resolved, world.group(), run::step_options_of_rank(resolved, world));
+  const EngineOptions step_options = step_options_with_algorithms(resolved, world);
+  Training training(resolved, world.group(), step_options);
   training.time_steps(options.warmup);
   std::vector<double> ms;
   std::array<std::vector<double>, kActivities> activities;
@@ -95,7 +95,7 @@ void bench_step(const Config& given, const World& world, const Options& options)
     ms.push_back(sum(step));
     for (std::size_t p = 0; p < kActivities; ++p) activities[p].push_back(step[p]);
   }
-  const Device device = run::step_options_of_rank(resolved, world).device;
+  const Device device = step_options.device;
   const Size peak_bytes = memory_peak_bytes(world, device);
   if (world.rank() != 0) return;
 
@@ -121,12 +121,13 @@ void bench_step(const Config& given, const World& world, const Options& options)
 
 void serve_steps(const Config& given, const World& world, const Options& options) {
   const Resolved resolved = resolve(given, world.size());
-  Training training(resolved, world.group(), run::step_options_of_rank(resolved, world));
+  const EngineOptions step_options = step_options_with_algorithms(resolved, world);
+  Training training(resolved, world.group(), step_options);
   training.time_steps(options.warmup);
   if (world.rank() == 0) {
     const Json ready = {{"program", "libtrain"},
                         {"tokens_per_step", training.tokens()},
-                        {"peak_bytes", memory_peak(run::step_options_of_rank(resolved, world).device).total},
+                        {"peak_bytes", memory_peak(step_options.device).total},
                         {"configuration", configuration_of(resolved)},
                         {"machine", run::machine(world)}};
     std::cout << ready.dump() << std::endl;

@@ -12,6 +12,7 @@
 #include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
 #include "libtrain/memory/memory.h"
+#include "run/algorithms.h"
 #include "run/rank_device.h"
 
 namespace lt::bench {
@@ -59,6 +60,13 @@ double sum(const ActivityTimes& times) {
   double total = 0;
   for (const double ms : times) total += ms;
   return total;
+}
+
+EngineOptions step_options_with_algorithms(const Resolved& resolved, const World& world) {
+  EngineOptions options;
+  collectively(world.group(), [&] { options = run::step_options_of_rank(resolved, world); });
+  run::share_algorithms(resolved.config.train.algorithms, world.group(), options.device);
+  return options;
 }
 
 Training::Training(const Resolved& resolved, const Group& group, const EngineOptions& options)

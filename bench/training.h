@@ -6,6 +6,7 @@
 
 #include "bench/result.h"
 #include "libtrain/comm/group.h"
+#include "libtrain/comm/world.h"
 #include "libtrain/config/resolved.h"
 #include "libtrain/data/batch_source.h"
 #include "libtrain/nn/module.h"
@@ -24,6 +25,10 @@ auto made_by_all(const Group& group, Make&& make) {
   collectively(group, [&] { made = make(); });
   return made;
 }
+
+// Returns the options of a step on this rank's device, whose matmuls use the table of algorithms of train.algorithms.
+// All ranks must call it. Throws UsageError and DataError.
+EngineOptions step_options_with_algorithms(const Resolved& resolved, const World& world);
 
 class Training {
  public:

@@ -52,14 +52,6 @@ struct Place {
 
 std::string gib(Size bytes) { return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30)); }
 
-// The version of a component that this build uses; empty: it does not use it.
-std::string built_version(const char* name) {
-  for (const BuildComponent& component : build_components()) {
-    if (component.name == name) return component.version;
-  }
-  return {};
-}
-
 // 13 of "13.0.88"; 0 of an empty text.
 int major_of(const std::string& version) { return std::atoi(version.c_str()); }
 
@@ -67,7 +59,7 @@ Finding version_of(const Place&) { return {fmt::format("libtrain {}, commit {}",
 
 Finding build(const Place&) {
   Finding finding{built_with()};
-  if (built_version("onednn").empty()) {
+  if (run::built_version("onednn").empty()) {
     finding.cost =
         "no oneDNN: matmuls on the processor run on own loops, several times slower; apt-get install libdnnl-dev "
         "ocl-icd-opencl-dev, then build again";
@@ -111,7 +103,7 @@ Finding gpus(const Place&) {
 
 Finding driver(const Place& place) {
   if (!cuda::is_built()) return {"not needed, as this build has no CUDA"};
-  const int needed = major_of(built_version("cuda"));
+  const int needed = major_of(run::built_version("cuda"));
   const auto text = run::machine(place.world)["driver"];
   if (text.is_null()) {
     return {"none", fmt::format("no GPU can be used; it takes a driver for CUDA {} or newer", needed)};
@@ -120,21 +112,21 @@ Finding driver(const Place& place) {
   if (major_of(cuda::driver_version()) < needed) {
     finding.cost =
         fmt::format("older than this build's CUDA {}, so no GPU can be used; it takes a driver for CUDA {} or newer",
-                    built_version("cuda"), needed);
+                    run::built_version("cuda"), needed);
   }
   return finding;
 }
 
 // "2.28.9", or "2.29.1, built with 2.28.9".
 std::string with_built_version(const std::string& loaded, const char* component) {
-  const std::string built = built_version(component);
+  const std::string built = run::built_version(component);
   return loaded == built ? loaded : fmt::format("{}, built with {}", loaded, built);
 }
 
 Finding nccl(const Place&) {
   if (!cuda::is_built()) return {"not needed, as this build has no CUDA"};
-  const std::string loaded = loaded_nccl();
-  if (loaded.empty()) return {"version unknown, built with " + built_version("nccl")};
+  const std::string loaded = run::loaded_nccl();
+  if (loaded.empty()) return {"version unknown, built with " + run::built_version("nccl")};
   return {with_built_version(loaded, "nccl")};
 }
 
@@ -162,14 +154,14 @@ Finding windows(const Place&) {
 
 Finding cudnn(const Place&) {
   if (!cuda::is_built()) return {"not needed, as this build has no CUDA"};
-  if (built_version("cudnn").empty()) {
+  if (run::built_version("cudnn").empty()) {
     return {
         "not in this build",
         "attention in bf16 and f16 runs on own kernels, many times slower, except for heads of 64 channels on H100, "
         "H200 and GH200; bash launch/deps.sh --cuda, then build again"};
   }
-  const std::string loaded = loaded_cudnn();
-  return {loaded.empty() ? "version unknown, built with " + built_version("cudnn")
+  const std::string loaded = run::loaded_cudnn();
+  return {loaded.empty() ? "version unknown, built with " + run::built_version("cudnn")
                          : with_built_version(loaded, "cudnn")};
 }
 

@@ -1,8 +1,6 @@
-// Asks the kernel and the dynamic loader.
+// Asks the kernel.
 #include "launch/host_facts.h"
 
-#include <dlfcn.h>
-#include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/statfs.h>
 #include <sys/timex.h>
@@ -59,16 +57,6 @@ std::optional<Size> size_or_unlimited(rlim_t value) {
   return value == RLIM_INFINITY ? std::nullopt : std::optional(static_cast<Size>(value));
 }
 
-template <class Function>
-Function* loaded(const char* symbol) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, symbol));
-}
-
-// 22809 is "2.28.9".
-std::string version_text(int number) {
-  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
-}
-
 }  // namespace
 
 FileSystem file_system_of(const std::string& path) {
@@ -104,17 +92,6 @@ ClockState clock_state() {
   return {.is_known = true,
           .is_synchronised = code != TIME_ERROR && (state.status & STA_UNSYNC) == 0,
           .error_ms = static_cast<double>(state.maxerror) / 1e3};
-}
-
-std::string loaded_nccl() {
-  auto* const query = loaded<int(int*)>("ncclGetVersion");
-  int number = 0;
-  return query != nullptr && query(&number) == 0 ? version_text(number) : "";
-}
-
-std::string loaded_cudnn() {
-  auto* const query = loaded<std::size_t()>("cudnnGetVersion");
-  return query == nullptr ? "" : version_text(static_cast<int>(query()));
 }
 
 bool has_infiniband() { return !io::readable_entries("/sys/class/infiniband").empty(); }

@@ -1,4 +1,4 @@
-// What the system says about this host: file systems, limits of a process, the clock, versions of loaded libraries.
+// What the system says about this host: file systems, limits of a process, the clock, devices.
 #pragma once
 
 #include <optional>
@@ -32,10 +32,6 @@ struct ClockState {
   double error_ms = 0;           // at most, as the kernel estimates it
 };
 ClockState clock_state();
-
-// The versions of the libraries that this process has loaded, "2.28.9"; empty: not loaded.
-std::string loaded_nccl();
-std::string loaded_cudnn();
 
 // True if a driver shows InfiniBand devices.
 bool has_infiniband();

@@ -190,6 +190,19 @@ DataFile data_file_from(const Json& json) {
   return {count_of(json, "source"), text_of(json, "path"), count_of(json, "bytes"), text_of(json, "digest")};
 }
 
+std::string computed_by_text(const ComputedBy& computed_by) {
+  Json json = Json::object();
+  for (const auto& [name, value] : computed_by) json[name] = value;
+  return json.dump();
+}
+
+ComputedBy computed_by_from(const Json& json) {
+  if (!json.is_object()) fail_field("computed_by", "an object", json.type_name());
+  ComputedBy computed_by;
+  for (const auto& [name, value] : json.items()) computed_by.emplace_back(name, text_of(json, name.c_str()));
+  return computed_by;
+}
+
 // A run's id; may be empty if `optional`.
 std::string id_of(const Json& json, const char* key, bool optional) {
   const std::string id = text_of(json, key);
@@ -292,6 +305,7 @@ std::string detail::open_object_text(const Manifest& manifest) {
     if (state.eval_loss && std::isfinite(*state.eval_loss)) add("eval_loss", Json(*state.eval_loss).dump());
     add("world_size", Json(manifest.world_size).dump());
     if (state.threads_per_rank > 0) add("threads_per_rank", Json(state.threads_per_rank).dump());
+    if (!state.computed_by.empty()) add("computed_by", computed_by_text(state.computed_by));
     add("config_hash", Json(state.config_hash).dump());
     add("model", model.dump());
     if (!state.base_digest.empty()) {
@@ -343,6 +357,7 @@ Manifest detail::parse_object(const std::string& text) {
     if (world_size > kMaxFiles) fail_field("world_size", "at most 2^20", std::to_string(world_size));
     manifest.world_size = static_cast<int>(world_size);
     if (json.contains("threads_per_rank")) state.threads_per_rank = count_of(json, "threads_per_rank");
+    if (json.contains("computed_by")) state.computed_by = computed_by_from(json["computed_by"]);
     state.config_hash = text_of(json, "config_hash");
     state.config = text_of(json, "config");
     state.tokenizer = text_of(json, "tokenizer");

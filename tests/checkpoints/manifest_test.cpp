@@ -55,6 +55,10 @@ TEST_CASE("manifest: what is written is read", "[checkpoints]") {
   Manifest elastic = written;
   elastic.state.threads_per_rank = 3;
   CHECK(parse_manifest(manifest_text(elastic)).state.threads_per_rank == 3);
+  CHECK((text.find("computed_by") == text.npos && read.state.computed_by.empty()));
+  Manifest of_gpus = written;
+  of_gpus.state.computed_by = {{"gpu", "NVIDIA \"H200\""}, {"cublaslt", "13.1.1"}, {"algorithms", "none"}};
+  CHECK(parse_manifest(manifest_text(of_gpus)).state.computed_by == of_gpus.state.computed_by);
   CHECK(read.state.base_digest.empty());
   Manifest of_adapters = written;
   of_adapters.state.base = "/models/\"llama\"", of_adapters.state.base_digest = "0123456789abcdef";

@@ -171,6 +171,12 @@ class Config(program.CliTest):
         self.assert_error(self.print_config("--config", missing), 2,
                           f"[config] {missing}: expected a readable file, found: No such file or directory")
 
+    def test_a_table_of_algorithms_is_refused_on_processors(self):
+        file = self.folder / "table.txt"
+        self.assert_error(program.run("train", "--train.device=cpu", f"--train.algorithms={file}", f"--run.dir={self.folder}/run"), 2,
+                          f"[config] train.algorithms: expected none on cpu, because only GPUs have tables of algorithms, got {file} "
+                          "(from the command line)")
+
     def test_one_message_under_ranks(self):
         self.assert_error(self.print_config("--train.steps=x", ranks=3), 2,
                           '[config] train.steps: expected an integer of at least 0, got "x" (from the command line)')

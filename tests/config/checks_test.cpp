@@ -29,6 +29,8 @@ TEST_CASE("config: each check of a complete configuration refuses and names the 
             "train.dtype: expected bf16, f16 or f32 with adapters (model.lora), got fp8", cuda},
            {"[record]\nprofile_steps = 2",
             "record.profile_steps: expected 0 without train.device=cuda, whose kernels it records, got 2 on cpu"},
+           {"[train]\nalgorithms = \"h200.txt\"",
+            "train.algorithms: expected none on cpu, because only GPUs have tables of algorithms, got h200.txt"},
            {"[optim]\nlr = 1e-3\nmin_lr = 2e-3", "optim.min_lr: expected at most optim.lr 0.001, got 0.002"},
            {"[optim]\nbeta2 = 0.99999999999", "optim.beta2: expected a number below 1 in f32, got 0.99999999999"},
            {"[train]\nz_loss = 1e-60", "train.z_loss: expected a number that f32 does not round to 0, got 1e-60"},

@@ -127,7 +127,7 @@ TEST_CASE("config: the keys, each once, with default and help", "[config]") {
     CHECK(key.fields.size() == (key.name == "model.lora" ? 3 : 0));
   }
   CHECK(names.size() == defaults.size());
-  CHECK(names.size() == 88);
+  CHECK(names.size() == 89);
   CHECK(defaults.at("optim.lr") == "0.0003");
   CHECK(defaults.at("optim.eps") == "1e-08");
   CHECK(defaults.at("optim.min_lr") == "-1.0");

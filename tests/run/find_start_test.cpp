@@ -201,9 +201,12 @@ TEST_CASE("start: copies in memory count where they are newer than the disk", "[
     }
     weights = first.weights();
   }
+  const checkpoint::ComputedBy of_last_start = {{"gpu", "NVIDIA H200"}, {"algorithms", "3f"}};
+  temp.write("run/env.json", R"({"computed_by": {"gpu": "NVIDIA H200", "algorithms": "3f", "later": 5}})");
   {
     Begun again(temp / "run", memory);
     REQUIRE(again.is<FromMemory>());
+    CHECK(state_of(again.found.start).computed_by == of_last_start);
     CHECK(again.engine.steps_done() == 3);
     CHECK(std::get<FromMemory>(again.found.start).newest_on_disk == 2);
     CHECK(state_of(again.found.start).program == State{{"step", "3"}});

@@ -56,6 +56,11 @@ void require_kernels_of_profile(const Config& config) {
          "record.trace_steps records spans on every device");
 }
 
+void require_gpu_of_algorithms(const Config& config) {
+  if (config.train.algorithms.empty() || config.train.device == DeviceType::cuda) return;
+  refuse("train.algorithms", "none on cpu, because only GPUs have tables of algorithms", config.train.algorithms);
+}
+
 void require_falling_rate(const Config& config) {
   if (config.optim.min_lr <= config.optim.lr) return;
   refuse("optim.min_lr", fmt::format("at most optim.lr {}", config.optim.lr), text(config.optim.min_lr));
@@ -143,9 +148,10 @@ void require_evaluation_of_best(const Config& config) {
 void check(const Config& complete) {
   for (const auto require :
        {require_backend_of_device, require_graph_on_gpu, require_f32_of_tf32, require_no_fp8_with_adapters,
-        require_kernels_of_profile, require_known_optimizer, require_falling_rate, require_decays_below_1,
-        require_numbers_in_f32, require_few_groups, require_bf16_without_masters, require_one_source_of_data,
-        require_steps_or_epochs, require_one_origin_of_weights, require_evaluation_of_best}) {
+        require_kernels_of_profile, require_gpu_of_algorithms, require_known_optimizer, require_falling_rate,
+        require_decays_below_1, require_numbers_in_f32, require_few_groups, require_bf16_without_masters,
+        require_one_source_of_data, require_steps_or_epochs, require_one_origin_of_weights,
+        require_evaluation_of_best}) {
     require(complete);
   }
 }

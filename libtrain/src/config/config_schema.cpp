@@ -182,6 +182,9 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(train, deterministic, named<Determinism>(),
            "make losses and weights bit-identical; true: under every strategy at the same rank count; elastic: also at "
            "rank counts 1, 2, 4, ... with the same global batch and micro-batch"),
+    LT_KEY(train, algorithms, text_or_empty(),
+           "table of matmul algorithms, a file of `bench tune` that rank 0 reads; cuda only; empty: the library's "
+           "table"),
     LT_KEY(train, eval_every, at_least(0), "steps between evaluations; 0 disables evaluation"),
     LT_KEY(train, eval_tokens, at_least(0),
            "tokens per evaluation, from the start of data.val, rounded up to whole samples; 0: all of data.val"),

@@ -120,10 +120,9 @@ bool had_same_rates(const Config& earlier, const Schedule& now, Size steps_done)
   return true;
 }
 
-// Lists why a resume has other bits than a run without a stop, one reason per line. Returns no reason if the bits are
-// the same on the same build and kind of device, which it does not compare. `earlier`: the configuration of the state,
-// which rank 0 read.
-std::vector<std::string> reasons_for_other_bits(Config earlier, const Run& run) {
+// Lists the settings by which a resume has other bits than a run without a stop, one per line. `earlier`: the
+// configuration of the state, which rank 0 read.
+std::vector<std::string> settings_for_other_bits(Config earlier, const Run& run) {
   const Resolved& resolved = run.resolved;
   const checkpoint::RunState& state = state_of(run.from.start);
   if (const checkpoint::Loaded* const resumed = checkpoint_of(run.from.start))
@@ -151,21 +150,25 @@ std::vector<std::string> reasons_for_other_bits(Config earlier, const Run& run) 
   return lines;
 }
 
-// What the start of an elastic run says about bits at a resume; empty for a run that neither is nor was elastic.
+// What the start says about bits at a resume. Compares settings only for a run that is or was elastic; the GPUs, their
+// libraries and the table of algorithms for each run; the build for none. Empty: nothing is known to end the bits, and
+// not all was compared.
 std::string bits_after_resume(const Run& run) {
   const checkpoint::RunState& state = state_of(run.from.start);
-  const bool is_now = is_elastic(run.resolved.config);
   const std::optional<Config> earlier =
       state.config.empty() ? std::nullopt : config::known_config(state, run.resolved.config.models);
-  if (!is_now && !(earlier && is_elastic(*earlier))) return {};
-  const std::vector<std::string> reasons =
-      earlier ? reasons_for_other_bits(*earlier, run) : std::vector<std::string>{"the settings before are unknown"};
-  if (reasons.empty()) {
-    return fmt::format(
-        "the bits continue at step {}, as in a run without a stop, if build and kind of device are the same",
-        run.steps_done() + 1);
+  const bool compares_settings = is_elastic(run.resolved.config) || (earlier && is_elastic(*earlier));
+  std::vector<std::string> reasons;
+  if (compares_settings) {
+    reasons =
+        earlier ? settings_for_other_bits(*earlier, run) : std::vector<std::string>{"the settings before are unknown"};
   }
-  return fmt::format("the bits end after step {}: {}", run.steps_done(), fmt::join(reasons, "; "));
+  std::ranges::move(computation_changes(state.computed_by, run.algorithms.computed_by), std::back_inserter(reasons));
+  if (!reasons.empty())
+    return fmt::format("the bits end after step {}: {}", run.steps_done(), fmt::join(reasons, "; "));
+  if (!compares_settings) return {};
+  return fmt::format("the bits continue at step {}, as in a run without a stop, if {} the same", run.steps_done() + 1,
+                     state.computed_by.empty() ? "build and kind of device are" : "the build is");
 }
 
 // "the same bits on 1, 2 and 4 ranks".
@@ -205,7 +208,8 @@ void announce(Run& run) {
   const Resolved& resolved = run.resolved;
   const Plan& plan = run.plan;
   collectively(run.control, [&] {
-    if (run.world.rank() == 0) write_run_files(resolved, run.folder.identity, run.world, run.engine->memory_plans());
+    if (run.world.rank() == 0)
+      write_run_files(resolved, run.folder.identity, run.world, run.algorithms, run.engine->memory_plans());
   });
   if (run.world.rank() != 0) return;
   const auto say = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
@@ -219,6 +223,9 @@ void announce(Run& run) {
   if (device.type == DeviceType::cpu && run.world.size() > 1 && !run.world.over_mpi())
     say("without MPI, tensors pass over TCP through rank 0; mpirun is faster");
   say("threads: {} a rank ({})", run.world.threads().count, run.world.threads().reason);
+  if (device.type == DeviceType::cuda) say("algorithms: {}", description_of(run.algorithms));
+  if (const std::string& differences = run.algorithms.differences; !differences.empty())
+    say("warning: the bits depend on which rank computes what: {}", differences);
   say("model: {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
       config::facts_of(run.model, resolved).name, recorder::short_count(static_cast<double>(plan.parameters)),
       recorder::short_count(plan.parameters_held), recorder::short_count(plan.parameters_optimized),

@@ -232,6 +232,7 @@ FromMemory Finder::load_from(const saver::MemoryRestore& memory, Size newest_on_
 // so auto chose the same device. Copies need the same number of ranks, so it had as many as this start. If it ended
 // before its first copy, the copies are of an earlier start, with which nothing is compared.
 void Finder::add_last_start(checkpoint::RunState& state) const {
+  state.computed_by = computed_by_of_last_start(resolved_.run.dir);
   std::optional<Config> last = config::config_of_run(resolved_.run.dir, resolved_.config.models);
   if (!last || !(is_elastic(*last) || is_elastic(resolved_.config))) return;
   TrainConfig& train = last->train;

@@ -1,6 +1,8 @@
 // Reads the description from the kernel, the libraries and the environment.
 #include "run/machine.h"
 
+#include <dlfcn.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #if defined(__GLIBC__)
@@ -63,7 +65,36 @@ nlohmann::ordered_json libraries() {
   return versions;
 }
 
+// Null unless this process has loaded the symbol's library.
+template <class Function>
+Function* loaded(const char* symbol) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, symbol));
+}
+
+// 22809 is "2.28.9".
+std::string version_text(int number) {
+  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+}
+
 }  // namespace
+
+std::string built_version(const char* component_name) {
+  for (const BuildComponent& component : build_components()) {
+    if (component.name == component_name) return component.version;
+  }
+  return {};
+}
+
+std::string loaded_nccl() {
+  auto* const query = loaded<int(int*)>("ncclGetVersion");
+  int number = 0;
+  return query != nullptr && query(&number) == 0 ? version_text(number) : "";
+}
+
+std::string loaded_cudnn() {
+  auto* const query = loaded<std::size_t()>("cudnnGetVersion");
+  return query == nullptr ? "" : version_text(static_cast<int>(query()));
+}
 
 nlohmann::ordered_json machine(const World& world) {
   const bool has_gpu = best_device() == DeviceType::cuda;

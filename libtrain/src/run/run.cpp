@@ -119,6 +119,7 @@ Run::Run(Resolved resolved_, const World& world, nn::Model& model, BatchSource* 
     Stream::compute(options.device);  // initialises the device
     require_memory(*this, options.device);
   });
+  algorithms = share_algorithms(resolved.config.train.algorithms, control, options.device);
   stage_done("device");
   if (resolved.record.profile_steps > 0) {
     collectively(control, [&] { kernels = kernel_profile_for(resolved.record.profile_steps, options.device); });

@@ -15,6 +15,7 @@
 #include "libtrain/plan/planner.h"
 #include "profile/kernel_profile.h"
 #include "record/run_log.h"
+#include "run/algorithms.h"
 #include "run/find_start.h"
 #include "run/run_data.h"
 #include "run/run_folder.h"
@@ -46,6 +47,7 @@ struct Run {
   const Group control;  // for times, decisions and checkpoints, separate from the gradients' groups
   nn::Model& model;
   Plan plan;
+  Algorithms algorithms;
   std::unique_ptr<Engine> engine;
   RunData data;
   std::unique_ptr<profile::KernelProfile> kernels;  // null without record.profile_steps

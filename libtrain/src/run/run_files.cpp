@@ -52,6 +52,12 @@ std::string settings_of(const Config& config) {
   return text;
 }
 
+// A field of env.json; null if it is not there.
+nlohmann::ordered_json last_start(const std::string& run_dir, const char* field) {
+  const auto env = nlohmann::ordered_json::parse(io::read_file(run_dir + "/env.json").text, nullptr, false);
+  return env.is_object() && env.contains(field) ? env[field] : nlohmann::ordered_json();
+}
+
 }  // namespace
 
 bool write_run_json(const std::string& run_dir, const saver::RunIdentity& identity) {
@@ -59,7 +65,7 @@ bool write_run_json(const std::string& run_dir, const saver::RunIdentity& identi
 }
 
 void write_run_files(const Resolved& resolved, const saver::RunIdentity& identity, const World& world,
-                     const std::vector<const MemoryPlan*>& plans) {
+                     const Algorithms& algorithms, const std::vector<const MemoryPlan*>& plans) {
   const auto write_text = [&](const std::string& name, const std::string& text) {
     const std::string path = resolved.run.dir + "/" + name;
     replace_file(path, identity, [&] { io::write_whole_file("record", path, text); });
@@ -70,19 +76,32 @@ void write_run_files(const Resolved& resolved, const saver::RunIdentity& identit
   env["command_takes_options"] = command.takes_options;
   std::error_code unknown;  // the folder may be gone
   env["working_folder"] = fs::current_path(unknown).string();
+  for (const auto& [name, value] : algorithms.computed_by) env["computed_by"][name] = value;
   write_text("config.toml", to_toml(resolved.config));
   // A path on the command line may be any bytes.
   write_text("env.json", env.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  if (!algorithms.table.empty()) {
+    write_text("algorithms.txt", algorithms.table);
+  } else {
+    fs::remove(resolved.run.dir + "/algorithms.txt", unknown);  // of an earlier start
+  }
   for (const MemoryPlan* plan : plans) {
     if (plan->name == "step") write_text("arena.svg", drawing::arena_svg(*plan));
   }
 }
 
 Size threads_of_last_start(const std::string& run_dir) {
-  const auto env = nlohmann::ordered_json::parse(io::read_file(run_dir + "/env.json").text, nullptr, false);
-  const bool is_known =
-      env.is_object() && env.contains("threads_per_rank") && env["threads_per_rank"].is_number_integer();
-  return is_known ? env["threads_per_rank"].get<Size>() : 0;
+  const nlohmann::ordered_json threads = last_start(run_dir, "threads_per_rank");
+  return threads.is_number_integer() ? threads.get<Size>() : 0;
+}
+
+checkpoint::ComputedBy computed_by_of_last_start(const std::string& run_dir) {
+  checkpoint::ComputedBy computed_by;
+  const nlohmann::ordered_json saved = last_start(run_dir, "computed_by");
+  for (const auto& [name, value] : saved.items()) {
+    if (value.is_string()) computed_by.emplace_back(name, value.get<std::string>());
+  }
+  return computed_by;
 }
 
 void add_notices(const std::string& run_dir, const std::vector<std::string>& notices) {

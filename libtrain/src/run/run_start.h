@@ -21,9 +21,9 @@ struct FromDisk {
 struct FromMemory {
   Size step = 0;
   Size newest_on_disk = -1;  // step of the run's newest valid checkpoint; -1: none
-  // step, data_tokens and the program's state. Rank 0 also has the newest checkpoint's config_hash and tokenizer. If
-  // this or the last start is elastic, rank 0 has the last start's configuration; if the last one is, also
-  // threads_per_rank.
+  // step, data_tokens and the program's state. Rank 0 also has the newest checkpoint's config_hash and tokenizer, and
+  // the last start's computed_by. If this or the last start is elastic, rank 0 has the last start's configuration; if
+  // the last one is, also threads_per_rank.
   checkpoint::RunState state;
 };
 

@@ -18,6 +18,7 @@ checkpoint::RunState state_of_run(const Run& run, const LossScale& scale) {
   state.data_tokens = run.data.batches == nullptr ? 0 : run.data.batches->tokens();
   state.seed = run.resolved.step.seed;
   if (is_elastic(run.resolved.config) && run.device() == kCpu) state.threads_per_rank = run.world.threads().count;
+  state.computed_by = run.algorithms.computed_by;
   state.data_files = run.data.files;
   // A run keeps its hash where its data files have other names now.
   const std::string& earlier = state_of(run.from.start).config_hash;

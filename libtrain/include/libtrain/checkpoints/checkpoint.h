@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libtrain/api.h"
@@ -43,6 +44,10 @@ struct DataFile {
   }
 };
 
+// What decides the bits of a run on GPUs besides its configuration, as names and values: "gpu" (the model), "cublaslt"
+// and "cudnn" (the loaded versions), "algorithms" (digest of the table of matmul algorithms, or "none").
+using ComputedBy = std::vector<std::pair<std::string, std::string>>;
+
 // The state of a run, without its tensors.
 struct RunState {
   std::string run = {};       // id of the run: 1 to 64 letters, digits and dashes
@@ -57,6 +62,7 @@ struct RunState {
   // CPU threads of a rank, which decide the bits of matmuls on processors. Only for an elastic run
   // (Determinism::elastic) on processors; else 0.
   Size threads_per_rank = 0;
+  ComputedBy computed_by = {};   // of a run on GPUs; empty: on processors, or unknown
   std::string config = {};       // the complete configuration, in TOML
   std::string config_hash = {};  // hash of the keys that must not change during a run
   std::string model = {};        // the model's description, which export and sampling need: a JSON object

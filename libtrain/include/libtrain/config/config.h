@@ -81,6 +81,7 @@ struct TrainConfig {
   std::optional<DeviceType> device = std::nullopt;    // nullopt: cuda if build and machine have it, else cpu
   std::uint64_t seed = 1337;
   Determinism deterministic = Determinism::off;
+  std::string algorithms = {};                    // file with a table of matmul algorithms; empty: the library's table
   Size eval_every = 0, eval_tokens = 0;           // steps, 0: never; tokens, 0: all of data.val
   Size sample_every = 0;                          // steps; 0: never
   std::optional<bool> cuda_graph = std::nullopt;  // nullopt: true on cuda unless parallel.backend=mpi
