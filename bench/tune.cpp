@@ -13,15 +13,13 @@
 #include "bench/training.h"
 #include "config/model_table.h"
 #include "config/names.h"
+#include "io/file.h"
 #include "io/print_note.h"
 #include "io/shell_word.h"
-#include "io/file.h"
-#include "io/whole_file.h"
 #include "kernels/matmul_algorithms.h"
 #include "kernels/matmul_search.h"
 #include "libtrain/config/resolved.h"
 #include "libtrain/error.h"
-#include "run/rank_device.h"
 
 namespace lt::bench {
 namespace {
@@ -79,19 +77,17 @@ struct Timed {
   }
 };
 
-bool is_shorter(const Timed& a, const Timed& b) {
-  return std::ranges::max(a.medians()) < std::ranges::min(b.medians());
-}
+double least_median(const Timed& timed) { return std::ranges::min(timed.medians()); }
 
 }  // namespace
 
 void bench_tune(const Config& given, const World& world, const Options& options, const std::string& table,
                 const ShowProgress& progress) {
-  const Resolved resolved = resolve(given, world.size());
+  Resolved resolved = resolve(given, world.size());
   require_searchable(resolved, world);
+  if (resolved.config.train.algorithms.empty() && fs::exists(table)) resolved.config.train.algorithms = table;
   const Json identity = step_identity(resolved, world.size(), config::name_of(resolved.parallel.strategy));
-  const EngineOptions step = run::step_options_of_rank(resolved, world);
-  if (fs::exists(table)) kernels::use_matmul_algorithms(step.device, io::read_whole_file("bench", table), table);
+  const EngineOptions step = step_options_with_algorithms(resolved, world);
   const std::string present_table = kernels::matmul_algorithms(step.device);
   const Found found = search(resolved, world, step, progress);
   Json result = new_result("tune", world, options, step.device);
@@ -122,12 +118,12 @@ void bench_tune(const Config& given, const World& world, const Options& options,
         {{"implementation", timed->name}, {"iterations", kRounds * options.iterations}, {"ms", times(timed->rounds)}});
     io::print_note("steps, {}: {:.2f} ms\n", timed->name, fmt::join(timed->medians(), ", "));
   }
-  if (is_shorter(with_found, present)) {
+  if (least_median(with_found) <= least_median(present)) {
     io::write_whole_file("bench", table, found.table);
     result["table"] = table;
     io::print_note("runs take what was found with --train.algorithms={}\n", io::shell_word(table));
   } else {
-    io::print_note("steps are not shorter with what was found, so {} is not written\n", table);
+    io::print_note("steps are longer with what was found, so {} is not written\n", table);
   }
   write_result(std::move(result), std::move(rows), options.out);
 }

@@ -10,12 +10,14 @@
 #include "kernels/cuda/carried_algorithms.h"
 #include "kernels/cuda/matmul_search.h"
 #include "kernels/cuda/matmul_tiles.h"
+#include "libtrain/device/context.h"
 #include "memory/workspace.h"
 
 namespace lt::kernels {
 namespace {
 
-constexpr int kProposals = 8;  // cuBLASLt names no more
+constexpr int kProposals = 8;           // cuBLASLt names no more
+constexpr Size kLarge = Size{1} << 33;  // multiplications of a matmul whose algorithm matters
 constexpr std::uint32_t kMostAlignment = 128;
 
 cudaDataType data_type(DType dtype) {
@@ -236,7 +238,14 @@ std::unique_ptr<Prepared> Cublas::make(const Problem& q) const {
   if (proposals.empty()) add_proposals(proposals, *p, false);
   if (proposals.empty()) return nullptr;
   p->first = proposals.front();
-  p->choice = find(*p).value_or(Choice{p->first, fuses(q.epilogue)});
+  const std::optional<Choice> found = find(*p);
+  p->choice = found.value_or(Choice{p->first, fuses(q.epilogue)});
+  if (!found && !q.pinned && dtype_bytes(q.dtype) <= 2 && M * N * K >= kLarge) {
+    Context::current().give_notice(
+        "some matmuls take the algorithm that cuBLASLt proposes first, because the table of algorithms has none for "
+        "them "
+        "that it accepts; `ltrain bench tune` makes a table");
+  }
   return p;
 }
 

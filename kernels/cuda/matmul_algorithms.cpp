@@ -4,10 +4,15 @@
 #include <cublasLt.h>
 
 #include "kernels/algorithm_table.h"
+#include "kernels/cuda/carried_algorithms.h"
 #include "kernels/cuda/cublas_matmuls.h"
 #include "libtrain/error.h"
 
 namespace lt::kernels {
+
+std::string carried_matmul_algorithms(Device device) {
+  return device.type == DeviceType::cuda ? carried_algorithms(Cublas::of(device.index).gpu()) : "";
+}
 
 std::string matmul_algorithms(Device device) {
   if (device.type != DeviceType::cuda) return {};

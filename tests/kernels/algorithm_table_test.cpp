@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "io/whole_file.h"
 #include "kernels/matmul_algorithms.h"
 #include "test_main/catch.h"
 #include "test_main/message_of.h"
@@ -46,6 +47,19 @@ TEST_CASE("algorithm table: text and table are the same", "[kernels]") {
   other.algorithms.begin()->second.passes ^= true;
   CHECK(other.digest() != table.digest());
   CHECK(digest_of_algorithms("") == "none");
+}
+
+TEST_CASE("algorithm table: the carried table is whole, and as bench tune writes it", "[kernels]") {
+  const std::string text = lt::io::read_whole_file("test", LT_CARRIED_TABLE);
+  const AlgorithmTable table = AlgorithmTable::parse(text, LT_CARRIED_TABLE);
+  CHECK(table.gpu == GpuKind{90, 132});
+  CHECK(table.algorithms.size() > 50);
+  CHECK(table.text() == text);
+  for (const auto& [matmul, algorithm] : table.algorithms) {
+    // Other sums have bits that depend on time, or round their parts to two bytes.
+    const auto& attributes = algorithm.attributes;
+    CHECK((attributes[TableAlgorithm::kSplit] <= 1 || attributes[TableAlgorithm::kReduce] == 2));
+  }
 }
 
 TEST_CASE("algorithm table: a damaged or older text is refused by its line", "[kernels]") {

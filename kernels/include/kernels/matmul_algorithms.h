@@ -10,8 +10,10 @@
 
 namespace lt::kernels {
 
-// Returns the text of the table that matmuls on the device use. At first it is the table that the library carries for
-// this kind of GPU. Empty: no table; always so for CPUs.
+// Returns the text of the table that the library carries for this kind of GPU; empty if there is none, and for CPUs.
+std::string carried_matmul_algorithms(Device device);
+
+// Returns the text of the table that matmuls on the device use, at first the carried one; empty if there is none.
 std::string matmul_algorithms(Device device);
 
 // Makes later matmuls on the device use the table `text`; empty: none. `where`, the table's file, is for errors. No

@@ -85,7 +85,7 @@ Algorithms share_algorithms(const std::string& file, const Group& group, Device 
   Algorithms shared{.file = file};
   collectively(group, [&] {
     if (on_gpu && group.rank() == 0)
-      shared.table = file.empty() ? kernels::matmul_algorithms(device) : read_algorithms(file);
+      shared.table = file.empty() ? kernels::carried_matmul_algorithms(device) : read_algorithms(file);
   });
   shared.table = group.broadcast_bytes(shared.table, 0);
   collectively(group, [&] {
