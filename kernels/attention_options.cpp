@@ -40,17 +40,21 @@ Size cudnn_backward_sequences(const AttentionShape& s, bool deterministic) {
   return std::clamp(kScoreGradientBytes / std::max(score_gradient_bytes(s), Size{1}), Size{1}, std::max(s.B, Size{1}));
 }
 
-bool may_run_on_hopper(DType dtype, const AttentionShape& s, bool documents) {
-  return dtype_bytes(dtype) == 2 && s.D == 64 && s.G > 0 && s.H % s.G == 0 && s.T > 0 && s.T % kHopperKeys == 0 &&
-         !documents && !s.window_hides();
+bool may_run_forward_on_hopper(DType dtype, const AttentionShape& s, bool documents) {
+  return s.D == 64 && may_run_backward_on_hopper(dtype, s, documents);
+}
+bool may_run_backward_on_hopper(DType dtype, const AttentionShape& s, bool documents) {
+  return dtype_bytes(dtype) == 2 && (s.D == 64 || s.D == 128) && s.G > 0 && s.H % s.G == 0 && s.T > 0 &&
+         s.T % hopper_keys(s.D) == 0 && !documents && !s.window_hides();
 }
 
 // Compares two estimates. Their unit is a tile of kHopperQueries queries of one head; all tiles count the same.
 bool hopper_takes_pairs(const AttentionShape& s, int multiprocessors) {
-  const Size blocks = s.T / kHopperKeys, pairs_of_head = blocks / 2, pairs = s.B * s.G * pairs_of_head;
+  const Size keys = hopper_keys(s.D), blocks = s.T / keys, pairs_of_head = blocks / 2,
+             pairs = s.B * s.G * pairs_of_head;
   if (blocks % 2 != 0 || pairs_of_head > multiprocessors / 4) return false;
   const Size longest = s.T / kHopperQueries * (s.H / s.G);
-  const Size pair = longest + kHopperKeys / kHopperQueries * (s.H / s.G);
+  const Size pair = longest + keys / kHopperQueries * (s.H / s.G);
   const Size rounds = (pairs + multiprocessors - 1) / multiprocessors;
   return rounds * pair < pairs * pair / multiprocessors + longest / 2;
 }
@@ -58,7 +62,7 @@ bool hopper_takes_pairs(const AttentionShape& s, int multiprocessors) {
 HopperWorkspace hopper_workspace(const AttentionShape& s) {
   const Size rows = s.B * s.H * s.T;
   HopperWorkspace w{};
-  w.delta = rows * s.D * 4, w.added = w.delta + rows * 4, w.bytes = w.added + rows / kHopperQueries * 4;
+  w.delta = rows * s.D * 4, w.added = w.delta + rows * 4, w.bytes = w.added + rows / kHopperQueries * (s.D / 64) * 4;
   return w;
 }
 
@@ -94,7 +98,7 @@ Size attention_backward_workspace(DeviceType target, DType dtype, const Attentio
     case DeviceType::cpu: return 0;  // each thread keeps its blocks in its own memory
     case DeviceType::cuda:
       return std::max({own_bytes(dtype, shape), may_run_on_cudnn(dtype, shape) ? cudnn_bytes(shape, deterministic) : 0,
-                       may_run_on_hopper(dtype, shape, false) ? hopper_workspace(shape).bytes : 0});
+                       may_run_backward_on_hopper(dtype, shape, false) ? hopper_workspace(shape).bytes : 0});
     case DeviceType::meta: break;
   }
   throw InternalError("attention", "expected the device that a plan is for, found meta");

@@ -38,12 +38,12 @@ bool on_cudnn(CudaStream stream, const Call& call, const std::string& (*attempt)
   return false;
 }
 
-// Returns whether the kernels for compute capability 9.0 ran the call. `attempt` returns whether its pointers and scale
-// suit.
+// Returns whether the kernels for compute capability 9.0 ran the call. `may_run` decides by its shape; `attempt`
+// returns whether its pointers and scale suit.
 template <class Call>
-bool on_hopper(CudaStream stream, const Call& call, bool (*attempt)(CudaStream, const Call&)) {
-  return call.path == AttentionPath::automatic &&
-         may_run_on_hopper(call.dtype, call.shape, call.starts_BT != nullptr) &&
+bool on_hopper(CudaStream stream, const Call& call, bool (*may_run)(DType, const AttentionShape&, bool),
+               bool (*attempt)(CudaStream, const Call&)) {
+  return call.path == AttentionPath::automatic && may_run(call.dtype, call.shape, call.starts_BT != nullptr) &&
          device::cuda::compute_capability(stream.device) == 90 && attempt(stream, call);
 }
 
@@ -54,14 +54,14 @@ bool is_empty(const AttentionShape& s) { return s.B == 0 || s.T == 0 || s.H == 0
 template <>
 void attention_forward(CudaStream stream, const AttentionForward& call) {
   if (is_empty(call.shape)) return;
-  if (on_hopper(stream, call, &hopper::attention_forward)) return;
+  if (on_hopper(stream, call, &may_run_forward_on_hopper, &hopper::attention_forward)) return;
   if (!on_cudnn(stream, call, &cudnn::attention_forward)) own::attention_forward(stream, call);
 }
 
 template <>
 void attention_backward(CudaStream stream, const AttentionBackward& call) {
   if (is_empty(call.shape)) return;
-  if (on_hopper(stream, call, &hopper::attention_backward)) return;
+  if (on_hopper(stream, call, &may_run_backward_on_hopper, &hopper::attention_backward)) return;
   if (!on_cudnn(stream, call, &cudnn::attention_backward)) own::attention_backward(stream, call);
 }
 

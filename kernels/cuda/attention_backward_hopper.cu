@@ -16,11 +16,8 @@
 //
 // A third warp group computes nothing: one of its threads loads tiles, and two others move the warp groups' dq to
 // global memory.
-#include "kernels/cuda/attention_hopper.h"
-
-#include "kernels/attention_options.h"
 #include "kernels/cuda/attention_backward_hopper_matmuls.cuh"
-#include "kernels/cuda/attention_hopper_maps.h"
+#include "kernels/cuda/attention_hopper.h"
 
 namespace lt::kernels::hopper {
 namespace {
@@ -41,67 +38,20 @@ __global__ void __launch_bounds__(kBlockThreads, 1) attention_backward_kernel(co
     publish_barriers();
   }
   __syncthreads();
-  const Work work(x);
+  const BlockWork work(x);
   const int thread = static_cast<int>(threadIdx.x);
   const int warp_group = uniform(thread / kWarpGroup);
   if (warp_group == 2) {
     give_registers_up<kOtherRegisters>();
     if (thread == kLoader) load_tiles(x, work, shared);
-    if (thread == kMovers || thread == kMovers + kWarp) move_dq(x, work, shared, (thread - kMovers) / kWarp);
+    if (thread == kMovers || thread == kMovers + kWarp) {
+      const int warp_group_of_dq = (thread - kMovers) / kWarp;
+      move_dq<1, 2>(x, work, handover(shared, warp_group_of_dq), warp_group_of_dq, 0);
+    }
     return;
   }
   take_registers<kComputingRegisters>();
   compute<T>(x, work, Worker{shared, warp_group, thread % kWarpGroup, x.scale});
-}
-
-// delta = sum_D(dout * out), eight threads for a row of [B, T, H]. Also clears the flags of the tiles.
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    attention_delta_kernel(float* delta_BHT, int* added, const T* out_BTHD, const T* dout_BTHD, AttentionShape s) {
-  constexpr int kLanes = kChannels / kPack<T>;
-  const Size row = thread_index() / kLanes;
-  if (row >= s.B * s.T * s.H) return;
-  const Packed<T> out = reinterpret_cast<const Packed<T>*>(out_BTHD)[thread_index()];
-  const Packed<T> dout = reinterpret_cast<const Packed<T>*>(dout_BTHD)[thread_index()];
-  float sum = 0;
-#pragma unroll
-  for (int i = 0; i < kPack<T>; ++i) sum = fmaf(out[i], dout[i], sum);
-  sum = warp_sum<kLanes>(sum);
-  if (thread_index() % kLanes != 0) return;
-  const Size h = row % s.H, t = row / s.H % s.T, b = row / s.H / s.T, at = (b * s.H + h) * s.T + t;
-  delta_BHT[at] = sum;
-  if (t % kQueries == 0) added[at / kQueries] = 0;
-}
-
-template <class T>
-void run(CudaStream stream, const AttentionBackward& call) {
-  const AttentionShape& s = call.shape;
-  const TileMaps maps{call.dtype, s};
-  const HopperWorkspace parts = hopper_workspace(s);
-  auto* const workspace = static_cast<std::byte*>(call.workspace);
-  auto* const delta_BHT = reinterpret_cast<float*>(workspace + parts.delta);
-  auto* const added = reinterpret_cast<int*>(workspace + parts.added);
-  const Arguments arguments{maps.queries(call.qkv, kQueries),
-                            maps.keys(call.qkv, kKeys),
-                            maps.values(call.qkv, kKeys),
-                            maps.queries(call.dqkv, kQueries),
-                            maps.keys(call.dqkv, kKeys),
-                            maps.values(call.dqkv, kKeys),
-                            maps.output(call.dout_BTHD, kQueries),
-                            static_cast<const float*>(call.lse_BHT),
-                            delta_BHT,
-                            reinterpret_cast<float*>(workspace),
-                            added,
-                            static_cast<int>(s.T),
-                            static_cast<int>(s.H),
-                            static_cast<int>(s.G),
-                            static_cast<float>(call.scale),
-                            hopper_takes_pairs(s, multiprocessors(stream))};
-  const Size threads = s.B * s.T * s.H * (kChannels / kPack<T>);
-  launch(stream, attention_delta_kernel<T>, (threads + kThreads - 1) / kThreads, kThreads, Size{0}, delta_BHT, added,
-         static_cast<const T*>(call.out_BTHD), static_cast<const T*>(call.dout_BTHD), s);
-  const Size blocks = s.B * s.G * (s.T / kKeys) / (arguments.in_pairs ? 2 : 1);
-  launch(stream, attention_backward_kernel<T>, blocks, kBlockThreads, Size{sizeof(Shared)}, arguments);
 }
 
 #undef LT_AT
@@ -110,10 +60,12 @@ void run(CudaStream stream, const AttentionBackward& call) {
 
 bool attention_backward(CudaStream stream, const AttentionBackward& call) {
   if (!aligned(call.qkv, call.dqkv, call.out_BTHD, call.dout_BTHD, call.lse_BHT, call.workspace)) return false;
-  if (call.dtype == DType::bf16) {
-    run<bf16>(stream, call);
+  if (call.shape.D == 128) {
+    attention_backward_128(stream, call);
+  } else if (call.dtype == DType::bf16) {
+    launch_backward<bf16, 64, kKeys>(stream, call, attention_backward_kernel<bf16>, Size{sizeof(Shared)});
   } else {
-    run<f16>(stream, call);
+    launch_backward<f16, 64, kKeys>(stream, call, attention_backward_kernel<f16>, Size{sizeof(Shared)});
   }
   return true;
 }

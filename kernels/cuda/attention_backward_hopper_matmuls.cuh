@@ -1,4 +1,5 @@
-// The matmuls of attention's backward on compute capability 9.0, for its two computing warp groups.
+// The matmuls of attention's backward for heads of 64 channels on compute capability 9.0, for its two computing warp
+// groups.
 #pragma once
 
 #include "kernels/cuda/attention_backward_hopper_work.cuh"
@@ -33,47 +34,6 @@ __device__ void start_adding(Sums& sums, const Operand<T>& a, std::uint32_t tile
 #pragma unroll
   for (int i = 0; i < 4; ++i) multiply<T>(sums, a[i], descriptor(tile + 2048 * i));
 }
-// Computes P from S, in place.
-__device__ inline void exponentiate(Sums& s, const Worker& w, int stage) {
-  const float scale_log2 = w.scale * kLog2E;
-  const std::uint32_t lse = w.shared + LT_AT(lse) + stage * kQueries * 4 + w.lane() % 4 * 8;
-#pragma unroll
-  for (int n = 0; n < 8; ++n) {
-    const float2 x = load_pair(lse + 32 * n);
-    const float a = -kLog2E * x.x, b = -kLog2E * x.y;
-    s[4 * n] = power_of_two(fmaf(s[4 * n], scale_log2, a));
-    s[4 * n + 1] = power_of_two(fmaf(s[4 * n + 1], scale_log2, b));
-    s[4 * n + 2] = power_of_two(fmaf(s[4 * n + 2], scale_log2, a));
-    s[4 * n + 3] = power_of_two(fmaf(s[4 * n + 3], scale_log2, b));
-  }
-}
-// Zeroes P where the key is later than the query, for a group of keys and a tile of queries at the same positions.
-__device__ inline void hide_later_keys(Sums& p, const Worker& w) {
-  const int query = 2 * (w.lane() % 4), key = w.thread / kWarp * 16 + w.lane() / 4;
-#pragma unroll
-  for (int n = 0; n < 8; ++n) {
-#pragma unroll
-    for (int r = 0; r < 4; ++r) {
-      if (query + 8 * n + r % 2 < key + 8 * (r / 2)) p[4 * n + r] = 0;
-    }
-  }
-}
-// Computes dS, in registers and in shared memory.
-template <class T>
-__device__ void scores_gradient(Operand<T>& ds, const Sums& p, const Sums& dp, const Worker& w, int own, int stage,
-                                int parity) {
-  const std::uint32_t delta = w.shared + LT_AT(delta) + stage * kQueries * 4 + w.lane() % 4 * 8;
-  const std::uint32_t to = w.shared + LT_AT(ds) + parity * kKeyBytes + w.key_group(own) * kKeyGroupBytes;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float2 x[] = {load_pair(delta + 64 * i), load_pair(delta + 64 * i + 32)};
-    ds[i].fill([&](int k) {
-      const int e = 8 * i + k;
-      return p[e] * (dp[e] - (k % 2 == 0 ? x[k / 4].x : x[k / 4].y));
-    });
-    store_columns(to, ds[i], i, w.thread);
-  }
-}
 
 // Computes dq of a tile from its dS and the block's first kSeenGroups groups of keys, and gives it to the mover.
 // `finish`: this block adds last, so dq is scaled and rounded. `add`: it first adds the sum of the other blocks, which
@@ -91,26 +51,8 @@ __device__ void give_dq(const Worker& w, int n, bool finish, bool add) {
   wgmma_commit();
   wgmma_wait<0>();
   changed(dq);
-  wait_for(w.shared + LT_AT(dq_empty) + 8 * w.warp_group, n / 2 & 1);
-  const std::uint32_t rows = w.shared + LT_AT(dq) + w.warp_group * kSumBytes, own = rows + w.thread * 16;
-  if (finish) {
-    if (add) {
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const float4 sum = load_four(own + 2048 * i);
-        dq[4 * i] += sum.x, dq[4 * i + 1] += sum.y, dq[4 * i + 2] += sum.z, dq[4 * i + 3] += sum.w;
-      }
-      synchronize(kOneWarpGroup + w.warp_group, kWarpGroup);  // the rows overwrite the sums
-    }
-#pragma unroll
-    for (int i = 0; i < 32; ++i) dq[i] *= w.scale;
-    store_rounded<T>(rows, dq, w.thread);
-  } else {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) store_four(own + 2048 * i, dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
-  }
-  fence_shared_for_copies();
-  arrive(w.shared + LT_AT(dq_full) + 8 * w.warp_group);
+  hand_over<T>(dq, handover(w.shared, w.warp_group), n / 2, kOneWarpGroup + w.warp_group, w.thread, w.scale, finish,
+               add);
 }
 
 // Call it on each warp when it has read a stage.
@@ -133,15 +75,16 @@ template <class T>
 __device__ void use_group(Sums& s, Sums& dp, Sums& dv, Operand<T>& p, Operand<T>& ds, const Worker& w, int own,
                           int stage, int n, bool diagonal) {
   changed(s);
-  exponentiate(s, w, stage);
-  if (diagonal) hide_later_keys(s, w);
+  exponentiate(s, w.scale, w.shared + LT_AT(lse) + stage * kQueries * 4, w.thread);
+  if (diagonal) hide_later_keys(s, w.thread);
   round_to<T>(p, s);
   wgmma_fence();
   start_adding<T>(dv, p, w.dout(stage));
   wgmma_commit();
   wgmma_wait<1>();
   changed(dp);
-  scores_gradient<T>(ds, s, dp, w, own, stage, n % 2);
+  scores_gradient<T>(ds, s, dp, w.shared + LT_AT(delta) + stage * kQueries * 4,
+                     w.shared + LT_AT(ds) + n % 2 * kKeyBytes + w.key_group(own) * kKeyGroupBytes, w.thread);
 }
 
 // Ends a warp group's dS of a tile. The warp group whose turn it is waits for the other one's dS and calls give().
@@ -226,7 +169,7 @@ __device__ void compute_below(Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroups], co
 
 // Stores dk and dv through the shared memory that held the block's keys and values.
 template <class T>
-__device__ void store_keys_gradient(const Arguments& x, const Work& work, const Worker& w, int block,
+__device__ void store_keys_gradient(const Arguments& x, const BlockWork& work, const Worker& w, int block,
                                     Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroups]) {
   synchronize(kAllComputing, kComputing);
 #pragma unroll
@@ -247,7 +190,7 @@ __device__ void store_keys_gradient(const Arguments& x, const Work& work, const 
 }
 
 template <class T>
-__device__ void compute(const Arguments& x, const Work& work, const Worker& w) {
+__device__ void compute(const Arguments& x, const BlockWork& work, const Worker& w) {
   int n = 0;
 #pragma unroll 1
   for (int part = 0; part < work.parts; ++part) {
@@ -257,7 +200,7 @@ __device__ void compute(const Arguments& x, const Work& work, const Worker& w) {
     for (int i = 0; i < 32; ++i) dk[0][i] = dk[1][i] = dv[0][i] = dv[1][i] = 0;
     wait_for(w.shared + LT_AT(keys_full), part);
 #pragma unroll 1
-    for (int i = 0; i < kTilesOfDiagonal * work.queries_of_group; ++i, ++n) {
+    for (int i = 0; i < BlockWork::kTilesOfDiagonal * work.queries_of_group; ++i, ++n) {
       compute_on_diagonal<T>(dk, dv, w, n, work.tile(0, i), block == 0);
     }
 #pragma unroll 1

@@ -20,7 +20,7 @@ inline constexpr int kComputing = kGroups * kWarpGroup, kBlockThreads = kComputi
 inline constexpr int kComputingRegisters = 112, kOtherRegisters = 32;
 static_assert(kComputingRegisters * kComputing + kOtherRegisters * kWarpGroup <= 96 * kBlockThreads);
 inline constexpr int kComputingWarps = kComputing / kWarp;  // each gives a stage back
-static_assert(kHopperKeys % (kGroups * kTile) == 0);
+static_assert(hopper_keys(64) % (kGroups * kTile) == 0);
 
 struct alignas(1024) Shared {
   std::byte q[kQueryStages][kGroups][kTileBytes], out[kGroups][kTileBytes];

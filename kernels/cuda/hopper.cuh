@@ -25,6 +25,13 @@ __device__ inline N uniform(N x) {
   return __shfl_sync(~0u, x, 0);
 }
 
+// Returns x, and hides from the compiler that it is x. So values derived from it do not occupy registers for a whole
+// loop.
+__device__ inline int computed_anew(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
+
 __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
@@ -154,12 +161,20 @@ __device__ inline std::uint64_t descriptor(std::uint32_t address) {
          std::uint64_t{1024 >> 4} << 32 | std::uint64_t{1} << 62;
 }
 
+// Describes two tiles, `apart` bytes from one to the next, as an operand of 128 columns that lie across their rows.
+__device__ inline std::uint64_t descriptor_of_two(std::uint32_t address, int apart) {
+  return (descriptor(address) & ~std::uint64_t{0xffff0000}) | static_cast<std::uint64_t>(apart >> 4) << 16;
+}
+
 // The descriptors of a tile whose address is the same in a warp. They differ in their lower halves only, which the
 // compiler computes in uniform registers.
 class TileDescriptor {
  public:
   __device__ explicit TileDescriptor(std::uint32_t address)
       : low_(uniform(static_cast<std::uint32_t>(descriptor(address)))) {}
+  // Of two tiles, like descriptor_of_two().
+  __device__ TileDescriptor(std::uint32_t address, int apart)
+      : low_(uniform(static_cast<std::uint32_t>(descriptor_of_two(address, apart)))) {}
   // `bytes` from the tile's beginning, a multiple of 16.
   __device__ std::uint64_t at(int bytes) const {
     return descriptor(0) >> 32 << 32 | (low_ + static_cast<std::uint32_t>(bytes) / 16);
@@ -177,6 +192,11 @@ class TileDescriptor {
 #define LT_SUM_REGISTERS                                                                                            \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
   "%24, %25, %26, %27, %28, %29, %30, %31}"
+#define LT_SUMS_OF_TWO(x, y) LT_SUMS(x), LT_SUMS(y)
+#define LT_REGISTERS_OF_TWO                                                                                         \
+  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "  \
+  "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
 #define LT_MULTIPLY_SHARED(type)                                                       \
   asm volatile(                                                                        \
       "{\n.reg .pred add;\nsetp.ne.b32 add, %34, 0;\n"                                 \
@@ -188,6 +208,11 @@ class TileDescriptor {
   asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " LT_SUM_REGISTERS \
                ", {%32, %33, %34, %35}, %36, 1, 1, 1, 1;\n"                                     \
                : LT_SUMS(sums)                                                                  \
+               : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "l"(b))
+#define LT_MULTIPLY_TWO(type)                                                                       \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " " LT_REGISTERS_OF_TWO \
+               ", {%64, %65, %66, %67}, %68, 1, 1, 1, 1;\n"                                         \
+               : LT_SUMS_OF_TWO(first, second)                                                      \
                : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "l"(b))
 
 // sums (+)= a b over 16 elements, a 64 x 16 and b 16 x 64, T bf16 or f16. An operand's rows in memory run along the 16
@@ -209,10 +234,22 @@ __device__ inline void multiply(Sums& sums, const Packed<T>& a, std::uint64_t b)
     LT_MULTIPLY_REGISTERS("f16");
   }
 }
+// The same for b 16 x 128: `first` gets columns 0 to 63, `second` the others.
+template <class T>
+__device__ inline void multiply(Sums& first, Sums& second, const Packed<T>& a, std::uint64_t b) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    LT_MULTIPLY_TWO("bf16");
+  } else {
+    LT_MULTIPLY_TWO("f16");
+  }
+}
 #undef LT_SUMS
 #undef LT_SUM_REGISTERS
+#undef LT_SUMS_OF_TWO
+#undef LT_REGISTERS_OF_TWO
 #undef LT_MULTIPLY_SHARED
 #undef LT_MULTIPLY_REGISTERS
+#undef LT_MULTIPLY_TWO
 
 // Rounds sums to an operand.
 template <class T>

@@ -26,6 +26,11 @@ constexpr AttentionShape kHopperShapes[] = {{1, 256, 1, 1, 64},    {2, 768, 3, 1
                                             {16, 768, 20, 20, 64}, {31, 512, 9, 3, 64}, {21, 1024, 6, 2, 64},
                                             {2, 512, 8, 2, 64},    {1, 256, 16, 1, 64}, {34, 512, 12, 12, 64}};
 
+// For the backward for heads of 128 channels: one block of keys; two and three, and several query heads a group; single
+// blocks in several rounds; pairs of blocks, on devices of 114 and of 132 multiprocessors.
+constexpr AttentionShape kWideShapes[] = {{1, 128, 1, 1, 128},  {2, 256, 4, 1, 128},  {1, 384, 2, 2, 128},
+                                          {2, 1024, 4, 1, 128}, {25, 384, 4, 2, 128}, {25, 512, 4, 2, 128}};
+
 // False, with a printed reason, if the device is of another compute capability.
 bool has_hopper() {
   if (!test::has_gpu()) return false;
@@ -49,6 +54,23 @@ TEST_CASE("attention on CUDA: the kernels for compute capability 9.0 agree with 
   if (!has_hopper()) return;
   for (const AttentionShape& s : kHopperShapes) {
     for (const DType dtype : {DType::bf16, DType::f16}) compare(s, dtype, kHopperTolerance, {.hopper = true});
+  }
+}
+
+TEST_CASE("attention on CUDA: the backward for 128 channels on compute capability 9.0 agrees with the CPU's",
+          "[cuda][hopper]") {
+  if (!has_hopper()) return;
+  for (const AttentionShape& s : kWideShapes) {
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      compare(s, dtype, kTensorCoreTolerance, {.hopper = true});
+      const Inputs in(s, dtype);
+      const Outputs once = on_cuda(s, dtype, in, {.hopper = true});
+      for (int i = 0; i < 2; ++i) CHECK(once.same_bits(on_cuda(s, dtype, in, {.hopper = true})));
+      // The automatic path takes this kernel too, deterministic or not.
+      for (const bool deterministic : {false, true}) {
+        CHECK(once.same_bits(on_cuda(s, dtype, in, {AttentionPath::automatic, deterministic})));
+      }
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/attention_options.h"
 #include "kernels/attention_tolerance.h"
 #include "kernels/cuda/attention_hopper.h"
 #include "kernels/device_array.h"
@@ -23,7 +24,8 @@ using kernels::AttentionShape;
 // approximate.
 inline constexpr Tolerance kTensorCoreTolerance{1e-2, 1e-3, 2e-2};
 
-// Settings of a call on CUDA. With `hopper` it must run on the kernels for compute capability 9.0.
+// Settings of a call on CUDA. With `hopper` it must run on the kernels for compute capability 9.0, except the forward
+// for heads of 128 channels, which they do not compute.
 struct Settings {
   AttentionPath path = AttentionPath::automatic;
   bool deterministic = false;
@@ -91,7 +93,7 @@ inline Outputs on_cuda(const AttentionShape& s, DType dtype, const Inputs& in, c
   const auto* const starts_BT = starts ? static_cast<const std::int32_t*>(starts->data()) : nullptr;
   const kernels::AttentionForward forward{dtype,      s,          in.scale,      out.data(),
                                           lse.data(), qkv.data(), settings.path, starts_BT};
-  if (settings.hopper) {
+  if (settings.hopper && kernels::may_run_forward_on_hopper(dtype, s, false)) {
     REQUIRE(kernels::hopper::attention_forward(gpu_stream(), forward));
   } else {
     kernels::attention_forward(gpu_stream(), forward);

@@ -272,6 +272,7 @@ TEST_CASE("attention: blocks of keys are taken in pairs where that ends earlier,
   for (const int multiprocessors : {114, 132}) {  // the pairs of attention_cuda_test.cpp
     CHECK(kernels::hopper_takes_pairs({31, 512, 9, 3, 64}, multiprocessors));
     CHECK(kernels::hopper_takes_pairs({21, 1024, 6, 2, 64}, multiprocessors));
+    CHECK(kernels::hopper_takes_pairs({25, 512, 4, 2, 128}, multiprocessors));
   }
 }
 
@@ -306,14 +307,21 @@ TEST_CASE("attention: the workspace of the backward is known without its device"
   CHECK(bytes(DType::f32, gpt2) == 4 * 12 * 1000 * 4);
   // The backward for compute capability 9.0 needs dq in f32, delta, and an int for each 64 queries, which is less.
   const AttentionShape whole_blocks{4, 1024, 12, 12, 64};
-  CHECK(kernels::may_run_on_hopper(DType::bf16, whole_blocks, false));
-  CHECK(kernels::may_run_on_hopper(DType::f16, {1, 256, 1, 1, 64, 256}, false));
-  CHECK_FALSE(kernels::may_run_on_hopper(DType::bf16, whole_blocks, true));
-  CHECK_FALSE(kernels::may_run_on_hopper(DType::f32, whole_blocks, false));
-  for (const AttentionShape& s : {AttentionShape{1, 384, 1, 1, 64}, {1, 256, 1, 1, 128}, {1, 512, 1, 1, 64, 511}}) {
-    CHECK_FALSE(kernels::may_run_on_hopper(DType::bf16, s, false));
+  for (const auto may_run : {kernels::may_run_forward_on_hopper, kernels::may_run_backward_on_hopper}) {
+    CHECK(may_run(DType::bf16, whole_blocks, false));
+    CHECK(may_run(DType::f16, {1, 256, 1, 1, 64, 256}, false));
+    CHECK_FALSE(may_run(DType::bf16, whole_blocks, true));
+    CHECK_FALSE(may_run(DType::f32, whole_blocks, false));
+    for (const AttentionShape& s : {AttentionShape{1, 384, 1, 1, 64}, {1, 256, 1, 1, 96}, {1, 512, 1, 1, 64, 511}}) {
+      CHECK_FALSE(may_run(DType::bf16, s, false));
+    }
   }
+  // Heads of 128 channels: the backward only, whose blocks have 128 keys.
+  CHECK(kernels::may_run_backward_on_hopper(DType::bf16, {1, 384, 1, 1, 128}, false));
+  CHECK_FALSE(kernels::may_run_backward_on_hopper(DType::bf16, {1, 320, 1, 1, 128}, false));
+  CHECK_FALSE(kernels::may_run_forward_on_hopper(DType::bf16, {1, 384, 1, 1, 128}, false));
   CHECK(kernels::hopper_workspace(whole_blocks).bytes == 4 * 12 * (1024 * (64 + 1) + 16) * 4);
+  CHECK(kernels::hopper_workspace(llama).bytes == Size{8} * 32 * (4096 * (128 + 1) + 2 * 64) * 4);
   CHECK(bytes(DType::bf16, whole_blocks) == bytes(DType::bf16, gpt2));
   // Up to 16 million rows, beyond which the MiB of room is used up.
   const AttentionShape many{2048, 1024, 16, 16, 64};

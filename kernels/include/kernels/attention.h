@@ -42,10 +42,11 @@ constexpr SeenKeys seen_keys(const AttentionShape& s, const std::int32_t* starts
   return {s, starts_BT == nullptr ? nullptr : starts_BT + b * s.T};
 }
 
-// Which implementation runs on CUDA. `automatic`: for calls that may_run_on_hopper(), libtrain's kernels for compute
-// capability 9.0 if device, pointers and scale allow; otherwise cuDNN if it supports the shape; otherwise libtrain's
-// general kernels. `own`: only the general kernels. `cudnn`: throws InternalError with cuDNN's reason if it does not
-// support the shape. `own` and `cudnn` are for comparisons.
+// Which implementation runs on CUDA. `automatic`: for calls that may_run_forward_on_hopper() or
+// may_run_backward_on_hopper(), libtrain's kernels for compute capability 9.0 if device, pointers and scale allow;
+// otherwise cuDNN if it supports the shape; otherwise libtrain's general kernels. `own`: only the general kernels.
+// `cudnn`: throws InternalError with cuDNN's reason if it does not support the shape. `own` and `cudnn` are for
+// comparisons.
 enum class AttentionPath { automatic, own, cudnn };
 
 // out_BTHD = softmax(scale * q k^T, causal) v; lse_BHT = log of the sum of exponentials (f32, f64 for f64). Only the

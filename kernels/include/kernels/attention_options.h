@@ -13,21 +13,24 @@ bool may_run_on_cudnn(DType dtype, const AttentionShape& shape);
 inline constexpr Size kScoreGradientBytes = Size{256} << 20;
 Size cudnn_backward_sequences(const AttentionShape& shape, bool deterministic);
 
-// True if libtrain's kernels for the tensor cores of compute capability 9.0 (H100, H200, GH200) can run, forward and
-// backward: bf16 or f16, heads of 64 channels, H a multiple of G, T a multiple of kHopperKeys, no documents, no window
-// that hides anything.
-inline constexpr int kHopperQueries = 64, kHopperKeys = 256;
-bool may_run_on_hopper(DType dtype, const AttentionShape& shape, bool documents);
+// True if libtrain's kernels for the tensor cores of compute capability 9.0 (H100, H200, GH200) can run: bf16 or f16, H
+// a multiple of G, T a multiple of hopper_keys(D), no documents, no window that hides anything, and heads of 64
+// channels. The backward also takes heads of 128.
+bool may_run_forward_on_hopper(DType dtype, const AttentionShape& shape, bool documents);
+bool may_run_backward_on_hopper(DType dtype, const AttentionShape& shape, bool documents);
+// Queries of a tile, and keys that a block of threads takes at a time.
+inline constexpr int kHopperQueries = 64;
+constexpr int hopper_keys(Size D) { return D == 64 ? 256 : 128; }
 // The backward's workspace: the sums of dq in f32, then, at these offsets in bytes, delta in f32 and an int for each
-// kHopperQueries queries of a head.
+// kHopperQueries queries and 64 channels of a head.
 struct HopperWorkspace {
   Size delta, added, bytes;
 };
 HopperWorkspace hopper_workspace(const AttentionShape& shape);
-// True if each block of threads of the backward takes two blocks of kHopperKeys keys: the i-th from the last, then the
-// i-th. Every pair has the same work, so no multiprocessor idles while the longest single blocks end. Pairs of one head
-// wait for each other and must run at the same time. So a head may have at most a quarter as many pairs as there are
-// multiprocessors.
+// True if each block of threads of the backward takes two blocks of hopper_keys(D) keys: the i-th from the last, then
+// the i-th. Every pair has the same work, so no multiprocessor idles while the longest single blocks end. Pairs of one
+// head wait for each other and must run at the same time. So a head may have at most a quarter as many pairs as there
+// are multiprocessors.
 bool hopper_takes_pairs(const AttentionShape& shape, int multiprocessors);
 
 // Documents of at least this many tokens can go to cuDNN, as a batch of sequences whose lengths only the device knows.
