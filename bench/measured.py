@@ -74,12 +74,3 @@ def restart():
     """Seconds from a killed rank to the end of the next step: (notice, what is not recorded, start, all)."""
     found = load(INDEPENDENT)["restart"]
     return found["notice_s"], found["seconds"] - found["notice_s"] - found["start_s"], found["start_s"], found["seconds"]
-
-
-def deterministic():
-    """By model: (file without, file with train.deterministic), if all are measured together."""
-    files = {model: tuple(newest(f"h200-1x-step-{model}{end}.json") for end in ("", "-deterministic")) for model in ONE_GPU}
-    names = [name for pair in files.values() for name in pair]
-    if None in names or not measured_together([load(name)["machine"] for name in names]):
-        return {}
-    return files

@@ -240,35 +240,30 @@ def loss():
             "![Lines: training loss of libtrain and PyTorch over the steps](pictures/loss.svg)"]
 
 
-def deterministic():
-    files = measured.deterministic()
-    if not files:
-        return ["Not measured yet."]
-    cells = []
-    for model, pair in files.items():
-        without, with_it = (measured.load(name)["rows"][0]["ms"]["median"] for name in pair)
-        cells.append([model, f"{without:.1f}", f"{with_it:.1f}", f"{100 * (with_it / without - 1):.1f} %"])
-    names = [name for pair in files.values() for name in pair]
-    machine = measured.load(names[0])["machine"]
-    return [*caption(day(machine["unix_time"]), machine["commit"], f"one {machine['gpu']}", *names),
-            *table(["model, bf16", "ms", "deterministic, ms", "cost"], cells)]
-
-
-def elastic():
-    name = measured.newest("h200-1x-elastic.json")
+def in_turn(name, title, values):
+    """A table of a file of rounds: the medians of each value of train.deterministic, and the cost over the first."""
     found = measured.load(name)
     cells = []
     for row in found["rows"]:
-        true, elastic = (statistics.median(pair[value] for pair in row["rounds"]) for value in ("true", "elastic"))
-        cells.append([row["model"], f"{true:.1f}", f"{elastic:.1f}", f"{100 * (elastic / true - 1):.2f} %"])
+        first, *others = (statistics.median(each[value] for each in row["rounds"]) for value in values)
+        model = f"{row['model']}, {row['micro_batch']} x {row['seq']}"
+        cells.append([model, *(f"{ms:.1f}" for ms in (first, *others)), *(f"{100 * (ms / first - 1):+.2f} %" for ms in others)])
     machine = found["machine"]
     return [*caption(day(machine["unix_time"]), machine["commit"], f"one {machine['gpu']}", name),
-            *table(["model, bf16, 8 x 8 x 1024", "true, ms", "elastic, ms", "cost"], cells)]
+            *table([title, *(f"{value}, ms" for value in values), *(f"{value} costs" for value in values[1:])], cells)]
+
+
+def determinism():
+    return in_turn(measured.newest("h200-1x-determinism.json"), "model, bf16", ("false", "true", "elastic"))
+
+
+def elastic():
+    return in_turn(measured.newest("h200-1x-elastic.json"), "model, bf16", ("true", "elastic"))
 
 
 TABLES = {"one-gpu": one_gpu, "one-h100": one_h100, "four-gpus": four_gpus, "fp8-one-gpu": fp8_one, "fp8-four-gpus": fp8_four, "scaling": scaling,
           "long-sequences": sequences, "memory": memory, "restart": restart, "saves": saves, "cpu": cpu,
-          "loss": loss, "deterministic": deterministic, "elastic": elastic}
+          "loss": loss, "determinism": determinism, "elastic": elastic}
 
 
 def filled(text):

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernels/matmul_algorithms.h"
