@@ -6,8 +6,9 @@
 namespace LT_API lt {
 
 struct KernelSettings {
-  // The same inputs always give the same bits. Only the backward of attention by cuDNN on CUDA behaves otherwise
-  // without it: with it, cuDNN writes the gradients of the scores, T x T, to memory, and is slower.
+  // The same inputs always give the same bits. Without it, only the backward of attention by cuDNN on CUDA may
+  // vary. With it, libtrain's kernels compute that where they can, else cuDNN, which then writes the gradients of the
+  // scores, T x T, to memory, and is slower.
   bool deterministic = false;
   // On CUDA, matmuls in f32 run on tensor cores: operands are rounded to TF32 (10 bits of mantissa, as in f16). Sums
   // stay in f32.
