@@ -85,7 +85,15 @@ void bench_tune(const Config& given, const World& world, const Options& options,
                 const ShowProgress& progress) {
   Resolved resolved = resolve(given, world.size());
   require_searchable(resolved, world);
-  if (resolved.config.train.algorithms.empty() && fs::exists(table)) resolved.config.train.algorithms = table;
+  std::error_code unknown;
+  const bool exists = fs::exists(table, unknown);
+  std::string& begin_with = resolved.config.train.algorithms;
+  if (exists && !begin_with.empty() && !fs::equivalent(table, begin_with, unknown)) {
+    throw UsageError(
+        "bench", fmt::format("tune: --table: expected a new file or train.algorithms {}, got {}", begin_with, table),
+        "what was found is added to the table of train.algorithms");
+  }
+  if (exists) begin_with = table;
   const Json identity = step_identity(resolved, world.size(), config::name_of(resolved.parallel.strategy));
   const EngineOptions step = step_options_with_algorithms(resolved, world);
   const std::string present_table = kernels::matmul_algorithms(step.device);
@@ -121,9 +129,9 @@ void bench_tune(const Config& given, const World& world, const Options& options,
   if (least_median(with_found) <= least_median(present)) {
     io::write_whole_file("bench", table, found.table);
     result["table"] = table;
-    io::print_note("runs take what was found with --train.algorithms={}\n", io::shell_word(table));
+    io::print_note("--train.algorithms={} uses what was found\n", io::shell_word(table));
   } else {
-    io::print_note("steps are longer with what was found, so {} is not written\n", table);
+    io::print_note("{} is not written: steps are longer with what was found\n", table);
   }
   write_result(std::move(result), std::move(rows), options.out);
 }

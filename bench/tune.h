@@ -17,10 +17,10 @@ struct ShowProgress {
 };
 
 // Searches for faster algorithms of the matmuls in a step of the configuration on a CUDA device
-// (kernels/matmul_search.h). The search takes a minute. Then times steps three times in turn with the present table and
-// with the found one. Writes the found table to `table`, unless its shortest median step is longer than that of the
-// present one. The present table is train.algorithms, else `table` if it exists, else the one that the library carries.
-// Throws UsageError for more than one rank or a CPU, DataError if a file cannot be read or written.
+// (kernels/matmul_search.h). The search takes one to two minutes. Then times steps three times in turn with the present
+// table and with the found one. Writes the found table to `table`, unless its shortest median step is longer than that
+// of the present one. The present table is train.algorithms, else `table` if it exists, else the one that the library
+// carries. Throws UsageError for more than one rank or a CPU, DataError if a file cannot be read or written.
 void bench_tune(const Config& config, const World& world, const Options& options, const std::string& table,
                 const ShowProgress& progress);
 

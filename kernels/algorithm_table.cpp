@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <utility>
 #include <vector>
@@ -63,8 +62,9 @@ TableMatmul matmul_of(const std::vector<std::string_view>& words, const Line& li
   const std::size_t slash = words[0].find('/');
   const std::string_view mode = slash == words[0].npos ? "" : words[0].substr(slash + 1);
   m.dtype = dtype_of(words[0].substr(0, slash), line), m.out = dtype_of(words[1], line);
-  m.tf32 = mode == "tf32", m.one_scale = mode == "one_scale";
-  if (slash != words[0].npos && !m.tf32 && !m.one_scale) line.refuse("tf32 or one_scale", mode);
+  m.tf32 = mode == "tf32" && m.dtype == DType::f32, m.one_scale = mode == "one_scale" && m.dtype == DType::e4m3;
+  if (slash != words[0].npos && !m.tf32 && !m.one_scale) line.refuse("f32/tf32 or e4m3/one_scale", words[0]);
+  if (m.out == DType::e4m3) line.refuse("a dtype of results", words[1]);
   const std::string_view layout = words[2];
   if (layout.size() != 2 || layout.find_first_not_of("nt") != layout.npos) line.refuse("nn, nt, tn or tt", layout);
   m.transpose_a = layout[0] == 't', m.transpose_b = layout[1] == 't';
@@ -86,20 +86,22 @@ std::string text_of(const TableMatmul& m) {
 
 constexpr std::size_t kMatmulWords = 7;
 
-TableAlgorithm algorithm_of(const std::vector<std::string_view>& words, const Line& line) {
+TableAlgorithm algorithm_of(const std::vector<std::string_view>& words, Epilogue epilogue, const Line& line) {
   TableAlgorithm algorithm;
   if (words.size() == kMatmulWords + 1 && words.back() == kPasses) {
+    if (epilogue == Epilogue::none || epilogue == Epilogue::bias) line.refuse("an algorithm", kPasses);
     algorithm.passes = true;
     return algorithm;
   }
+  constexpr std::uint32_t kMost = 0xffff;  // cuBLASLt's clusters and inner shapes have two bytes
   for (std::size_t i = kMatmulWords; i < words.size(); ++i) {
     const std::size_t equals = words[i].find('=');
     const auto* const name = std::ranges::find(TableAlgorithm::kAttributes, words[i].substr(0, equals));
+    std::uint32_t value = 0;
     if (equals == words[i].npos || name == std::end(TableAlgorithm::kAttributes) ||
-        !read(words[i].substr(equals + 1),
-              algorithm.attributes[static_cast<std::size_t>(name - std::begin(TableAlgorithm::kAttributes))])) {
+        !read(words[i].substr(equals + 1), value) || value > kMost)
       line.refuse("an attribute of an algorithm", words[i]);
-    }
+    algorithm.attributes[static_cast<std::size_t>(name - std::begin(TableAlgorithm::kAttributes))] = value;
   }
   return algorithm;
 }
@@ -135,11 +137,11 @@ AlgorithmTable AlgorithmTable::parse(std::string_view text, const std::string& w
   Line line{where, 0};
   bool has_gpu = false;
   while (!text.empty()) {
+    ++line.number;
     const std::size_t end = text.find('\n');
-    if (end == text.npos) line.refuse("a whole line after it", text);
+    if (end == text.npos) line.refuse("a newline at its end", text);
     const std::string_view content = text.substr(0, end);
     text.remove_prefix(end + 1);
-    ++line.number;
     const std::vector<std::string_view> words = words_of(content);
     if (line.number == 1) {
       if (content != kFirstLine) line.refuse(kFirstLine, content);
@@ -154,11 +156,14 @@ AlgorithmTable AlgorithmTable::parse(std::string_view text, const std::string& w
       table.cublaslt = words[1];
     } else {
       if (words.size() <= kMatmulWords) line.refuse("a matmul and its algorithm", content);
-      table.algorithms.insert_or_assign(matmul_of(words, line), algorithm_of(words, line));
+      const TableMatmul matmul = matmul_of(words, line);
+      if (!table.algorithms.emplace(matmul, algorithm_of(words, matmul.epilogue, line)).second)
+        line.refuse("each matmul once", text_of(matmul));
     }
   }
   if (line.number == 0) line.refuse(kFirstLine, "an empty file");
   if (!has_gpu) line.refuse("a line gpu before the end", "none");
+  if (table.cublaslt.empty()) line.refuse("a line cublaslt before the end", "none");
   return table;
 }
 

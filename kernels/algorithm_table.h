@@ -41,7 +41,7 @@ struct TableAlgorithm {
   bool operator==(const TableAlgorithm&) const = default;
 };
 
-// A kind of GPU. Kernels have the same bits on all devices of a kind.
+// A kind of GPU: a table applies to all devices of a kind.
 struct GpuKind {
   int architecture = 0;  // 90: compute capability 9.0
   int multiprocessors = 0;

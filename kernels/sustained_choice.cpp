@@ -25,7 +25,7 @@ std::vector<Way> in_bursts(std::size_t count, const MeanMs& mean_ms) {
   for (std::size_t i = 0; i < count; ++i) {
     if (i % kWaysToReference == 0) {
       mean_ms(0, 1);
-      clock = mean_ms(0, 1) / std::max(reference, kLeastMs);
+      clock = std::max(mean_ms(0, 1), kLeastMs) / std::max(reference, kLeastMs);
     }
     const double once = mean_ms(i, 1) / clock;
     const bool is_far_behind = i > 0 && once > kFarBehind * least;

@@ -184,7 +184,7 @@ CommandBody set_up_tune(CLI::App& app, const Models& models) {
   const auto o = std::make_shared<Values>();
   const ConfigOptions config_options(app, models);
   add_length(app, o->options, "steps", 10, 20);
-  app.add_option("--table", o->table, "add what was found to this table of algorithms, for train.algorithms")
+  app.add_option("--table", o->table, "file for train.algorithms, to which the found algorithms are added")
       ->option_text("FILE = " + o->table);
   return [config_options, o](const Invocation& invocation) {
     const auto config = config_options.load(invocation);

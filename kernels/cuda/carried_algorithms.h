@@ -1,4 +1,4 @@
-// The tables that the library carries (kernels/algorithms/*.txt), which CMake puts into a source file.
+// The table that the library carries (kernels/algorithms), which CMake puts into a source file.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace lt::kernels {
 
-// Returns the text of the table for a kind of GPU; empty if there is none.
+// Returns the text of the table if it is for this kind of GPU, else an empty text.
 std::string carried_algorithms(const GpuKind& gpu);
 
 }  // namespace lt::kernels

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 
 #include "device/cuda_error.h"
@@ -37,6 +38,9 @@ cublasComputeType_t compute_type(const Problem& q) {
   return q.flags[2] ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 cudaDataType scale_type(const Problem& q) { return q.dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F; }
+AlgorithmTypes types_of(const Problem& q) {
+  return {compute_type(q), scale_type(q), data_type(q.dtype), data_type(q.out)};
+}
 
 cublasLtEpilogue_t to_cublas(Epilogue epilogue) {
   switch (epilogue) {
@@ -61,7 +65,13 @@ std::size_t workspace_bytes(bool has_workspace) {
   return has_workspace ? static_cast<std::size_t>(memory::kMatmulWorkspaceBytes) : 0;
 }
 
-// Whether a matmul does its epilogue if the table does not say it. Sums of A are mostly faster in a pass of their own.
+void give_notice_of_proposals() {
+  Context::current().give_notice(
+      "some matmuls take the algorithm that cuBLASLt proposes first, because the table of algorithms has none for them "
+      "that it accepts; `ltrain bench tune` makes a table");
+}
+
+// True if the epilogue is fused when the table has no entry. Sums of A are mostly faster in a pass of their own.
 bool fuses(Epilogue epilogue) { return epilogue != Epilogue::sum_a; }
 
 // True if calls on the stream can be timed.
@@ -114,6 +124,7 @@ Problem problem_of(CudaStream stream, const Gemm& g, bool bias, const void* c) {
 }
 
 Cublas::Cublas(int device) : device_(device) {
+  LT_CUDA(cudaSetDevice(device));  // a handle belongs to the current device
   LT_CUBLAS(cublasLtCreate(&handle_));
   const std::string text = carried_algorithms(gpu());
   if (!text.empty()) table_ = AlgorithmTable::parse(text, "the carried table");
@@ -162,9 +173,11 @@ void Cublas::run(Prepared& p, const void* alpha, const void* beta, const Gemm& g
                           static_cast<cudaStream_t>(stream.handle));
   };
   if (search_ != nullptr && !g.accumulate && may_time(stream)) search_->see(p, launch);
-  if (launch(p.choice.algorithm) == CUBLAS_STATUS_SUCCESS) return;
+  const cublasStatus_t status = launch(p.choice.algorithm);
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED || p.choice.algorithm == p.first) return LT_CUBLAS(status);
   // cuBLASLt may refuse to launch a configuration that it has not proposed.
   p.choice.algorithm = p.first;
+  give_notice_of_proposals();
   LT_CUBLAS(launch(p.first));
 }
 
@@ -179,6 +192,10 @@ std::vector<Algorithm> Cublas::all_algorithms(const Prepared& p) const {
   add_proposals(all, p, true);
   add_proposals(all, p, false);
   add_tiles(all, p);
+  // A table must be able to name the algorithm.
+  std::erase_if(all, [&](const Algorithm& algorithm) {
+    return algorithm_of(handle_, types_of(p.problem), attributes_of(algorithm)) != algorithm;
+  });
   return all;
 }
 
@@ -187,9 +204,7 @@ std::optional<Choice> Cublas::find(const Prepared& p) const {
   const TableAlgorithm* const entry = table_ && matmul ? table_->find(*matmul) : nullptr;
   if (entry == nullptr) return std::nullopt;
   if (entry->passes) return Choice{p.first, false};
-  const std::optional<Algorithm> algorithm = algorithm_of(
-      handle_, {compute_type(p.problem), scale_type(p.problem), data_type(p.problem.dtype), data_type(p.problem.out)},
-      *entry);
+  const std::optional<Algorithm> algorithm = algorithm_of(handle_, types_of(p.problem), *entry);
   if (!algorithm) return std::nullopt;
   const std::optional<std::size_t> needed = needed_workspace(p, algorithm->words);
   if (!needed || *needed > workspace_bytes(algorithm->has_workspace)) return std::nullopt;
@@ -240,12 +255,7 @@ std::unique_ptr<Prepared> Cublas::make(const Problem& q) const {
   p->first = proposals.front();
   const std::optional<Choice> found = find(*p);
   p->choice = found.value_or(Choice{p->first, fuses(q.epilogue)});
-  if (!found && !q.pinned && dtype_bytes(q.dtype) <= 2 && M * N * K >= kLarge) {
-    Context::current().give_notice(
-        "some matmuls take the algorithm that cuBLASLt proposes first, because the table of algorithms has none for "
-        "them "
-        "that it accepts; `ltrain bench tune` makes a table");
-  }
+  if (!found && q.in_table() && dtype_bytes(q.dtype) <= 2 && M * N * K >= kLarge) give_notice_of_proposals();
   return p;
 }
 

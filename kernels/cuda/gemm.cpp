@@ -39,11 +39,13 @@ void clear(CudaStream stream, const Gemm& g) {
   }
 }
 
-// Runs the extra work in separate passes for pinned matmuls, for dtypes other than bf16 and f16, for K = 0, and if
-// cuBLASLt has no such matmul. Otherwise takes the chosen way.
+// Runs the extra work in separate passes for a deterministic GELU, because a recomputed one starts from the rounded
+// input, while a fused one starts from the sums. Also for pinned matmuls, for dtypes other than bf16 and f16, for K =
+// 0, and if cuBLASLt has no such matmul. Otherwise takes the chosen way.
 void gemm_with_passes(CudaStream stream, const Gemm& g) {
   Cublas& cublas = Cublas::of(stream.device);
-  const bool possible = !g.pinned && dtype_bytes(g.dtype) == 2 && g.K > 0;
+  const bool may_differ = g.settings.deterministic && g.gelu_input_MN != nullptr;
+  const bool possible = !may_differ && !g.pinned && dtype_bytes(g.dtype) == 2 && g.K > 0;
   Prepared* const prepared = possible ? cublas.prepare(problem_of(stream, g, g.bias_N != nullptr, g.d)) : nullptr;
   if (prepared == nullptr) return gemm_in_passes(stream, g);
   const float one = 1, beta = g.accumulate ? 1 : 0;

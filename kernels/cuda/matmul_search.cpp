@@ -69,19 +69,23 @@ void MatmulSearch::see(Prepared& p, const Run& fused, const Run& passes) {
 }
 
 AlgorithmTable MatmulSearch::search(const Run& compute) {
+  // Ends the search, also after an error: the device keeps its own table.
   const struct Seeing {
-    Seeing(Cublas& seen, MatmulSearch& search) : cublas(seen) { cublas.set_search(&search); }
-    ~Seeing() { cublas.set_search(nullptr); }
-    Cublas& cublas;
-  } seeing(cublas_, *this);
+    explicit Seeing(MatmulSearch& begun) : search(begun) { search.cublas_.set_search(&search); }
+    ~Seeing() {
+      search.cublas_.set_search(nullptr);
+      for (auto& [p, present] : search.present_) p->choice = present;
+    }
+    MatmulSearch& search;
+  } seeing(*this);
   compute();
   counts_ = false;
   compute();
   AlgorithmTable table =
       cublas_.table().value_or(AlgorithmTable{.gpu = cublas_.gpu(), .cublaslt = {}, .algorithms = {}});
   table.cublaslt = cublaslt_version();
-  for (auto& [p, present] : present_) {
-    const Choice found = std::exchange(p->choice, present);
+  for (const auto& [p, present] : present_) {
+    const Choice& found = p->choice;
     table.algorithms.insert_or_assign(*p->problem.in_table(), found.fused
                                                                   ? attributes_of(found.algorithm)
                                                                   : TableAlgorithm{.attributes = {}, .passes = true});

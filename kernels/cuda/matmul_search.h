@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "kernels/cuda/cublas_matmuls.h"
 #include "kernels/matmul_search.h"

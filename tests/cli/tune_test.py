@@ -8,7 +8,7 @@ from training import CudaTest
 # Matmuls of few shapes, because each is searched.
 SMALL = ("--model.layers=1", "--model.width=64", "--model.heads=2", "--model.ffn=64", "--model.vocab=64", "--train.seq=32",
          "--train.micro_batch=2", "--train.device=cuda", "--train.dtype=f32", "--warmup=1", "--iterations=5")
-LONGER = "steps are longer with what was found, so {} is not written"
+LONGER = "{} is not written: steps are longer with what was found"
 
 
 class Tune(CudaTest):
@@ -31,7 +31,7 @@ class Tune(CudaTest):
         is_written = min(found["ms"]["blocks"]) <= min(present["ms"]["blocks"])
         self.assertEqual(result["table"], str(table) if is_written else None)
         self.assertEqual(table.exists(), is_written)
-        said = f"runs take what was found with --train.algorithms={table}" if is_written else LONGER.format(table)
+        said = f"--train.algorithms={table} uses what was found" if is_written else LONGER.format(table)
         self.assertEqual(done.stderr.splitlines()[-1], said)
         if is_written:
             self.assertIn("f32 f32 nt 64 192 64 bias id=", table.read_text())

@@ -73,11 +73,22 @@ TEST_CASE("algorithm table: a damaged or older text is refused by its line", "[k
   CHECK(error_of("libtrain-algorithms 1\ngpu sm_90\n") ==
         "table.txt: line 2: expected gpu sm_90 132 or another kind, found: gpu sm_90");
   CHECK(with("bf16 bf16 nt 1 2 3 bias id=1") ==
-        "table.txt: line 3: expected a whole line after it, found: bf16 bf16 nt 1 2 3 bias id=1");
+        "table.txt: line 4: expected a newline at its end, found: bf16 bf16 nt 1 2 3 bias id=1");
   CHECK(with("bf16 bf16 nt 1 2 3 bias\n") ==
         "table.txt: line 4: expected a matmul and its algorithm, found: bf16 bf16 nt 1 2 3 bias");
   CHECK(with("bf17 bf16 nt 1 2 3 bias passes\n") == "table.txt: line 4: expected a dtype, found: bf17");
-  CHECK(with("bf16/x bf16 nt 1 2 3 bias passes\n") == "table.txt: line 4: expected tf32 or one_scale, found: x");
+  CHECK(with("bf16/x bf16 nt 1 2 3 bias passes\n") ==
+        "table.txt: line 4: expected f32/tf32 or e4m3/one_scale, found: bf16/x");
+  CHECK(with("bf16/tf32 bf16 nt 1 2 3 bias passes\n") ==
+        "table.txt: line 4: expected f32/tf32 or e4m3/one_scale, found: bf16/tf32");
+  CHECK(with("e4m3 e4m3 nt 1 2 3 none id=1\n") == "table.txt: line 4: expected a dtype of results, found: e4m3");
+  CHECK(with("bf16 bf16 nt 1 2 3 bias passes\n") == "table.txt: line 4: expected an algorithm, found: passes");
+  CHECK(with("bf16 bf16 nt 1 2 3 gelu passes\nbf16 bf16 nt 1 2 3 gelu id=1\n") ==
+        "table.txt: line 5: expected each matmul once, found: bf16 bf16 nt 1 2 3 gelu");
+  CHECK(with("bf16 bf16 nt 1 2 3 bias id=1 cluster=65541\n") ==
+        "table.txt: line 4: expected an attribute of an algorithm, found: cluster=65541");
+  CHECK(error_of("libtrain-algorithms 1\ngpu sm_90 132\n") ==
+        "table.txt: line 2: expected a line cublaslt before the end, found: none");
   CHECK(with("bf16 bf16 nx 1 2 3 bias passes\n") == "table.txt: line 4: expected nn, nt, tn or tt, found: nx");
   CHECK(with("bf16 bf16 nt 1 -2 3 bias passes\n") == "table.txt: line 4: expected the size of a matrix, found: -2");
   CHECK(with("bf16 bf16 nt 1 2 3 relu passes\n") == "table.txt: line 4: expected an epilogue, found: relu");

@@ -14,6 +14,7 @@
 #include "kernels/on_both.h"
 #include "libtrain/error.h"
 #include "test_main/message_of.h"
+#include "test_main/world.h"
 
 using namespace lt;
 using namespace lt::kernels;
@@ -103,7 +104,7 @@ TEST_CASE("cuda: all algorithms that a matmul is timed with give the same bits, 
   if (device::cuda::compute_capability(kGpu.index) == 90) CHECK(most > 300);
 }
 
-TEST_CASE("cuda: an algorithm is its attributes", "[cuda][cublas]") {
+TEST_CASE("cuda: an algorithm survives a round trip through its attributes", "[cuda][cublas]") {
   if (!has_gpu()) return;
   cublasLtHandle_t handle = nullptr;
   LT_CUBLAS(cublasLtCreate(&handle));
@@ -151,7 +152,8 @@ TEST_CASE("cuda: matmuls have the same bits each time", "[cuda]") {
   }
 }
 
-TEST_CASE("cuda: a matmul takes what a search found; the table says it to other processes", "[cuda][cublas][search]") {
+TEST_CASE("cuda: a matmul takes what a search found; other processes read it from the table",
+          "[cuda][cublas][search]") {
   if (!has_gpu()) return;
   const Size M = 512, N = 768, K = 256;
   DeviceArray a(small_numbers(DType::bf16, M * K, 1)), b(small_numbers(DType::bf16, N * K, 2));
@@ -228,7 +230,29 @@ TEST_CASE("cuda: a table for another kind of GPU or a damaged one is refused, an
           use_matmul_algorithms(kGpu, "libtrain-algorithms 1\ngpu sm_80 108\ncublaslt 13.1.0\n", "a.txt");
         }).find("found: sm_80 with 108 multiprocessors") != std::string::npos);
   CHECK(lt_test::message_of<DataError>([] { use_matmul_algorithms(kGpu, "libtrain", "a.txt"); }) ==
-        "a.txt: line 0: expected a whole line after it, found: libtrain");
+        "a.txt: line 1: expected a newline at its end, found: libtrain");
   CHECK(matmul_algorithms(kGpu) == before);
-  if (device::cuda::compute_capability(kGpu.index) == 90 && before.empty()) WARN("no carried table for this device");
+}
+
+TEST_CASE("cuda: cuBLASLt accepts each entry of the carried table", "[cuda][cublas]") {
+  if (!has_gpu()) return;
+  Cublas cublas(kGpu.index);
+  if (cublas.gpu() != GpuKind{90, 132}) return lt_test::skip("the table is for sm_90 with 132 multiprocessors");
+  CHECK(digest_of_algorithms(matmul_algorithms(kGpu)) == digest_of_algorithms(carried_matmul_algorithms(kGpu)));
+  REQUIRE(cublas.table().has_value());
+  for (const auto& [m, algorithm] : cublas.table()->algorithms) {
+    const Size lda = m.transpose_a ? m.M : m.K, ldb = m.transpose_b ? m.K : m.N;
+    const Prepared* const prepared = cublas.prepare({{m.M, m.N, m.K, lda, ldb, m.N, m.N, 1, 0, 0, 0, 0},
+                                                     {m.transpose_a, m.transpose_b, m.tf32, m.one_scale},
+                                                     m.epilogue,
+                                                     m.dtype,
+                                                     m.out,
+                                                     {128, 128, 128, 128},
+                                                     kGpu.index,
+                                                     false});
+    REQUIRE(prepared != nullptr);
+    CAPTURE(m.M, m.N, m.K, static_cast<int>(m.epilogue));
+    CHECK(prepared->choice.fused == !algorithm.passes);
+    if (!algorithm.passes) CHECK(attributes_of(prepared->choice.algorithm) == algorithm);
+  }
 }

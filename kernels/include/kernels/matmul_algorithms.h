@@ -1,5 +1,5 @@
 // Tables that say which of cuBLASLt's algorithms computes a matmul (docs/reference/algorithm-tables.md). A table is
-// data for one kind of GPU: an architecture and a number of multiprocessors. The library carries tables; `ltrain bench
+// data for one kind of GPU: an architecture and a number of multiprocessors. The library carries one; `ltrain bench
 // tune` makes others. A matmul that is not in the table takes the algorithm that cuBLASLt proposes first. So the
 // algorithm depends on the kind of GPU, the version of cuBLASLt, the table and the shape alone.
 #pragma once

@@ -27,7 +27,7 @@
 namespace lt {
 namespace {
 
-// After two steps all that kernels prepare at their first use is ready.
+// After two steps every lazily chosen algorithm is cached.
 constexpr int kStepsBeforeGraph = 2;
 
 // On a meta device only the shape.

@@ -294,9 +294,8 @@ void Engine::Impl::pass_update_gate() {
   update_gate.reset();
 }
 
-// After two steps all that kernels prepare at their first use is ready. Traced steps and steps with a fault inside run
-// eagerly. So does a step beside a copy of the state: launching a graph of some thousand nodes waits until the copy has
-// ended.
+// After two steps every lazily chosen algorithm is cached. Traced steps and steps with a fault inside run eagerly. So
+// does a step beside a copy of the state: launching a graph of some thousand nodes waits until the copy has ended.
 bool Engine::Impl::runs_as_graph(const Batch& batch) const {
   if (!options.cuda_graph || options.device.is_meta() || steps_of_engine < 2 ||
       Context::current().timeline != nullptr || update_gate || device::fault_in_this_step()) {

@@ -75,8 +75,10 @@ std::vector<Held> values_of(const std::vector<ComputedBy>& of_ranks, std::string
 
 std::string read_algorithms(const std::string& file) {
   io::FileText read = io::read_file(file);
+  if (read.problem.empty() && read.text.empty()) read.problem = "an empty file";
   if (read.problem.empty()) return std::move(read.text);
-  throw DataError("config", fmt::format("train.algorithms {}: expected a readable file, found: {}", file, read.problem),
+  throw DataError("config",
+                  fmt::format("train.algorithms {}: expected a table of algorithms, found: {}", file, read.problem),
                   "`bench tune` writes such a file; without this key, the library's own table computes");
 }
 
@@ -94,6 +96,7 @@ Algorithms share_algorithms(const std::string& file, const Group& group, Device 
       kernels::use_matmul_algorithms(device, shared.table, file.empty() ? "rank 0's table of algorithms" : file);
     } catch (const UsageError&) {  // for another kind of GPU
       if (group.rank() == 0) throw;
+      kernels::use_matmul_algorithms(device, kernels::carried_matmul_algorithms(device), "the carried table");
     }
   });
   using Json = nlohmann::ordered_json;

@@ -22,9 +22,9 @@ struct Algorithms {
 };
 
 // Makes matmuls on `device` use the table in rank 0's `file`; without a file, the table that the library carries for
-// rank 0's GPU. A rank whose GPU is of another kind than rank 0's keeps its own table. Call it before the first matmul.
-// All ranks must call it. Throws DataError if the file is unreadable or damaged, UsageError if it is for another kind
-// of GPU than rank 0's.
+// rank 0's GPU. A rank whose GPU is of another kind than rank 0's takes the one that the library carries for it. Call
+// it before the first matmul. All ranks must call it. Throws DataError if the file is unreadable or damaged, UsageError
+// if it is for another kind of GPU than rank 0's.
 Algorithms share_algorithms(const std::string& file, const Group& group, Device device);
 
 // Returns the text of a file that train.algorithms names. Throws DataError.

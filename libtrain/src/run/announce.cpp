@@ -225,7 +225,7 @@ void announce(Run& run) {
   say("threads: {} a rank ({})", run.world.threads().count, run.world.threads().reason);
   if (device.type == DeviceType::cuda) say("algorithms: {}", description_of(run.algorithms));
   if (const std::string& differences = run.algorithms.differences; !differences.empty())
-    say("warning: the bits depend on which rank computes what: {}", differences);
+    say("warning: the ranks do not compute equal bits: {}", differences);
   say("model: {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
       config::facts_of(run.model, resolved).name, recorder::short_count(static_cast<double>(plan.parameters)),
       recorder::short_count(plan.parameters_held), recorder::short_count(plan.parameters_optimized),
