@@ -77,7 +77,10 @@ TEST_CASE("algorithms: a file that cannot be read is named, and processors need 
   CHECK_THROWS_AS(read_algorithms(temp / "none.txt"), lt::DataError);
   CHECK_THROWS_WITH(
       read_algorithms(temp / "none.txt"),
-      "train.algorithms " + (temp / "none.txt") + ": expected a readable file, found: No such file or directory");
+      "train.algorithms " + (temp / "none.txt") + ": expected a table of algorithms, found: No such file or directory");
+  CHECK_THROWS_WITH(
+      read_algorithms(temp.write("empty.txt", "")),
+      "train.algorithms " + (temp / "empty.txt") + ": expected a table of algorithms, found: an empty file");
   const Algorithms shared = share_algorithms("", lt::Group(), lt::kCpu);
   CHECK((shared.table.empty() && shared.computed_by.empty() && shared.differences.empty()));
 }
