@@ -2,8 +2,8 @@
 //
 // Like the kernel for heads of 64 channels (attention_backward_hopper.cu), with the same order of sums, but a block of
 // threads takes 128 keys, 64 for each of its two warp groups, whose dk and dv fill their registers. Each warp group
-// computes dq of every tile for half of the channels. It overlaps tiles: dq and dk of one run beside S and P of the
-// next.
+// computes dq of every tile for half of the channels. dq and dk of a tile run while S and P of the next are
+// computed.
 #include "kernels/cuda/attention_backward_hopper_128_matmuls.cuh"
 
 namespace lt::kernels::hopper {

@@ -94,12 +94,12 @@ __device__ inline void end_last_dk(HeadSums& dk, const Worker& w, unsigned n) {
   w.arrive_at_barrier(q_empty_at(w.shared, n - 1));
 }
 
-// A tile, whose S runs already, without its dq and dk, and dq and dk of the tile before it. Starts S of tile `next`.
+// Computes P, dS and dv of tile n, whose S has been started, and dq and dk of tile n - 1. Starts S of the next tile.
 // Matmuls run in this order: the last dq, the last dk, dP, dv, the next S. P is computed while the last dk and dP run,
 // and dS while dv runs. The tile of queries begins `offset` positions after the warp group's keys.
 //
-// ptxas gives all sums and operands of matmuls between two wgmma_wait<0>() their own registers. So the waits stand
-// where this needs the fewest.
+// ptxas gives all sums and operands of matmuls between two wgmma_wait<0>() their own registers. So the waits are
+// placed to need the fewest.
 template <class T, bool kFirst>
 __device__ void compute_tile(HeadSums& dk, HeadSums& dv, Sums& s, Operand<T>& ds, const Worker& w, unsigned n,
                              unsigned next, int offset, bool finish_last, bool add_to_last) {

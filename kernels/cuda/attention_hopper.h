@@ -1,5 +1,5 @@
-// Attention on the tensor cores of compute capability 9.0, for calls that
-// may_run_forward_on_hopper() or may_run_backward_on_hopper(), on such a device.
+// Attention on the tensor cores of compute capability 9.0, for calls that may_run_forward_on_hopper() or
+// may_run_backward_on_hopper(), on such a device.
 #pragma once
 
 #include "kernels/attention.h"

@@ -20,11 +20,11 @@ namespace {
 
 constexpr const char *kGpu = "gpu", *kCublasLt = "cublaslt", *kCudnn = "cudnn", *kDigest = "algorithms";
 
-constexpr std::pair<std::string_view, std::string_view> kNamesForPeople[] = {
+constexpr std::pair<std::string_view, std::string_view> kDisplayNames[] = {
     {kGpu, "GPU"}, {kCublasLt, "cuBLASLt"}, {kCudnn, "cuDNN"}};
 
-std::string_view name_for_people(std::string_view name) {
-  for (const auto& [known, text] : kNamesForPeople) {
+std::string_view display_name(std::string_view name) {
+  for (const auto& [known, text] : kDisplayNames) {
     if (name == known) return text;
   }
   return name;
@@ -125,7 +125,7 @@ std::string differences_of(const std::vector<ComputedBy>& of_ranks) {
       texts.push_back(fmt::format("{} on rank {}", held.value, held.first_rank));
       if (held.ranks > 1) texts.back() += fmt::format(" and {} more", held.ranks - 1);
     }
-    if (texts.size() > 1) differences.push_back(fmt::format("{}: {}", name_for_people(name), fmt::join(texts, ", ")));
+    if (texts.size() > 1) differences.push_back(fmt::format("{}: {}", display_name(name), fmt::join(texts, ", ")));
   }
   return fmt::format("{}", fmt::join(differences, "; "));
 }
@@ -136,7 +136,7 @@ std::vector<std::string> computation_changes(const ComputedBy& before, const Com
   for (const auto& [name, value] : before) {
     const std::string present = value_of(now, name);
     if (has(now, name) && value != present)
-      lines.push_back(fmt::format("{}: {} before, {} now", name_for_people(name), value, present));
+      lines.push_back(fmt::format("{}: {} before, {} now", display_name(name), value, present));
   }
   return lines;
 }

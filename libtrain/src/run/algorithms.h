@@ -35,7 +35,7 @@ ComputedBy merged(const std::vector<ComputedBy>& of_ranks);
 // Says which ranks have other values than rank 0: "GPU: NVIDIA H200 on rank 0, NVIDIA H100 on rank 4 and 3 more". Empty
 // if none has.
 std::string differences_of(const std::vector<ComputedBy>& of_ranks);
-// Lists what computes in another way now, one per line: "GPU: NVIDIA H200 before, NVIDIA H100 now". Leaves out what
+// Lists changed GPUs, libraries and tables, one per line: "GPU: NVIDIA H200 before, NVIDIA H100 now". Leaves out what
 // only one of both knows, except the GPU of a run that continues on processors.
 std::vector<std::string> computation_changes(const ComputedBy& before, const ComputedBy& now);
 

@@ -150,9 +150,8 @@ std::vector<std::string> settings_for_other_bits(Config earlier, const Run& run)
   return lines;
 }
 
-// What the start says about bits at a resume. Compares settings only for a run that is or was elastic; the GPUs, their
-// libraries and the table of algorithms for each run; the build for none. Empty: nothing is known to end the bits, and
-// not all was compared.
+// What the start says about bits at a resume. GPUs, libraries and table are always compared, settings only if the run is
+// or was elastic, the build never. Empty: no known change, but not everything was compared.
 std::string bits_after_resume(const Run& run) {
   const checkpoint::RunState& state = state_of(run.from.start);
   const std::optional<Config> earlier =

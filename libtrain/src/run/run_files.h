@@ -22,7 +22,7 @@ bool write_run_json(const std::string& run_dir, const saver::RunIdentity& identi
 void write_run_files(const Resolved& resolved, const saver::RunIdentity& identity, const World& world,
                      const Algorithms& algorithms, const std::vector<const MemoryPlan*>& plans);
 
-// Return what the last start wrote to env.json: the threads of a rank, and what its GPUs computed by. Return 0 and
+// Return what the last start wrote to env.json: the threads of a rank, and its GPUs, libraries and table. Return 0 and
 // empty if the file is missing or unreadable.
 Size threads_of_last_start(const std::string& run_dir);
 checkpoint::ComputedBy computed_by_of_last_start(const std::string& run_dir);
