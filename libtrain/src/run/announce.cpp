@@ -150,8 +150,8 @@ std::vector<std::string> settings_for_other_bits(Config earlier, const Run& run)
   return lines;
 }
 
-// What the start says about bits at a resume. GPUs, libraries and table are always compared, settings only if the run is
-// or was elastic, the build never. Empty: no known change, but not everything was compared.
+// What the start says about bits at a resume. GPUs, libraries and table are always compared, settings only if the run
+// is or was elastic, the build never. Empty: no known change, but not everything was compared.
 std::string bits_after_resume(const Run& run) {
   const checkpoint::RunState& state = state_of(run.from.start);
   const std::optional<Config> earlier =
