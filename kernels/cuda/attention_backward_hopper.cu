@@ -24,34 +24,18 @@ namespace {
 
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads, 1) attention_backward_kernel(const __grid_constant__ Arguments x) {
-  extern __shared__ __align__(1024) std::byte shared_memory[];
-  const std::uint32_t shared = shared_address(shared_memory);
-  if (threadIdx.x == 0) {
-    if (shared % 1024 != 0) __trap();
-    init_barrier(shared + LT_AT(keys_full), 1), init_barrier(shared + LT_AT(keys_empty), 1);
+  const std::uint32_t shared = begin_block<Shared>([](std::uint32_t at) {
     for (int i = 0; i < kStages; ++i) {
-      init_barrier(shared + LT_AT(full) + 8 * i, 1), init_barrier(shared + LT_AT(empty) + 8 * i, kComputing / kWarp);
+      init_barrier(at + LT_AT(full) + 8 * i, 1), init_barrier(at + LT_AT(empty) + 8 * i, kComputing / kWarp);
     }
-    for (int i = 0; i < 2; ++i) {
-      init_barrier(shared + LT_AT(dq_full) + 8 * i, kWarpGroup), init_barrier(shared + LT_AT(dq_empty) + 8 * i, 1);
-    }
-    publish_barriers();
-  }
-  __syncthreads();
+    for (int i = 0; i < 2; ++i) init_barriers(handover<Shared>(at, i));
+  });
   const BlockWork work(x);
-  const int thread = static_cast<int>(threadIdx.x);
-  const int warp_group = uniform(thread / kWarpGroup);
-  if (warp_group == 2) {
-    give_registers_up<kOtherRegisters>();
-    if (thread == kLoader) load_tiles(x, work, shared);
-    if (thread == kMovers || thread == kMovers + kWarp) {
-      const int warp_group_of_dq = (thread - kMovers) / kWarp;
-      move_dq<1, 2>(x, work, handover(shared, warp_group_of_dq), warp_group_of_dq, 0);
-    }
-    return;
-  }
-  take_registers<kComputingRegisters>();
-  compute<T>(x, work, Worker{shared, warp_group, thread % kWarpGroup, x.scale});
+  run_warp_groups([&] { load_tiles(x, work, shared); },
+                  [&](int i) { move_dq<2>(x, work, handover<Shared>(shared, i), i, 0); },
+                  [&](int warp_group, int thread) {
+                    compute<T>(x, work, Worker{shared, warp_group, thread, x.scale});
+                  });
 }
 
 #undef LT_AT
@@ -63,9 +47,9 @@ bool attention_backward(CudaStream stream, const AttentionBackward& call) {
   if (call.shape.D == 128) {
     attention_backward_128(stream, call);
   } else if (call.dtype == DType::bf16) {
-    launch_backward<bf16, 64, kKeys>(stream, call, attention_backward_kernel<bf16>, Size{sizeof(Shared)});
+    launch_backward<bf16, 64>(stream, call, attention_backward_kernel<bf16>, Size{sizeof(Shared)});
   } else {
-    launch_backward<f16, 64, kKeys>(stream, call, attention_backward_kernel<f16>, Size{sizeof(Shared)});
+    launch_backward<f16, 64>(stream, call, attention_backward_kernel<f16>, Size{sizeof(Shared)});
   }
   return true;
 }

@@ -23,7 +23,7 @@ struct Worker {
   __device__ std::uint32_t v(int half) const {
     return shared + LT_AT(v) + half * kKeyTileBytes + warp_group * kKeyGroupBytes;
   }
-  __device__ std::uint32_t ds(unsigned n) const { return shared + LT_AT(ds) + n % 2 * (kKeys * kTileRowBytes); }
+  __device__ std::uint32_t ds(unsigned n) const { return shared + LT_AT(ds) + n % 2 * kKeyTileBytes; }
   __device__ std::uint32_t ds_full(unsigned n) const { return shared + LT_AT(ds_full) + n % 2 * 8; }
 
   // Call it on each warp when all its threads are done with the barrier's data.
@@ -60,7 +60,7 @@ __device__ void start_dq(Sums& dq, const Worker& w, unsigned n) {
   begin(dq);
   wgmma_fence();
 #pragma unroll
-  for (int i = 0; i < kKeys / 16; ++i) multiply<T, 1, 1>(dq, ds.at(2048 * i), k.at(2048 * i), i > 0);
+  for (int i = 0; i < BlockWork::kKeys / 16; ++i) multiply<T, 1, 1>(dq, ds.at(2048 * i), k.at(2048 * i), i > 0);
   wgmma_commit();
 }
 using hopper::changed;
@@ -86,8 +86,8 @@ __device__ void end_last_tile(Sums& dq, HeadSums& dk, const Operand<T>& ds, cons
 template <class T>
 __device__ void hand_over_last(Sums& dq, const Worker& w, unsigned n, bool finish, bool add) {
   changed(dq);
-  hand_over<T>(dq, handover(w.shared, w.warp_group), static_cast<int>((n - 1) % 2), kOneWarpGroup + w.warp_group,
-               w.thread, w.scale, finish, add);
+  hand_over<T>(dq, handover<Shared>(w.shared, w.warp_group), static_cast<int>((n - 1) % 2),
+               kOneWarpGroup + w.warp_group, w.thread, w.scale, finish, add);
 }
 __device__ inline void end_last_dk(HeadSums& dk, const Worker& w, unsigned n) {
   changed(dk);
@@ -130,36 +130,10 @@ __device__ void compute_tile(HeadSums& dk, HeadSums& dv, Sums& s, Operand<T>& ds
   start_scores<T>(s, w, next);
 }
 
-// Stores dk and dv through the shared memory that held the block's keys and values.
-template <class T>
-__device__ void store_keys_gradient(const Arguments& x, const BlockWork& work, const Worker& w, int block, HeadSums& dk,
-                                    HeadSums& dv) {
-  synchronize(kAllComputing, kComputing);
-#pragma unroll
-  for (int half = 0; half < kHalves; ++half) {
-#pragma unroll
-    for (int i = 0; i < 32; ++i) dk[half][i] *= w.scale;
-    store_rounded<T>(w.k(half), dk[half], w.thread);
-    store_rounded<T>(w.v(half), dv[half], w.thread);
-  }
-  fence_shared_for_copies();
-  synchronize(kAllComputing, kComputing);
-  if (threadIdx.x == 0) {
-#pragma unroll
-    for (int half = 0; half < kHalves; ++half) {
-      const TilePlace at{work.g * kHalves + half, block * kKeys, work.b};
-      store_tile(x.dk, at, w.shared + LT_AT(k) + half * kKeyTileBytes);
-      store_tile(x.dv, at, w.shared + LT_AT(v) + half * kKeyTileBytes);
-    }
-    wait_until_read();
-    arrive(w.shared + LT_AT(keys_empty));
-  }
-}
-
 template <class T>
 __device__ void compute(const Arguments& x, const BlockWork& work, const Worker& w) {
   unsigned n = 0;  // tiles of all blocks of keys
-  const int of_diagonal = work.kTilesOfDiagonal * work.queries_of_group;
+  const int of_diagonal = BlockWork::kTilesOfDiagonal * work.queries_of_group;
 #pragma unroll 1
   for (int part = 0; part < work.parts; ++part) {
     const int block = work.block(part), count = work.count(block);
@@ -187,7 +161,7 @@ __device__ void compute(const Arguments& x, const BlockWork& work, const Worker&
     hand_over_last<T>(dq, w.anew(), n, finish, count > of_diagonal);
     wgmma_wait<0>();
     end_last_dk(dk, w, n);
-    store_keys_gradient<T>(x, work, w.anew(), block, dk, dv);
+    store_keys_gradient<T, Shared>(x, work, w.anew(), block, dk, dv);
   }
   if (threadIdx.x == 0) wait_until_stored();
 }

@@ -6,18 +6,16 @@
 
 namespace lt::kernels::hopper::of_128 {
 
-inline constexpr int kKeys = hopper_keys(128);               // of a block, 64 for each warp group
-inline constexpr int kHalves = 2;                            // of the channels; a tile has 64 of them
-inline constexpr int kKeyTileBytes = kKeys * kTileRowBytes;  // one half
-inline constexpr int kQueryStages = 4, kOutputStages = 2;    // tiles of q and of dout in shared memory
-static_assert(kKeys == 2 * 64);
-using BlockWork = Work<kKeys>;
+using BlockWork = Work<128>;
+inline constexpr int kHalves = BlockWork::kHalves, kKeyTileBytes = BlockWork::kKeyTileBytes;
+inline constexpr int kQueryStages = 4, kOutputStages = 2;  // tiles of q and of dout in shared memory
+static_assert(BlockWork::kKeys == 2 * 64);                 // 64 for each warp group
 
 struct alignas(1024) Shared {
   std::byte k[kHalves][kKeyTileBytes], v[kHalves][kKeyTileBytes];  // dk and dv pass through them at the end
   std::byte q[kQueryStages][kHalves][kTileBytes], dout[kOutputStages][kHalves][kTileBytes];
-  std::byte ds[2][kKeys * kTileRowBytes];  // of two tiles, keys as rows
-  std::byte dq[kHalves][kSumBytes];        // each warp group computes one half
+  std::byte ds[2][kKeyTileBytes];    // of two tiles, keys as rows
+  std::byte dq[kHalves][kSumBytes];  // each warp group computes one half
   float lse[kQueryStages][kQueries], delta[kOutputStages][kQueries];
   // A `full` barrier ends its phase when the data have arrived, an `empty` barrier when they may be overwritten. The
   // data are keys and values, a stage of q and lse, a stage of dout and delta, dS, or a warp group's dq.
@@ -25,8 +23,6 @@ struct alignas(1024) Shared {
       dout_empty[kOutputStages], ds_full[2], dq_full[kHalves], dq_empty[kHalves];
 };
 static_assert(sizeof(Shared) <= 227 * 1024 && offsetof(Shared, lse) % 16 == 0);
-// The offset of a member of Shared; the .cu file undefines it.
-#define LT_AT(member) static_cast<std::uint32_t>(offsetof(Shared, member))
 
 // Stages are used in turn. Returns the parity of the phase that ends when the n-th tile has arrived.
 __device__ inline int q_parity(unsigned n) { return static_cast<int>(n / kQueryStages % 2); }
@@ -57,24 +53,11 @@ __device__ inline std::uint32_t dout_empty_at(std::uint32_t shared, unsigned n) 
   return shared + LT_AT(dout_empty) + n % kOutputStages * 8;
 }
 
-// Loads both halves of a tile of `bytes` bytes each.
-__device__ inline void load_halves(std::uint32_t to, int bytes, const CUtensorMap& map, const TilePlace& at,
-                                   std::uint32_t full) {
-#pragma unroll
-  for (int half = 0; half < kHalves; ++half) {
-    load_tile(to + half * bytes, map, {at.head * kHalves + half, at.t, at.b}, full);
-  }
-}
-
 __device__ inline void load_tiles(const Arguments& x, const BlockWork& work, std::uint32_t shared) {
   unsigned n = 0;
   for (int part = 0; part < work.parts; ++part) {
     const int block = work.block(part), first = work.first_tile(block), count = work.count(block);
-    const std::uint32_t keys_full = shared + LT_AT(keys_full);
-    if (part > 0) wait_for(shared + LT_AT(keys_empty), 0);
-    arrive_expecting(keys_full, 2 * kHalves * kKeyTileBytes);
-    load_halves(shared + LT_AT(k), kKeyTileBytes, x.k, {work.g, block * kKeys, work.b}, keys_full);
-    load_halves(shared + LT_AT(v), kKeyTileBytes, x.v, {work.g, block * kKeys, work.b}, keys_full);
+    load_keys<Shared>(x, work, part, shared);
 #pragma unroll 1
     for (int i = 0; i < count; ++i, ++n) {
       const int head = work.head(i), t = work.tile(first, i) * kQueries;
@@ -83,20 +66,14 @@ __device__ inline void load_tiles(const Arguments& x, const BlockWork& work, std
       // A new barrier counts as one whose preceding phase, of parity 1, has ended. So the first uses do not wait.
       wait_for(q_empty_at(shared, n), q_parity(n) ^ 1);
       arrive_expecting(q_full, kHalves * kTileBytes + kQueries * 4);
-      load_halves(q_at(shared, n), kTileBytes, x.q, {head, t, work.b}, q_full);
+      load_halves<kHalves>(q_at(shared, n), kTileBytes, x.q, {head, t, work.b}, q_full);
       load_bytes(lse_at(shared, n), x.lse_BHT + at, kQueries * 4, q_full);
       wait_for(dout_empty_at(shared, n), dout_parity(n) ^ 1);
       arrive_expecting(dout_full, kHalves * kTileBytes + kQueries * 4);
-      load_halves(dout_at(shared, n), kTileBytes, x.dout, {head, t, work.b}, dout_full);
+      load_halves<kHalves>(dout_at(shared, n), kTileBytes, x.dout, {head, t, work.b}, dout_full);
       load_bytes(delta_at(shared, n), x.delta_BHT + at, kQueries * 4, dout_full);
     }
   }
-}
-
-// Where a warp group hands its half of dq over.
-__device__ inline Handover handover(std::uint32_t shared, int half) {
-  return {shared + LT_AT(dq) + half * kSumBytes, shared + LT_AT(dq_full) + 8 * half,
-          shared + LT_AT(dq_empty) + 8 * half};
 }
 
 }  // namespace lt::kernels::hopper::of_128

@@ -1,5 +1,5 @@
-// What attention's two backward kernels for compute capability 9.0 share: the work of a block of threads, the order in
-// which dq is added, and the arithmetic on scores between the matmuls.
+// What attention's two backward kernels for compute capability 9.0 share: the work of a block of threads and of its
+// warp groups, the order in which dq is added, and the arithmetic on scores between the matmuls.
 //
 // dq is kept as halves: 64 channels of a query head, two halves in a head of 128 channels. Each is summed on its own.
 #pragma once
@@ -41,18 +41,21 @@ struct Arguments {
   bool in_pairs;
 };
 
-// The work of a block of threads: one block of kBlockKeys keys, or a pair, the i-th from the last and then the i-th.
-// All pairs have the same work.
-template <int kBlockKeys>
+// The work of a block of threads: one block of keys, or a pair, the i-th from the last and then the i-th. All pairs
+// have the same work.
+template <int kChannels>
 struct Work {
-  static constexpr int kTilesOfDiagonal = kBlockKeys / kQueries;
+  static constexpr int kKeys = hopper_keys(kChannels);         // of a block
+  static constexpr int kHalves = kChannels / 64;               // of the channels; a tile has 64 of them
+  static constexpr int kKeyTileBytes = kKeys * kTileRowBytes;  // one half of a block's keys
+  static constexpr int kTilesOfDiagonal = kKeys / kQueries;
   // The movers of 64-channel heads take tiles in turn. An even number of tiles keeps each mover's parity from one block
   // of keys to the next.
   static_assert(kTilesOfDiagonal % 2 == 0);
   int b, g, queries_of_group, blocks, tiles, i, parts;
 
   __device__ explicit Work(const Arguments& x)
-      : queries_of_group(x.H / x.G), blocks(x.T / kBlockKeys), tiles(x.T / kQueries), parts(x.in_pairs ? 2 : 1) {
+      : queries_of_group(x.H / x.G), blocks(x.T / kKeys), tiles(x.T / kQueries), parts(x.in_pairs ? 2 : 1) {
     const int each = x.in_pairs ? blocks / 2 : blocks, sequence_head = static_cast<int>(blockIdx.x) / each;
     b = sequence_head / x.G, g = sequence_head % x.G, i = static_cast<int>(blockIdx.x) % each;
   }
@@ -65,16 +68,109 @@ struct Work {
   __device__ Size row(const Arguments& x, int head) const { return static_cast<Size>(b) * x.H + head; }
 };
 
+// The offset in bytes of a member of Shared, the struct of a kernel's shared memory. The .cu files undefine it.
+#define LT_AT(member) static_cast<std::uint32_t>(offsetof(Shared, member))
+
+// Returns the address of the block's shared memory once its barriers are ready. `init_others` gets the address and
+// initialises all barriers except those of the keys and values.
+template <class Shared, class InitOthers>
+__device__ std::uint32_t begin_block(const InitOthers& init_others) {
+  extern __shared__ __align__(1024) std::byte shared_memory[];
+  const std::uint32_t shared = shared_address(shared_memory);
+  if (threadIdx.x == 0) {
+    if (shared % 1024 != 0) __trap();
+    init_barrier(shared + LT_AT(keys_full), 1), init_barrier(shared + LT_AT(keys_empty), 1);
+    init_others(shared);
+    publish_barriers();
+  }
+  __syncthreads();
+  return shared;
+}
+
+// The loader calls load(), the mover of warp group i's dq calls move(i), and a computing thread calls
+// compute(warp group, thread in it).
+template <class Load, class Move, class Compute>
+__device__ void run_warp_groups(const Load& load, const Move& move, const Compute& compute) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int warp_group = uniform(thread / kWarpGroup);
+  if (warp_group == 2) {
+    give_registers_up<kOtherRegisters>();
+    if (thread == kLoader) load();
+    if (thread == kMovers || thread == kMovers + kWarp) move((thread - kMovers) / kWarp);
+    return;
+  }
+  take_registers<kComputingRegisters>();
+  compute(warp_group, thread % kWarpGroup);
+}
+
+// Loads all halves of a tile, each of `bytes` bytes. `at.head` counts whole heads, not halves.
+template <int kHalves>
+__device__ void load_halves(std::uint32_t to, int bytes, const CUtensorMap& map, const TilePlace& at,
+                            std::uint32_t full) {
+#pragma unroll
+  for (int half = 0; half < kHalves; ++half) {
+    load_tile(to + half * bytes, map, {at.head * kHalves + half, at.t, at.b}, full);
+  }
+}
+// Loads the keys and values of a part of the work. The second part waits until the first one's dk and dv have left the
+// same memory.
+template <class Shared, class BlockWork>
+__device__ void load_keys(const Arguments& x, const BlockWork& work, int part, std::uint32_t shared) {
+  constexpr int kHalves = BlockWork::kHalves, kBytes = BlockWork::kKeyTileBytes;
+  const TilePlace at{work.g, work.block(part) * BlockWork::kKeys, work.b};
+  const std::uint32_t keys_full = shared + LT_AT(keys_full);
+  if (part > 0) wait_for(shared + LT_AT(keys_empty), 0);
+  arrive_expecting(keys_full, 2 * kHalves * kBytes);
+  load_halves<kHalves>(shared + LT_AT(k), kBytes, x.k, at, keys_full);
+  load_halves<kHalves>(shared + LT_AT(v), kBytes, x.v, at, keys_full);
+}
+// Stores dk and dv through the shared memory that held the block's keys and values. A warp group has two Sums of dk,
+// which go to w.k(0) and w.k(1), and two of dv, which go to w.v(0) and w.v(1).
+template <class T, class Shared, class BlockWork, class Worker>
+__device__ void store_keys_gradient(const Arguments& x, const BlockWork& work, const Worker& w, int block,
+                                    Sums (&dk)[2], Sums (&dv)[2]) {
+  synchronize(kAllComputing, kComputing);
+#pragma unroll
+  for (int n = 0; n < 2; ++n) {
+#pragma unroll
+    for (int i = 0; i < 32; ++i) dk[n][i] *= w.scale;
+    store_rounded<T>(w.k(n), dk[n], w.thread);
+    store_rounded<T>(w.v(n), dv[n], w.thread);
+  }
+  fence_shared_for_copies();
+  synchronize(kAllComputing, kComputing);
+  if (threadIdx.x == 0) {
+#pragma unroll
+    for (int half = 0; half < BlockWork::kHalves; ++half) {
+      const TilePlace at{work.g * BlockWork::kHalves + half, block * BlockWork::kKeys, work.b};
+      store_tile(x.dk, at, w.shared + LT_AT(k) + half * BlockWork::kKeyTileBytes);
+      store_tile(x.dv, at, w.shared + LT_AT(v) + half * BlockWork::kKeyTileBytes);
+    }
+    wait_until_read();
+    arrive(w.shared + LT_AT(keys_empty));
+  }
+}
+
 // The buffer through which a warp group's dq goes to its mover: the address in shared memory, and its barriers' there.
 struct Handover {
   std::uint32_t dq, full, empty;
 };
+// Where warp group `i` hands its dq over.
+template <class Shared>
+__device__ Handover handover(std::uint32_t shared, int i) {
+  return {shared + LT_AT(dq) + i * kSumBytes, shared + LT_AT(dq_full) + 8 * i, shared + LT_AT(dq_empty) + 8 * i};
+}
+// All threads of the warp group arrive at `full`, and the mover at `empty`.
+__device__ inline void init_barriers(const Handover& at) {
+  init_barrier(at.full, kWarpGroup), init_barrier(at.empty, 1);
+}
 
 // Moves one warp group's dq, of the tiles `begin`, `begin` + kStep and so on of each block of keys, channels of
 // `half`. The last block of keys that a tile sees stores the tile's sum, and other blocks add to it. For block 0 the
 // mover first loads the sum; block 0 then returns the finished dq.
-template <int kHalves, int kStep, int kBlockKeys>
-__device__ void move_dq(const Arguments& x, const Work<kBlockKeys>& work, const Handover& at, int begin, int half) {
+template <int kStep, class BlockWork>
+__device__ void move_dq(const Arguments& x, const BlockWork& work, const Handover& at, int begin, int half) {
+  constexpr int kHalves = BlockWork::kHalves;
   int* flag = nullptr;  // to be set to `value` when the last store is done
   int value = 0, phase = 0;
   const auto set = [&] {
@@ -87,7 +183,7 @@ __device__ void move_dq(const Arguments& x, const Work<kBlockKeys>& work, const 
   for (int part = 0; part < work.parts; ++part) {
     const int block = work.block(part), first = work.first_tile(block), count = work.count(block);
     for (int i = begin; i < count; i += kStep, phase ^= 1) {
-      const int head = work.head(i), j = work.tile(first, i), before = j / work.kTilesOfDiagonal - block;
+      const int head = work.head(i), j = work.tile(first, i), before = j / BlockWork::kTilesOfDiagonal - block;
       const Size tile = (work.row(x, head) * kHalves + half) * work.tiles + j;
       float* const sum = x.sums + tile * (kSumBytes / 4);
       const auto wait_for_others = [&] {
@@ -212,10 +308,11 @@ __global__ void __launch_bounds__(kThreads)
   for (int half = 0; half < kHalves; ++half) added[(head * kHalves + half) * (s.T / kQueries) + t / kQueries] = 0;
 }
 
-// Launches delta and `backward`, which takes blocks of kBlockKeys keys and `shared_bytes` of shared memory.
-template <class T, int kChannels, int kBlockKeys>
+// Launches delta and `backward`, which takes `shared_bytes` of shared memory.
+template <class T, int kChannels>
 void launch_backward(CudaStream stream, const AttentionBackward& call, void (*backward)(const Arguments),
                      Size shared_bytes) {
+  constexpr int kKeys = Work<kChannels>::kKeys;
   const AttentionShape& s = call.shape;
   const TileMaps maps{call.dtype, {s.B, s.T, s.H * kChannels / 64, s.G * kChannels / 64, 64}};
   const HopperWorkspace parts = hopper_workspace(s);
@@ -223,11 +320,11 @@ void launch_backward(CudaStream stream, const AttentionBackward& call, void (*ba
   auto* const delta_BHT = reinterpret_cast<float*>(workspace + parts.delta);
   auto* const added = reinterpret_cast<int*>(workspace + parts.added);
   const Arguments arguments{maps.queries(call.qkv, kQueries),
-                            maps.keys(call.qkv, kBlockKeys),
-                            maps.values(call.qkv, kBlockKeys),
+                            maps.keys(call.qkv, kKeys),
+                            maps.values(call.qkv, kKeys),
                             maps.queries(call.dqkv, kQueries),
-                            maps.keys(call.dqkv, kBlockKeys),
-                            maps.values(call.dqkv, kBlockKeys),
+                            maps.keys(call.dqkv, kKeys),
+                            maps.values(call.dqkv, kKeys),
                             maps.output(call.dout_BTHD, kQueries),
                             static_cast<const float*>(call.lse_BHT),
                             delta_BHT,
@@ -241,7 +338,7 @@ void launch_backward(CudaStream stream, const AttentionBackward& call, void (*ba
   const Size threads = s.B * s.T * s.H * (kChannels / kPack<T>);
   launch(stream, attention_delta_kernel<T, kChannels>, (threads + kThreads - 1) / kThreads, kThreads, Size{0},
          delta_BHT, added, static_cast<const T*>(call.out_BTHD), static_cast<const T*>(call.dout_BTHD), s);
-  const Size blocks = s.B * s.G * (s.T / kBlockKeys) / (arguments.in_pairs ? 2 : 1);
+  const Size blocks = s.B * s.G * (s.T / kKeys) / (arguments.in_pairs ? 2 : 1);
   launch(stream, backward, blocks, kBlockThreads, shared_bytes, arguments);
 }
 

@@ -51,8 +51,8 @@ __device__ void give_dq(const Worker& w, int n, bool finish, bool add) {
   wgmma_commit();
   wgmma_wait<0>();
   changed(dq);
-  hand_over<T>(dq, handover(w.shared, w.warp_group), n / 2, kOneWarpGroup + w.warp_group, w.thread, w.scale, finish,
-               add);
+  hand_over<T>(dq, handover<Shared>(w.shared, w.warp_group), n / 2, kOneWarpGroup + w.warp_group, w.thread, w.scale,
+               finish, add);
 }
 
 // Call it on each warp when it has read a stage.
@@ -167,28 +167,6 @@ __device__ void compute_below(Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroups], co
   give_back(w, stage);
 }
 
-// Stores dk and dv through the shared memory that held the block's keys and values.
-template <class T>
-__device__ void store_keys_gradient(const Arguments& x, const BlockWork& work, const Worker& w, int block,
-                                    Sums (&dk)[kKeyGroups], Sums (&dv)[kKeyGroups]) {
-  synchronize(kAllComputing, kComputing);
-#pragma unroll
-  for (int own = 0; own < kKeyGroups; ++own) {
-#pragma unroll
-    for (int i = 0; i < 32; ++i) dk[own][i] *= w.scale;
-    store_rounded<T>(w.k(own), dk[own], w.thread);
-    store_rounded<T>(w.v(own), dv[own], w.thread);
-  }
-  fence_shared_for_copies();
-  synchronize(kAllComputing, kComputing);
-  if (threadIdx.x == 0) {
-    store_tile(x.dk, {work.g, block * kKeys, work.b}, w.shared + LT_AT(k));
-    store_tile(x.dv, {work.g, block * kKeys, work.b}, w.shared + LT_AT(v));
-    wait_until_read();
-    arrive(w.shared + LT_AT(keys_empty));
-  }
-}
-
 template <class T>
 __device__ void compute(const Arguments& x, const BlockWork& work, const Worker& w) {
   int n = 0;
@@ -205,7 +183,7 @@ __device__ void compute(const Arguments& x, const BlockWork& work, const Worker&
     }
 #pragma unroll 1
     for (; n < end; ++n) compute_below<T>(dk, dv, w, n, block == 0);
-    store_keys_gradient<T>(x, work, w, block, dk, dv);
+    store_keys_gradient<T, Shared>(x, work, w, block, dk, dv);
   }
   if (threadIdx.x == 0) wait_until_stored();
 }

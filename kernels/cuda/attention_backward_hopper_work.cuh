@@ -6,12 +6,11 @@
 
 namespace lt::kernels::hopper {
 
-inline constexpr int kKeys = hopper_keys(64);  // of a block
-inline constexpr int kKeyGroups = 2;           // of 64 keys, in each warp group
-inline constexpr int kStages = 2;              // tiles of queries in shared memory
-inline constexpr int kKeyBytes = kKeys * kTileRowBytes;
-static_assert(kKeys == 2 * kKeyGroups * 64 && kTileBytes == kKeyGroupBytes);
-using BlockWork = Work<kKeys>;
+using BlockWork = Work<64>;
+inline constexpr int kKeyGroups = 2;  // of 64 keys, in each warp group
+inline constexpr int kStages = 2;     // tiles of queries in shared memory
+inline constexpr int kKeyBytes = BlockWork::kKeyTileBytes;
+static_assert(BlockWork::kKeys == 2 * kKeyGroups * 64 && kTileBytes == kKeyGroupBytes);
 
 // The first number of two barriers, one per parity of tiles.
 inline constexpr int kScoresGradient = 4;
@@ -27,18 +26,12 @@ struct alignas(1024) Shared {
   std::uint64_t keys_full, keys_empty, full[kStages], empty[kStages], dq_full[2], dq_empty[2];
 };
 static_assert(sizeof(Shared) <= 227 * 1024 && offsetof(Shared, lse) % 16 == 0);
-// The offset of a member of Shared; the .cu file undefines it.
-#define LT_AT(member) static_cast<std::uint32_t>(offsetof(Shared, member))
 
 __device__ inline void load_tiles(const Arguments& x, const BlockWork& work, std::uint32_t shared) {
   int n = 0;
   for (int part = 0; part < work.parts; ++part) {
     const int block = work.block(part), first = work.first_tile(block), count = work.count(block);
-    const std::uint32_t keys_full = shared + LT_AT(keys_full);
-    if (part > 0) wait_for(shared + LT_AT(keys_empty), 0);
-    arrive_expecting(keys_full, 2 * kKeyBytes);
-    load_tile(shared + LT_AT(k), x.k, {work.g, block * kKeys, work.b}, keys_full);
-    load_tile(shared + LT_AT(v), x.v, {work.g, block * kKeys, work.b}, keys_full);
+    load_keys<Shared>(x, work, part, shared);
     for (int i = 0; i < count; ++i, ++n) {
       const int stage = n % kStages, head = work.head(i), t = work.tile(first, i) * kQueries;
       const std::uint32_t full = shared + LT_AT(full) + 8 * stage;
@@ -51,11 +44,6 @@ __device__ inline void load_tiles(const Arguments& x, const BlockWork& work, std
       load_bytes(shared + LT_AT(delta) + stage * kQueries * 4, x.delta_BHT + at, kQueries * 4, full);
     }
   }
-}
-
-// Where warp group `i` hands its dq over.
-__device__ inline Handover handover(std::uint32_t shared, int i) {
-  return {shared + LT_AT(dq) + i * kSumBytes, shared + LT_AT(dq_full) + 8 * i, shared + LT_AT(dq_empty) + 8 * i};
 }
 
 }  // namespace lt::kernels::hopper
