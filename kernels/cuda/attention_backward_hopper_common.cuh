@@ -71,8 +71,8 @@ struct Work {
 // The offset in bytes of a member of Shared, the struct of a kernel's shared memory. The .cu files undefine it.
 #define LT_AT(member) static_cast<std::uint32_t>(offsetof(Shared, member))
 
-// Returns the address of the block's shared memory once its barriers are ready. `init_others` gets the address and
-// initialises all barriers except those of the keys and values.
+// Returns the address of the block's shared memory once its barriers are ready. `init_others` gets the address. It
+// must initialise all barriers except those of the keys and values.
 template <class Shared, class InitOthers>
 __device__ std::uint32_t begin_block(const InitOthers& init_others) {
   extern __shared__ __align__(1024) std::byte shared_memory[];

@@ -172,7 +172,7 @@ class TileDescriptor {
  public:
   __device__ explicit TileDescriptor(std::uint32_t address)
       : low_(uniform(static_cast<std::uint32_t>(descriptor(address)))) {}
-  // Of two tiles, like descriptor_of_two().
+  // Describes two tiles, as descriptor_of_two() does.
   __device__ TileDescriptor(std::uint32_t address, int apart)
       : low_(uniform(static_cast<std::uint32_t>(descriptor_of_two(address, apart)))) {}
   // `bytes` from the tile's beginning, a multiple of 16.
