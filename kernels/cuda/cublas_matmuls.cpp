@@ -126,8 +126,7 @@ Problem problem_of(CudaStream stream, const Gemm& g, bool bias, const void* c) {
 Cublas::Cublas(int device) : device_(device) {
   LT_CUDA(cudaSetDevice(device));  // a handle belongs to the current device
   LT_CUBLAS(cublasLtCreate(&handle_));
-  const std::string text = carried_algorithms(gpu());
-  if (!text.empty()) table_ = AlgorithmTable::parse(text, "the carried table");
+  table_ = carried_algorithms(gpu());
 }
 
 Cublas& Cublas::of(int device) {

@@ -3,21 +3,29 @@
 
 #include <cublasLt.h>
 
+#include <optional>
+#include <string>
+#include <utility>
+
 #include "kernels/algorithm_table.h"
 #include "kernels/cuda/carried_algorithms.h"
 #include "kernels/cuda/cublas_matmuls.h"
 #include "libtrain/error.h"
 
 namespace lt::kernels {
+namespace {
+
+std::string text_of(const std::optional<AlgorithmTable>& table) { return table ? table->text() : ""; }
+
+}  // namespace
 
 std::string carried_matmul_algorithms(Device device) {
-  return device.type == DeviceType::cuda ? carried_algorithms(Cublas::of(device.index).gpu()) : "";
+  if (device.type != DeviceType::cuda) return {};
+  return text_of(carried_algorithms(Cublas::of(device.index).gpu()));
 }
 
 std::string matmul_algorithms(Device device) {
-  if (device.type != DeviceType::cuda) return {};
-  const std::optional<AlgorithmTable>& table = Cublas::of(device.index).table();
-  return table ? table->text() : "";
+  return device.type == DeviceType::cuda ? text_of(Cublas::of(device.index).table()) : "";
 }
 
 void use_matmul_algorithms(Device device, const std::string& text, const std::string& where) {
